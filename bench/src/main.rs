@@ -1,0 +1,2 @@
+//! Side-by-side measurement of Culvert and its peers.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Sealing and opening a batch of equally spaced records with one key.

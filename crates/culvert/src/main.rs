@@ -1,0 +1,2 @@
+//! The culvert program: its command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The packet workers and the control thread between TUN, session and UDP.

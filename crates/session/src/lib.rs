@@ -1,0 +1,1 @@
+//! The WireGuard protocol without I/O: handshake, keys, cookies, replay window, timers.

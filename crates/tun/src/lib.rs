@@ -1,0 +1,1 @@
+//! The Linux TUN device: queues, offloads, flow steering, link events.

@@ -1,0 +1,1 @@
+//! The cross-platform WireGuard configuration protocol: parsing and formatting.

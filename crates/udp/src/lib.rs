@@ -1,0 +1,1 @@
+//! UDP sockets with segmentation and receive offload, packet information and marks.

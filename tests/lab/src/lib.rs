@@ -1,0 +1,1 @@
+//! Real namespaces, links and processes for tests, the demo and benchmarks.

@@ -1,0 +1,1 @@
+//! Many nodes, one virtual clock, a reference model.

@@ -1,0 +1,2 @@
+//! Checks of the repository itself: layering, documents.
+fn main() {}
