@@ -1,1 +1,42 @@
 //! The Linux TUN device: queues, offloads, flow steering, link events.
+//!
+//! A [`Device`] is one TUN interface with one or more [`Queue`]s. Every frame that crosses a queue is a virtio-net header
+//! of [`VNET_HEADER_BYTES`] followed by one IP packet, which may be a *superframe*: up to 64 KiB of one TCP or UDP flow
+//! that the kernel would otherwise have cut into packets. One read or write then carries some 45 packets.
+//!
+//! ```text
+//!   app ─ TCP/UDP ─ IP ─▶ steering program ─▶ queue 0 (must not wait) ─▶ Queue::receive_batch
+//!                                        └──▶ queue 1… (bulk, by flow)
+//!   app ◀ TCP/UDP ◀ IP ◀───────────────────────────────────────────────  Queue::send
+//! ```
+//!
+//! Nothing here blocks and nothing here knows an async runtime: descriptors are non-blocking and offered as
+//! [`AsFd`](std::os::fd::AsFd) for the caller's own poll. The device lives as long as its last descriptor.
+
+mod bpf;
+mod device;
+mod error;
+mod ioctl;
+mod netlink;
+mod offload;
+mod queue;
+mod steering;
+mod watch;
+
+pub use device::{Device, Options};
+pub use error::TunError;
+pub use offload::{Feature, OffReason, OffloadGroup, Offloads};
+pub use queue::{FrameBatch, MAX_FRAMES_PER_BATCH, Queue};
+pub use steering::{MAX_QUEUES, PRIORITY_QUEUE, Steering, SteeringOff, SteeringState};
+pub use watch::{LinkEvent, LinkWatch};
+
+/// Bytes of the virtio-net header in front of every packet: `struct virtio_net_hdr` without the merged-buffer count, in
+/// the byte order of this machine.
+pub const VNET_HEADER_BYTES: usize = 10;
+
+/// The longest packet a queue can deliver: a 16-bit IPv6 payload length plus the fixed header it does not count. The
+/// kernel keeps TUN superframes below 64 KiB (`gso_max_size`), so jumbograms never appear.
+pub const MAX_PACKET_BYTES: usize = 65_535 + 40;
+
+/// The longest frame a queue can deliver, and so the room one read needs: a shorter buffer would cut the packet silently.
+pub const MAX_FRAME_BYTES: usize = VNET_HEADER_BYTES + MAX_PACKET_BYTES;

@@ -1,0 +1,115 @@
+//! The ioctls of `/dev/net/tun` (`linux/if_tun.h`), each as one safe function.
+
+use std::ffi::{CStr, c_int, c_short, c_uint, c_ulong};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use crate::VNET_HEADER_BYTES;
+
+/// Bytes of an interface name with its terminating zero (`IFNAMSIZ`).
+const NAME_BYTES: usize = libc::IFNAMSIZ;
+
+/// Creates the interface `name` behind `tun`, or joins it, as `flags` (`IFF_…`) say; returns the name it got, with a
+/// pattern such as `wg%d` filled in. `name` must be shorter than `IFNAMSIZ`.
+pub(crate) fn attach(tun: BorrowedFd<'_>, name: &str, flags: c_int) -> io::Result<String> {
+    let mut request = empty_request();
+    for (slot, byte) in request.ifr_name[..NAME_BYTES - 1]
+        .iter_mut()
+        .zip(name.bytes())
+    {
+        *slot = byte.cast_signed();
+    }
+    // The kernel reads the field as sixteen unsigned bits; IFF_TUN_EXCL is the highest of them.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "all IFF_ flags of if_tun.h fit sixteen bits"
+    )]
+    let flags = flags as c_short;
+    request.ifr_ifru.ifru_flags = flags;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is and which outlives the call.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    Ok(name_of(&request))
+}
+
+/// The present name of the interface behind `tun`: it may have been renamed. `EBADFD` when the interface is gone.
+pub(crate) fn current_name(tun: BorrowedFd<'_>) -> io::Result<String> {
+    let mut request = empty_request();
+    // SAFETY: TUNGETIFF writes one `ifreq`, which `request` is and which outlives the call.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNGETIFF, &raw mut request) })?;
+    Ok(name_of(&request))
+}
+
+/// Tells the kernel which unfinished packets (`TUN_F_…`) readers of the device understand. All or nothing: on an error
+/// the earlier set stays.
+pub(crate) fn set_offload(tun: BorrowedFd<'_>, features: c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of ours.
+    check(unsafe {
+        libc::ioctl(
+            tun.as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            c_ulong::from(features),
+        )
+    })
+}
+
+/// Fixes the length of the virtio-net header at [`VNET_HEADER_BYTES`].
+pub(crate) fn set_header_size(tun: BorrowedFd<'_>) -> io::Result<()> {
+    let bytes: c_int = VNET_HEADER_BYTES as c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads one int, which outlives the call.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const bytes) })
+}
+
+/// Restricts who may attach a further queue to `user` (and to holders of CAP_NET_ADMIN).
+pub(crate) fn set_owner(tun: BorrowedFd<'_>, user: u32) -> io::Result<()> {
+    // SAFETY: TUNSETOWNER takes its argument by value and touches no memory of ours.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOWNER, c_ulong::from(user)) })
+}
+
+/// Lets the loaded BPF `program` choose the queue of every packet.
+pub(crate) fn set_steering(tun: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_fd().as_raw_fd();
+    // SAFETY: TUNSETSTEERINGEBPF reads one int, which outlives the call.
+    check(unsafe {
+        libc::ioctl(
+            tun.as_raw_fd(),
+            libc::TUNSETSTEERINGEBPF,
+            &raw const program,
+        )
+    })
+}
+
+fn empty_request() -> libc::ifreq {
+    libc::ifreq {
+        ifr_name: [0; NAME_BYTES],
+        // `ifru_map` is the widest member: with it every byte the kernel may read is initialised.
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_map: libc::__c_anonymous_ifru_map {
+                mem_start: 0,
+                mem_end: 0,
+                base_addr: 0,
+                irq: 0,
+                dma: 0,
+                port: 0,
+            },
+        },
+    }
+}
+
+fn name_of(request: &libc::ifreq) -> String {
+    let bytes: Vec<u8> = request
+        .ifr_name
+        .iter()
+        .map(|byte| byte.cast_unsigned())
+        .collect();
+    CStr::from_bytes_until_nul(&bytes)
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,326 @@
+//! Which queue a packet from the host goes to: a BPF program that the kernel runs on every packet.
+//!
+//! Queue [`PRIORITY_QUEUE`] is for what must not wait behind bulk: ICMP, DNS, TCP SYN, and *pure* acknowledgements. The
+//! rest is spread over the bulk queues by a hash of the five-tuple, computed from the packet's own bytes: `skb->hash`
+//! changes when TCP retransmits (`sk_rethink_txhash`), and a flow that changes its queue is reordered.
+//!
+//! Only pure acknowledgements may leave their flow's queue. They carry no sequence space, so one that overtakes data, or is
+//! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the priority queue
+//! whole.
+//!
+//! Fragments have no ports but in the first, and IPv6 extension headers would have to be walked: both are hashed by
+//! addresses alone.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::TunError;
+use crate::bpf::{self, Assembler, Condition, Instruction, Operation, Register, Width};
+
+use Condition::{AnyBit, Equal, NotEqual};
+use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
+use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use Width::{Byte, Double, Half, Word};
+
+/// The queue of packets that must not wait, where [`Steering::priority_queue`] is set.
+pub const PRIORITY_QUEUE: usize = 0;
+
+/// The most queues of one device: what the kernel allows a TUN device (`MAX_TAP_QUEUES`).
+pub const MAX_QUEUES: usize = 256;
+
+/// How packets from the host are spread over queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steering {
+    /// Whether queue [`PRIORITY_QUEUE`] is kept for packets that must not wait; the bulk queues follow it.
+    pub priority_queue: bool,
+    /// Queues among which flows are spread; at least one.
+    pub bulk_queues: u16,
+}
+
+/// What became of the steering that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SteeringState {
+    /// None was asked for: the device has one queue.
+    NotAsked,
+    /// The program runs on every packet.
+    On(Steering),
+    /// It could not be had: the device has one queue.
+    Off(SteeringOff),
+}
+
+/// Why there is no steering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SteeringOff {
+    /// Loading a program needs CAP_BPF.
+    NotPermitted,
+    /// The kernel has no BPF, or cannot steer TUN queues with it.
+    NotInThisKernel,
+    /// The kernel refused the program, with this error number.
+    Refused(i32),
+}
+
+impl fmt::Display for SteeringOff {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
+            Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
+            Self::Refused(error) => write!(
+                formatter,
+                "refused: {}",
+                io::Error::from_raw_os_error(*error)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for SteeringState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => formatter.write_str("off: one queue"),
+            Self::On(_) => formatter.write_str("on"),
+            Self::Off(reason) => write!(formatter, "off: {reason}"),
+        }
+    }
+}
+
+impl Steering {
+    /// The queues a device with this steering has.
+    pub fn queues(self) -> usize {
+        usize::from(self.bulk_queues) + usize::from(self.priority_queue)
+    }
+
+    /// Checks the number of queues.
+    pub(crate) fn validate(self) -> Result<(), TunError> {
+        let queues = self.queues();
+        if self.bulk_queues == 0 || queues > MAX_QUEUES {
+            Err(TunError::InvalidSteering { queues })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Loads the program. Happens before the device is made, because a device is single-queue or multi-queue for life and
+    /// several queues without this program would reorder flows.
+    pub(crate) fn load(self) -> Result<OwnedFd, SteeringOff> {
+        bpf::load_socket_filter(&self.program()).map_err(|error| SteeringOff::from_error(&error))
+    }
+
+    /// The program. Register use: r6 the packet, r7 its length, r8 where the transport header begins, r9 the hash.
+    fn program(self) -> Vec<Instruction> {
+        let mut program = Program {
+            code: Assembler::new(),
+            steering: self,
+        };
+        program.network_header();
+        program.udp();
+        program.tcp();
+        program.verdicts();
+        program.code.finish()
+    }
+}
+
+impl SteeringOff {
+    pub(crate) fn from_error(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPERM) => Self::NotPermitted,
+            Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
+            Some(number) => Self::Refused(number),
+            None => Self::NotInThisKernel,
+        }
+    }
+}
+
+/// Where jumps of the program go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Ipv6,
+    Transport,
+    Tcp,
+    TcpFlow,
+    Flow,
+    Addresses,
+    Priority,
+}
+
+/// `BPF_FUNC_skb_load_bytes(skb, offset, to, length)`: zero on success, an error past the end of the packet.
+const LOAD_BYTES: i32 = 26;
+/// Where `__sk_buff` has the packet's length: all of a superframe, headers included.
+const LENGTH_OF_PACKET: i16 = 0;
+/// Where on the stack the IP header is copied to; 40 bytes, aligned to eight.
+const IP: i16 = -40;
+/// Where on the stack the first bytes of the transport header are copied to; 16 bytes.
+const TRANSPORT: i16 = -56;
+
+const IPV4_HEADER_BYTES: i32 = 20;
+const IPV6_HEADER_BYTES: i32 = 40;
+const PORT_BYTES: i32 = 4;
+/// As much of the TCP header as has the data offset (byte 12) and the flags (byte 13).
+const TCP_BYTES_TO_FLAGS: i32 = 14;
+/// More-fragments and the fragment offset, of the 16-bit field with the flags.
+const IPV4_IS_FRAGMENT: i32 = 0x3fff;
+
+const ICMP: i32 = 1;
+const TCP: i32 = 6;
+const UDP: i32 = 17;
+const ICMPV6: i32 = 58;
+const PORT_DNS: i32 = 53;
+
+const TCP_SYN: i32 = 0x02;
+const TCP_ACK: i32 = 0x10;
+/// FIN, RST, PSH and URG: what a pure acknowledgement does not have. ECE and CWR it may have: with accurate ECN
+/// (RFC 9768) they are a counter on every packet.
+const TCP_NOT_PURE: i32 = 0x01 | 0x04 | 0x08 | 0x20;
+
+/// 2⁶⁴ divided by the golden ratio, odd: multiplying by it spreads every input bit over the higher output bits (Knuth,
+/// TAOCP vol. 3 §6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+struct Program {
+    code: Assembler<Label>,
+    steering: Steering,
+}
+
+impl Program {
+    /// Reads the IP header; leaves the protocol in r2, the transport offset in r8 and a hash of the addresses in r9.
+    fn network_header(&mut self) {
+        let code = &mut self.code;
+        code.with_register(Move, R6, R1);
+        code.load(Word, R7, R6, LENGTH_OF_PACKET);
+        code.with_number(Move, R9, 0);
+        code.with_number(Move, R8, 0);
+        self.copy(IP, IPV4_HEADER_BYTES, Label::Addresses);
+        let code = &mut self.code;
+        code.load(Byte, R8, R10, IP);
+        code.with_register(Move, R0, R8);
+        code.with_number(ShiftRight, R0, 4);
+        code.jump_if(Equal, R0, 6, Label::Ipv6);
+        code.jump_if(NotEqual, R0, 4, Label::Addresses);
+
+        // Internet header length in words of four bytes.
+        code.with_number(And, R8, 0x0f);
+        code.with_number(ShiftLeft, R8, 2);
+        code.load(Word, R9, R10, IP + 12);
+        code.with_number(ShiftLeft, R9, 32);
+        code.load(Word, R1, R10, IP + 16);
+        code.with_register(Or, R9, R1);
+        self.spread();
+        let code = &mut self.code;
+        code.load(Half, R1, R10, IP + 6);
+        code.half_from_big_endian(R1);
+        code.jump_if(AnyBit, R1, IPV4_IS_FRAGMENT, Label::Addresses);
+        code.load(Byte, R2, R10, IP + 9);
+        self.to_priority_if_equal(R2, ICMP);
+        self.code.jump(Label::Transport);
+
+        self.code.place(Label::Ipv6);
+        self.code.with_number(Move, R8, 0);
+        self.copy(IP, IPV6_HEADER_BYTES, Label::Addresses);
+        for word in 0..4 {
+            self.code.load(Double, R1, R10, IP + 8 + 8 * word);
+            self.code.with_register(Xor, R9, R1);
+            self.spread();
+        }
+        self.code.with_number(Move, R8, IPV6_HEADER_BYTES);
+        self.code.load(Byte, R2, R10, IP + 6);
+        self.to_priority_if_equal(R2, ICMPV6);
+    }
+
+    fn udp(&mut self) {
+        self.code.place(Label::Transport);
+        self.code.jump_if(Equal, R2, TCP, Label::Tcp);
+        self.code.jump_if(NotEqual, R2, UDP, Label::Addresses);
+        self.copy(TRANSPORT, PORT_BYTES, Label::Addresses);
+        self.dns_to_priority();
+        self.code.with_number(Xor, R9, UDP);
+        self.code.jump(Label::Flow);
+    }
+
+    fn tcp(&mut self) {
+        self.code.place(Label::Tcp);
+        self.copy(TRANSPORT, TCP_BYTES_TO_FLAGS, Label::Addresses);
+        self.dns_to_priority();
+        if self.steering.priority_queue {
+            let code = &mut self.code;
+            code.load(Byte, R1, R10, TRANSPORT + 13);
+            code.jump_if(AnyBit, R1, TCP_SYN, Label::Priority);
+            code.jump_if(AnyBit, R1, TCP_NOT_PURE, Label::TcpFlow);
+            code.with_number(And, R1, TCP_ACK);
+            code.jump_if(Equal, R1, 0, Label::TcpFlow);
+            // Data offset in words of four bytes. No payload: the packet ends with its headers.
+            code.load(Byte, R2, R10, TRANSPORT + 12);
+            code.with_number(ShiftRight, R2, 4);
+            code.with_number(ShiftLeft, R2, 2);
+            code.with_register(Add, R2, R8);
+            code.jump_if_same(R2, R7, Label::Priority);
+        }
+        self.code.place(Label::TcpFlow);
+        self.code.with_number(Xor, R9, TCP);
+    }
+
+    /// Turns the hash, with the ports or without, into the number of a queue.
+    fn verdicts(&mut self) {
+        self.code.place(Label::Flow);
+        self.code.load(Word, R1, R10, TRANSPORT);
+        self.code.with_number(ShiftLeft, R1, 8);
+        self.code.with_register(Xor, R9, R1);
+        self.spread();
+
+        self.code.place(Label::Addresses);
+        self.spread();
+        let code = &mut self.code;
+        code.with_register(Move, R0, R9);
+        code.with_number(Mod, R0, i32::from(self.steering.bulk_queues));
+        code.with_number(Add, R0, i32::from(self.steering.priority_queue));
+        code.exit();
+
+        if self.steering.priority_queue {
+            self.code.place(Label::Priority);
+            self.code.with_number(Move, R0, PRIORITY_QUEUE as i32);
+            self.code.exit();
+        }
+    }
+
+    /// Copies `bytes` of the packet from offset r8 to the stack; goes to `otherwise` where the packet is shorter.
+    fn copy(&mut self, stack: i16, bytes: i32, otherwise: Label) {
+        let code = &mut self.code;
+        code.with_register(Move, R1, R6);
+        code.with_register(Move, R2, R8);
+        code.with_register(Move, R3, R10);
+        code.with_number(Add, R3, i32::from(stack));
+        code.with_number(Move, R4, bytes);
+        code.call(LOAD_BYTES);
+        code.jump_if(NotEqual, R0, 0, otherwise);
+    }
+
+    /// A flow with port 53 at either end is DNS.
+    fn dns_to_priority(&mut self) {
+        if !self.steering.priority_queue {
+            return;
+        }
+        for offset in [0, 2] {
+            self.code.load(Half, R1, R10, TRANSPORT + offset);
+            self.code.half_from_big_endian(R1);
+            self.to_priority_if_equal(R1, PORT_DNS);
+        }
+    }
+
+    fn to_priority_if_equal(&mut self, register: Register, value: i32) {
+        if self.steering.priority_queue {
+            self.code.jump_if(Equal, register, value, Label::Priority);
+        }
+    }
+
+    /// Spreads the bits of the hash in r9; r1 is lost.
+    fn spread(&mut self) {
+        self.code.constant(R1, SPREAD);
+        self.code.with_register(Mul, R9, R1);
+        self.code.with_register(Move, R1, R9);
+        self.code.with_number(ShiftRight, R1, 32);
+        self.code.with_register(Xor, R9, R1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
