@@ -1,1 +1,33 @@
 //! Real namespaces, links and processes for tests, the demo and benchmarks.
+//!
+//! Everything here runs on the machine's own kernel: a [`Namespace`] is a network namespace, a
+//! [`Link`] a veth pair, a [`Process`] a program that runs inside a namespace, a [`WireGuardEnd`]
+//! one running WireGuard implementation, whichever one, and a [`Tunnel`] two of them that know each
+//! other. [`measure`] reads what they achieve.
+//!
+//! Nothing is left behind. Each of these undoes itself when dropped, and a small watcher process
+//! (module `reaper`) removes the namespaces, processes and files of a program that was killed.
+//!
+//! Needs root and the tools that `scripts/setup.sh` installs: [`require`] says what is missing.
+
+mod command;
+mod link;
+pub mod measure;
+mod namespace;
+mod process;
+mod programs;
+mod reaper;
+mod relay;
+mod tunnel;
+mod wait;
+mod wireguard;
+
+pub use command::{require, run};
+pub use link::{Family, Link, LinkShape, Subnet};
+pub use namespace::Namespace;
+pub use process::Process;
+pub use programs::{culvert_program, peer_program, workspace_dir};
+pub use relay::{Direction, Relay};
+pub use tunnel::{Tunnel, TunnelPlan};
+pub use wait::wait_until;
+pub use wireguard::{Implementation, KeyPair, WireGuardEnd};

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Builds the WireGuard implementations that tests speak to and that the benchmark measures against,
+# at pinned versions, into target/peers/bin. What is already there is left alone.
+#
+#   scripts/peers.sh                       all of them
+#   scripts/peers.sh wireguard-go boringtun
+#
+# Exit status: 0 everything asked for is there; 2 wrong use; 3 a tool chain is missing or too old;
+# 4 a registry could not be reached or a build failed. The rest is still tried.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+peers_dir=$PWD/target/peers
+bin_dir=$peers_dir/bin
+
+# One line a peer: name, registry, package, version, name of the program that the package builds.
+peers() {
+    cat <<'TABLE'
+wireguard-go   go    golang.zx2c4.com/wireguard       v0.0.0-20260522210424-ecfc5a8d5446  wireguard
+tailscale      go    github.com/tailscale/wireguard-go v0.0.0-20260928213032-417aef361226 wireguard-go
+boringtun      cargo boringtun-cli                    0.7.1                               boringtun-cli
+gotatun        cargo gotatun-cli                      0.10.2                              gotatun
+TABLE
+}
+
+# The name a peer has in target/peers/bin; both Go programs would be called wireguard-go otherwise.
+program_of() {
+    case $1 in
+        wireguard-go) echo wireguard-go ;;
+        tailscale) echo wireguard-go-tailscale ;;
+        boringtun) echo boringtun-cli ;;
+        gotatun) echo gotatun-cli ;;
+    esac
+}
+
+status=0
+complain() { # complain STATUS TEXT…: say it, and remember the first status
+    local code=$1
+    shift
+    echo "peers.sh: $*" >&2
+    [ "$status" -ne 0 ] || status=$code
+}
+
+# Runs a build quietly at the lowest priority; its output is shown only when it fails.
+quietly() {
+    local log=$peers_dir/log/$1.txt
+    shift
+    nice -n 19 "$@" >"$log" 2>&1 && return 0
+    tail -n 15 "$log" >&2
+    return 1
+}
+
+build_go() { # build_go NAME PACKAGE VERSION BUILT_AS
+    local go_dir=$peers_dir/go-$1
+    if ! command -v go >/dev/null 2>&1; then
+        complain 3 "$1 needs Go 1.24 or newer, and there is none. Debian's golang package is too old: take it from https://go.dev/dl/."
+        return 1
+    fi
+    mkdir -p "$go_dir"
+    if ! GOBIN=$go_dir GOFLAGS=-trimpath quietly "$1" go install "$2@$3"; then
+        complain 4 "$1: 'go install $2@$3' failed: is the Go module proxy reachable, and Go new enough ($(go env GOVERSION))?"
+        return 1
+    fi
+    mv "$go_dir/$4" "$bin_dir/$(program_of "$1")"
+    rmdir "$go_dir"
+}
+
+build_cargo() { # build_cargo NAME PACKAGE VERSION BUILT_AS
+    local root_dir=$peers_dir/cargo-$1
+    if ! command -v cargo >/dev/null 2>&1; then
+        complain 3 "$1 needs cargo: install Rust from https://rustup.rs/."
+        return 1
+    fi
+    # A target directory of its own: the build must not invalidate the workspace's.
+    if ! CARGO_TARGET_DIR=$peers_dir/build-$1 quietly "$1" \
+        cargo install "$2" --version "$3" --locked --root "$root_dir" --no-track; then
+        complain 4 "$1: 'cargo install $2 --version $3' failed: is the crate registry reachable?"
+        return 1
+    fi
+    mv "$root_dir/bin/$4" "$bin_dir/$(program_of "$1")"
+    rm -rf "$root_dir" "$peers_dir/build-$1"
+}
+
+mkdir -p "$bin_dir" "$peers_dir/log"
+# Two runs at once would build the same thing twice and fight over the result.
+exec 9>"$peers_dir/lock"
+flock 9
+
+wanted=$*
+[ -n "$wanted" ] || wanted=$(peers | awk '{ print $1 }')
+for name in $wanted; do
+    line=$(peers | awk -v name="$name" '$1 == name')
+    if [ -z "$line" ]; then
+        complain 2 "there is no peer '$name'; known are: $(peers | awk '{ printf "%s ", $1 }')"
+        continue
+    fi
+    read -r _ registry package version built_as <<<"$line"
+    [ ! -x "$bin_dir/$(program_of "$name")" ] || continue
+    echo "building $name ($package $version) …"
+    "build_$registry" "$name" "$package" "$version" "$built_as" 9>&-
+done
+exit "$status"

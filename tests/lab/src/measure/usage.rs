@@ -1,0 +1,78 @@
+//! Processor time and memory of a process.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// What a process has used since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time of all its threads, in user code and in system calls. What the kernel does on
+    /// its behalf in interrupts is not in it.
+    pub cpu: Duration,
+    /// The most memory it has had resident, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+impl Usage {
+    /// Reads /proc.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn of(process_id: u32) -> Result<Self> {
+        let read = |file: &str| {
+            let path = format!("/proc/{process_id}/{file}");
+            fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+        };
+        let ticks = cpu_ticks(&read("stat")?).context("unknown form of /proc/PID/stat")?;
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        let peak_kib = peak_rss_kib(&read("status")?).context("the process has ended: no VmHWM")?;
+        Ok(Self {
+            cpu: Duration::from_millis(ticks * 1000 / ticks_per_second),
+            peak_rss_bytes: peak_kib * 1024,
+        })
+    }
+}
+
+/// User and system time in clock ticks, from /proc/PID/stat.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    // The second field, the name in parentheses, may hold spaces and parentheses itself.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    // proc(5): utime is field 14, stime 15; the first after the name is field 3.
+    let mut fields = after_name.split_whitespace().skip(14 - 3);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// The line `VmHWM: 1234 kB` of /proc/PID/status.
+fn peak_rss_kib(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_a_name_with_parentheses() {
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 9 0 0";
+        assert_eq!(cpu_ticks(stat), Some(12));
+    }
+
+    #[test]
+    fn peak_memory_is_the_high_water_mark() {
+        let status = "VmPeak:\t  900 kB\nVmHWM:\t    512 kB\nVmRSS:\t    300 kB\n";
+        assert_eq!(peak_rss_kib(status), Some(512));
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        let usage = Usage::of(std::process::id()).unwrap();
+        assert!(usage.peak_rss_bytes > 100_000);
+    }
+}

@@ -1,0 +1,145 @@
+//! Network namespaces.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::command::{bounded, dies_with_us, finish, outcome};
+use crate::process::Process;
+use crate::reaper;
+
+/// A network namespace with its loopback interface up.
+///
+/// Clones are handles to the same one. With the last of them it is removed, and every process that
+/// still runs inside is killed: a detached daemon cannot outlive its test.
+#[derive(Clone, Debug)]
+pub struct Namespace(Arc<Named>);
+
+#[derive(Debug)]
+struct Named(String);
+
+impl Namespace {
+    /// Makes a namespace under a name that nobody else has.
+    ///
+    /// # Errors
+    /// When not root, or `ip` is missing or refuses.
+    pub fn new() -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        reaper::process_dir()?;
+        let name = reaper::namespace_name(NEXT.fetch_add(1, Ordering::Relaxed));
+        crate::run(&format!("ip netns add {name}"))?;
+        let namespace = Self(Arc::new(Named(name)));
+        namespace.run("ip link set lo up")?;
+        Ok(namespace)
+    }
+
+    /// The name under which `ip netns` knows it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.0
+    }
+
+    /// Runs a command to its end and returns its standard output; `line` is split at white space.
+    ///
+    /// # Errors
+    /// When it cannot be started, fails, or takes more than a minute; the message holds the command
+    /// and its error output.
+    pub fn run(&self, line: &str) -> Result<String> {
+        finish(self.bounded_command(line), line)
+    }
+
+    /// Runs a command to its end and returns its status and output, also when it fails.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn outcome(&self, line: &str) -> Result<Output> {
+        outcome(self.bounded_command(line), line)
+    }
+
+    /// Runs a shell script to its end and returns its standard output; it stops at the first error.
+    ///
+    /// # Errors
+    /// As [`Namespace::run`].
+    pub fn shell(&self, script: &str) -> Result<String> {
+        let mut command = bounded();
+        command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
+        finish(command, script)
+    }
+
+    /// Starts a program that keeps running; `line` is split at white space.
+    ///
+    /// It is killed when the returned handle is dropped, and when the thread that called this ends.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&self, line: &str) -> Result<Process> {
+        self.spawn_with(line, |_| {})
+    }
+
+    /// As [`Namespace::spawn`], with a last word on the command, such as environment variables.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_with(&self, line: &str, adjust: impl FnOnce(&mut Command)) -> Result<Process> {
+        let mut command = dies_with_us();
+        command
+            .args(["ip", "netns", "exec", self.name()])
+            .args(line.split_whitespace());
+        adjust(&mut command);
+        Process::start(self.clone(), command, line)
+    }
+
+    /// Calls `work` inside the namespace, on a thread of its own. Sockets that it opens stay in the
+    /// namespace wherever they are used afterwards.
+    ///
+    /// # Errors
+    /// What `work` returns, or when the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// When `work` does.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let path = format!("/run/netns/{}", self.name());
+        let file = std::fs::File::open(&path).with_context(|| format!("cannot open {path}"))?;
+        thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(&file),
+                    Some(LinkNameSpaceType::Network),
+                )
+                .context("cannot enter the namespace")?;
+                work()
+            });
+            match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    fn bounded_command(&self, line: &str) -> Command {
+        let mut command = bounded();
+        command
+            .args(["ip", "netns", "exec", self.name()])
+            .args(line.split_whitespace());
+        command
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let name = &self.0;
+        for process_id in crate::run(&format!("ip netns pids {name}"))
+            .unwrap_or_default()
+            .lines()
+        {
+            // One that ended by itself in between is no error.
+            let _gone = crate::run(&format!("kill -9 {process_id}"));
+        }
+        // Failing here would hide the test's own failure; the watcher tries again.
+        let _removed = crate::run(&format!("ip netns del {name}"));
+    }
+}

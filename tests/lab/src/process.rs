@@ -1,0 +1,169 @@
+//! Programs that run inside a namespace.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::measure::Usage;
+use crate::namespace::Namespace;
+use crate::reaper;
+use crate::wait::wait_until;
+
+/// How much of the output a failing test prints: the end of it is what tells.
+const PRINTED_OUTPUT_MAX_LINES: usize = 60;
+
+/// A running program. Dropping it kills it; if a test is failing just then, its output is printed.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    line: String,
+    output_path: PathBuf,
+    /// Keeps the namespace at least as long as the program.
+    _namespace: Namespace,
+}
+
+impl Process {
+    pub(crate) fn start(namespace: Namespace, mut command: Command, line: &str) -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let output_path = reaper::process_dir()?.join(format!("output-{number}.txt"));
+        let output = File::create(&output_path)
+            .with_context(|| format!("cannot make {}", output_path.display()))?;
+        let child = command
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start `{line}`"))?;
+        Ok(Self {
+            child,
+            line: line.to_owned(),
+            output_path,
+            _namespace: namespace,
+        })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far, standard output and error together.
+    #[must_use]
+    pub fn output(&self) -> String {
+        // Whatever the program writes, valid text or not, is worth showing.
+        fs::read(&self.output_path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Waits for its end and returns its exit status.
+    ///
+    /// # Errors
+    /// When it still runs after `deadline`.
+    pub fn wait(&mut self, deadline: Duration) -> Result<ExitStatus> {
+        let what = format!("the end of `{}`", self.line);
+        let child = &mut self.child;
+        let mut status = None;
+        wait_until(&what, deadline, || {
+            status = child.try_wait().unwrap_or(None);
+            status.is_some()
+        })?;
+        status.context("it has just ended")
+    }
+
+    /// Waits for its end; anything but success is an error that shows its output.
+    ///
+    /// # Errors
+    /// When it still runs after `deadline`, or fails.
+    pub fn succeed(&mut self, deadline: Duration) -> Result<String> {
+        let status = self.wait(deadline)?;
+        let output = self.output();
+        if !status.success() {
+            bail!("`{}` failed ({status}): {}", self.line, output.trim());
+        }
+        Ok(output)
+    }
+
+    /// Waits until it has printed `text`.
+    ///
+    /// # Errors
+    /// When it ends or `deadline` passes before.
+    pub fn wait_for_output(&mut self, text: &str, deadline: Duration) -> Result<()> {
+        let mut ended = false;
+        wait_until(
+            &format!("`{}` to print '{text}'", self.line),
+            deadline,
+            || {
+                // In this order: what was printed before the end counts.
+                ended = !self.is_running().unwrap_or(false);
+                self.output().contains(text) || ended
+            },
+        )?;
+        if ended && !self.output().contains(text) {
+            bail!("`{}` ended early: {}", self.line, self.output().trim());
+        }
+        Ok(())
+    }
+
+    /// Asks it to end (SIGTERM), without waiting.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn terminate(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)
+            .with_context(|| format!("cannot signal `{}`", self.line))
+    }
+
+    /// Kills it and waits until it is gone.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// The processor time and memory it has used.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn usage(&self) -> Result<Usage> {
+        Usage::of(self.id())
+    }
+
+    /// Where its output is kept; the file lives as long as the process that made it.
+    #[must_use]
+    pub fn output_path(&self) -> &Path {
+        &self.output_path
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // There is nobody left to tell.
+        let _killed = self.kill();
+        if std::thread::panicking() {
+            let output = self.output();
+            let lines: Vec<_> = output.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(PRINTED_OUTPUT_MAX_LINES)..];
+            eprintln!("--- output of `{}`:\n{}\n---", self.line, shown.join("\n"));
+        }
+        // The watcher removes the directory in any case.
+        let _removed = fs::remove_file(&self.output_path);
+    }
+}
