@@ -207,7 +207,7 @@ impl Coalescer {
         let (packet, group) = (self.packets.len(), self.groups.len());
         self.groups.push(Group::new(packet, range.start, candidate));
         self.packets.push(Link { range, next: None });
-        if candidate.is_some_and(|candidate| candidate.may_lead()) {
+        if candidate.is_some_and(Candidate::may_lead) {
             if self.open.len() == MAX_OPEN_GROUPS {
                 self.open.remove(0);
             }
@@ -215,6 +215,3 @@ impl Coalescer {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

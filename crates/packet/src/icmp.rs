@@ -204,6 +204,3 @@ fn write_icmp(icmp: &mut [u8], kind: u8, code: u8, rest: u32, pseudo: Sum) {
     let sum = pseudo.plus(Sum::of(icmp)).checksum();
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
 }
-
-#[cfg(test)]
-mod tests;

@@ -347,6 +347,3 @@ pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     array.copy_from_slice(&bytes[offset..offset + N]);
     array
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,11 @@
+//! What the crate promises, a module a subject, through its public interface only.
+
+mod build;
+mod checksum;
+mod coalesce;
+mod icmp;
+mod ip;
+mod oracle;
+mod random_bytes;
+mod round_trip;
+mod split;
