@@ -1,0 +1,132 @@
+//! Sending: a run of datagrams of equal length in one system call.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use crate::address::{LocalAddress, RawAddress};
+use crate::control::ControlBuffer;
+use crate::error::SendError;
+use crate::route;
+use crate::socket::{Family, Socket};
+use crate::system;
+
+/// The most datagrams of one [`Socket::send`]: `UDP_MAX_SEGMENTS` before Linux 6.9, which has 128. With full-size
+/// datagrams [`MAX_GSO_BYTES`] is reached first.
+pub const MAX_SEGMENTS: usize = 64;
+
+/// The most bytes of one [`Socket::send`]: the kernel treats a run as one datagram until it leaves, so all of it must fit
+/// one IPv4 packet: 65,535 bytes without the headers of IPv4 and UDP.
+pub const MAX_GSO_BYTES: usize = 65_535 - 20 - 8;
+
+/// Where datagrams go, and from which of our addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination {
+    /// The peer.
+    pub address: SocketAddr,
+    /// The source address; `None` lets the kernel choose by its routes.
+    pub source: Option<LocalAddress>,
+}
+
+impl Socket {
+    /// Sends `datagrams`, which are `stride` bytes each but for the last, which may be shorter, with `ecn` as their ECN
+    /// codepoint (0 to 3). At most [`MAX_SEGMENTS`] and [`MAX_GSO_BYTES`]. All or none are taken.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn send(
+        &self,
+        datagrams: &[u8],
+        stride: usize,
+        to: &Destination,
+        ecn: u8,
+    ) -> Result<(), SendError> {
+        let several = datagrams.len() > stride;
+        debug_assert!(
+            !several || stride > 0 && datagrams.len().div_ceil(stride) <= MAX_SEGMENTS,
+            "too many datagrams"
+        );
+        debug_assert!(
+            !several || datagrams.len() <= MAX_GSO_BYTES,
+            "too many bytes"
+        );
+        if Family::of(to.address.ip()) != self.family {
+            return Err(SendError::Other(io::Error::from_raw_os_error(
+                libc::EAFNOSUPPORT,
+            )));
+        }
+        let mut control = ControlBuffer::new();
+        if several {
+            if !self.features().segmentation {
+                return Err(SendError::SegmentationUnsupported);
+            }
+            control.push_segment_size(u16::try_from(stride).map_err(|_| SendError::TooBig)?);
+        }
+        if let Some(source) = to.source {
+            // A source of the other family is one we had before the peer moved to this one.
+            if Family::of(source.ip) != self.family {
+                return Err(SendError::SourceGone);
+            }
+            control.push_source(source);
+        }
+        if ecn != 0 {
+            control.push_ecn(to.address.ip().to_canonical(), ecn);
+        }
+        system::send(
+            self.as_fd(),
+            datagrams,
+            &RawAddress::encode(to.address),
+            &control,
+        )
+        .map_err(|error| self.explain(error, stride, several, to))
+    }
+
+    /// What the kernel's `error` asks the sender to do.
+    #[cold]
+    fn explain(
+        &self,
+        error: io::Error,
+        stride: usize,
+        several: bool,
+        to: &Destination,
+    ) -> SendError {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN) => SendError::WouldBlock,
+            Some(libc::EMSGSIZE) => SendError::TooBig,
+            // "UDP_SEGMENT" over a route that encrypts, or without checksum offload before Linux 6.11.
+            Some(libc::EIO) if several => SendError::SegmentationUnsupported,
+            Some(libc::EINVAL) => self.explain_invalid(error, stride, several, to),
+            Some(libc::EADDRNOTAVAIL | libc::ENODEV | libc::ENETUNREACH) if to.source.is_some() => {
+                SendError::SourceGone
+            }
+            _ => SendError::Other(error),
+        }
+    }
+
+    /// `EINVAL` has three reasons: a source that is not ours, datagrams above the path MTU in a run (before Linux 6.14,
+    /// later `EMSGSIZE`), and no support for runs at all. Confusing them would forget a good source or turn runs off for
+    /// good, so the first two are checked.
+    fn explain_invalid(
+        &self,
+        error: io::Error,
+        stride: usize,
+        several: bool,
+        to: &Destination,
+    ) -> SendError {
+        match to.source {
+            Some(source) if !several || !route::is_our_address(source) => SendError::SourceGone,
+            _ if !several => SendError::Other(error),
+            _ if self.exceeds_path_mtu(stride, to.address) => SendError::TooBig,
+            _ => SendError::SegmentationUnsupported,
+        }
+    }
+
+    fn exceeds_path_mtu(&self, datagram_bytes: usize, to: SocketAddr) -> bool {
+        let headers = match self.family {
+            Family::V4 => 20 + 8,
+            Family::V6 => 40 + 8,
+        };
+        let mark = system::mark(self.as_fd()).unwrap_or(0);
+        route::path_mtu(to, mark).is_ok_and(|mtu| datagram_bytes + headers > usize::from(mtu))
+    }
+}
