@@ -1,0 +1,51 @@
+//! The constants of §6.1 and §6.5, and the bounds that the paper leaves to the implementation.
+
+use std::time::Duration;
+
+/// §6.1: a key pair that has sent this many messages is replaced as soon as possible.
+pub const REKEY_AFTER_MESSAGES: u64 = 1 << 60;
+
+/// §6.1: a key pair sends no message with this counter or a higher one. It stays one replay window
+/// away from the end of the counter, so that the receiver's arithmetic cannot overflow.
+pub const REJECT_AFTER_MESSAGES: u64 = u64::MAX - (1 << 13);
+
+/// §6.1: the initiator of a session this old makes the next one when it has something to send.
+pub const REKEY_AFTER_TIME: Duration = Duration::from_secs(120);
+
+/// §6.1: a session this old neither sends nor receives.
+pub const REJECT_AFTER_TIME: Duration = Duration::from_secs(180);
+
+/// §6.1: for how long an unanswered handshake is tried again.
+pub const REKEY_ATTEMPT_TIME: Duration = Duration::from_secs(90);
+
+/// §6.1: the time between two attempts, and the least time between two initiations to one peer.
+pub const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// §6.1: "an amount of jitter is added to this expiration, in order to prevent two peers from
+/// repeatedly initiating handshakes at the same time". The kernel's bound: a third of a second.
+pub const REKEY_TIMEOUT_JITTER_MAX: Duration = Duration::from_millis(334);
+
+/// §6.5: a peer that has received data and sent nothing for this long sends a keepalive.
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// §6.3: keys and handshake state are wiped "after `Reject-After-Time × 3`" without a new session.
+pub const ZERO_KEYS_AFTER: Duration = REJECT_AFTER_TIME.saturating_mul(3);
+
+/// The most handshake initiations that one peer may have processed per second: more than any
+/// honest peer sends, few enough that a peer cannot occupy us with Diffie-Hellman (50 × 4 × ~40 µs
+/// is under 1 % of a core).
+pub const INITIATIONS_PER_SECOND: u32 = 50;
+
+/// §5.3: the responder's cookie secret "changes every two minutes".
+pub const COOKIE_SECRET_MAX_AGE: Duration = Duration::from_secs(120);
+
+/// A cookie is not used in the last seconds of its life: it would expire under way.
+pub const COOKIE_LATENCY: Duration = Duration::from_secs(5);
+
+/// For how long after the last busy moment initiations still need a cookie, so that a flood does
+/// not switch the defence off whenever the queue happens to run empty.
+pub const UNDER_LOAD_AFTER: Duration = Duration::from_secs(1);
+
+/// The most peers of one interface. Each has at most four receiver indices, so 2^18 of 2^32 are
+/// taken at most: a random index is free at the first try but for one in 16,000.
+pub const MAX_PEERS: usize = 1 << 16;

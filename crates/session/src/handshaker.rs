@@ -1,0 +1,312 @@
+//! Handshakes, cookies, timers and key slots of all peers of one interface.
+
+mod initiate;
+mod output;
+mod peer;
+mod peers;
+mod receive;
+mod slots;
+mod timers;
+
+pub use output::{Destination, HandshakeDatagram, Output};
+
+use crate::activity::Activity;
+use crate::cookie::CookieChecker;
+use crate::error::Error;
+use crate::ids::{Index, PeerId};
+use crate::keys::{PresharedKey, PrivateKey, PublicKey};
+use crate::noise::Identity;
+use crate::random::Random;
+use crate::rate_limit::RateLimit;
+use crate::time::{Clock, Tai64n, Time};
+use crate::transport::Transport;
+use core::fmt;
+use culvert_aead::Suite;
+use peer::Peer;
+use peers::Peers;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything about the handshakes, cookies, timers and key slots of all peers of one interface.
+/// Never sees a data packet.
+///
+/// Four kinds of method: `handle_*` take what happened, [`poll_output`](Self::poll_output) returns
+/// what to do, setters change the configuration, the rest only tell. After any call with `&mut
+/// self`, drain `poll_output`; each call adds a handful of outputs per peer it concerns, so they
+/// are bounded by that.
+///
+/// Calls that name a peer that does not exist do nothing: a worker may speak of a peer that was
+/// removed a moment ago.
+pub struct Handshaker {
+    local: Option<Local>,
+    peers: Peers,
+    outputs: VecDeque<Output>,
+    random: Random,
+    rate_limit: RateLimit,
+    under_load_at: Option<Time>,
+    is_up: bool,
+}
+
+/// What follows from our own private key.
+struct Local {
+    identity: Identity,
+    cookies: CookieChecker,
+}
+
+impl Handshaker {
+    /// An interface that is down, without a private key or peers.
+    ///
+    /// `seed` is the source of every index, ephemeral key and jitter, so it must be secret and
+    /// random, and used once.
+    pub fn new(seed: [u8; 32]) -> Self {
+        Self {
+            local: None,
+            peers: Peers::default(),
+            outputs: VecDeque::new(),
+            random: Random::from_seed(seed),
+            rate_limit: RateLimit::default(),
+            under_load_at: None,
+            is_up: false,
+        }
+    }
+
+    /// Mixes `seed` into the source of randomness: after a fork or a restored snapshot, say.
+    pub fn reseed(&mut self, seed: [u8; 32]) {
+        self.random.reseed(&seed);
+    }
+
+    /// Changes our private key; sessions are made anew. Returns the peer that was removed because
+    /// the new public key is its own. The same key again changes nothing.
+    pub fn set_private_key(&mut self, key: Option<PrivateKey>, now: Time) -> Option<PeerId> {
+        let public_key = key.as_ref().map(PrivateKey::public_key);
+        if public_key == self.public_key() {
+            return None;
+        }
+        let ourselves = public_key.and_then(|key| self.peers.by_key(&key));
+        if let Some(id) = ourselves {
+            self.remove_peer(id);
+        }
+        self.local = key.map(|key| {
+            let identity = Identity::new(key.to_secret());
+            let cookies = CookieChecker::new(identity.public_key());
+            Local { identity, cookies }
+        });
+        for peer in self.peers.iter_mut() {
+            let identity = self.local.as_ref().map(|local| &local.identity);
+            peer.static_static =
+                identity.and_then(|identity| identity.static_static(&peer.public_key));
+        }
+        for id in self.peers.ids() {
+            self.clear_session(id);
+            if let Some(attempt) = self
+                .peers
+                .get_mut(id)
+                .and_then(|peer| peer.attempt.as_mut())
+            {
+                attempt.retry_at = now;
+            }
+            self.peers.reschedule(id, self.is_up, now);
+        }
+        ourselves
+    }
+
+    /// Our public key, where there is a private one.
+    pub fn public_key(&self) -> Option<PublicKey> {
+        self.local
+            .as_ref()
+            .map(|local| *local.identity.public_key())
+    }
+
+    /// Adds a peer without pre-shared key or keepalive, with the suite of plain WireGuard.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong with the configuration.
+    pub fn add_peer(&mut self, public_key: PublicKey) -> Result<PeerId, Error> {
+        if self.public_key() == Some(public_key) {
+            return Err(Error::OwnKey);
+        }
+        let identity = self.local.as_ref().map(|local| &local.identity);
+        self.peers.insert(Peer::new(public_key, identity))
+    }
+
+    /// Forgets the peer, its keys, and what was still to be done for it. Its id may be another
+    /// peer's from here on.
+    pub fn remove_peer(&mut self, id: PeerId) {
+        self.peers.remove(id);
+        self.outputs.retain(|output| output.peer() != Some(id));
+    }
+
+    /// The peer with this key.
+    pub fn peer_by_key(&self, public_key: &PublicKey) -> Option<PeerId> {
+        self.peers.by_key(public_key)
+    }
+
+    /// Changes the pre-shared key of future handshakes; [`PresharedKey::NONE`] is none.
+    pub fn set_preshared_key(&mut self, id: PeerId, key: PresharedKey) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.preshared_key = key;
+        }
+    }
+
+    /// The pre-shared key; all zeros is none.
+    pub fn preshared_key(&self, id: PeerId) -> Option<&PresharedKey> {
+        self.peers.get(id).map(|peer| &peer.preshared_key)
+    }
+
+    /// Changes the cipher suite. Sessions in the other suite end.
+    pub fn set_suite(&mut self, id: PeerId, suite: Suite) {
+        if self.suite(id).is_some_and(|current| current != suite) {
+            self.peers.set_suite(id, suite);
+            self.clear_session(id);
+        }
+    }
+
+    /// The cipher suite of the peer.
+    pub fn suite(&self, id: PeerId) -> Option<Suite> {
+        self.peers.get(id).map(|peer| peer.suite)
+    }
+
+    /// Changes the interval of the persistent keepalive. Switching it on sends one at once.
+    pub fn set_keepalive(&mut self, id: PeerId, interval: Option<Duration>, clock: Clock) {
+        let interval = interval.filter(|interval| !interval.is_zero());
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let was_off = peer.keepalive_interval.is_none();
+        peer.keepalive_interval = interval;
+        if self.is_up && was_off && interval.is_some() {
+            self.send_keepalive(id, clock);
+        }
+        self.peers.reschedule(id, self.is_up, clock.now);
+    }
+
+    /// The interval of the persistent keepalive, if it is on.
+    pub fn keepalive(&self, id: PeerId) -> Option<Duration> {
+        self.peers.get(id)?.keepalive_interval
+    }
+
+    /// The marks that workers make for the peer's timers.
+    pub fn activity(&self, id: PeerId) -> Option<Arc<Activity>> {
+        self.peers.get(id).map(|peer| Arc::clone(&peer.activity))
+    }
+
+    /// When the last handshake was completed, on the wall clock that was given.
+    pub fn last_handshake(&self, id: PeerId) -> Option<Tai64n> {
+        self.peers.get(id)?.last_handshake
+    }
+
+    /// Link up: persistent keepalives start, each with one at once. Link down: keys and handshakes
+    /// are cleared and timers stop.
+    pub fn set_up(&mut self, is_up: bool, clock: Clock) {
+        if self.is_up == is_up {
+            return;
+        }
+        self.is_up = is_up;
+        for id in self.peers.ids() {
+            if !is_up {
+                self.clear_session(id);
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.attempt = None;
+                }
+            } else if self.keepalive(id).is_some() {
+                self.send_keepalive(id, clock);
+            }
+            self.peers.reschedule(id, is_up, clock.now);
+        }
+    }
+
+    /// A worker has data for the peer and no usable key, or a key that wants to be renewed.
+    ///
+    /// Initiates a handshake, at most once per [`REKEY_TIMEOUT`](crate::REKEY_TIMEOUT); sooner, it
+    /// will when that has passed. §6.4: the time after which attempts are given up "is reset when a
+    /// peer explicitly attempts to send a new transport data message".
+    pub fn handle_wanted(&mut self, id: PeerId, clock: Clock) {
+        let is_needed = |peer: &Peer| peer.needs_handshake(clock.now);
+        if self.is_up && self.peers.get(id).is_some_and(is_needed) {
+            self.begin_attempt(id, clock);
+            self.peers.reschedule(id, self.is_up, clock.now);
+        }
+    }
+
+    /// The first authentic data arrived under `index`: see [`Transport::confirm`].
+    pub fn handle_confirmed(&mut self, id: PeerId, index: Index, clock: Clock) {
+        let Some(own_key) = self.public_key() else {
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let is_ours_preferred = own_key > peer.public_key;
+        let Some((keys, dropped)) = peer.slots.confirm(index, is_ours_preferred) else {
+            return;
+        };
+        self.handshake_completed(id, &keys, dropped.as_deref(), clock);
+        self.peers.reschedule(id, self.is_up, clock.now);
+    }
+
+    /// The next thing to do, if any.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest; in the past
+    /// where it is overdue. `None` where nothing will happen by itself.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.peers.next_deadline()
+    }
+
+    /// The keys to send to the peer under.
+    pub fn sending(&self, id: PeerId) -> Option<Arc<Transport>> {
+        self.peers.get(id)?.slots.sending().cloned()
+    }
+
+    /// The keys under which the peer may send to us: three at most.
+    pub fn receiving(&self, id: PeerId) -> impl Iterator<Item = Arc<Transport>> {
+        let slots = self.peers.get(id).map(|peer| &peer.slots);
+        slots.into_iter().flat_map(slots::Slots::receiving).cloned()
+    }
+
+    /// The keys of all peers under which they may send to us.
+    pub fn live_transports(&self) -> impl Iterator<Item = Arc<Transport>> {
+        let slots = self.peers.iter().map(|peer| &peer.slots);
+        slots.flat_map(slots::Slots::receiving).cloned()
+    }
+
+    /// How many receiver indices are in use: at most four per peer.
+    pub fn indices_in_use(&self) -> usize {
+        self.peers.indices()
+    }
+
+    /// Keys and half-made handshakes of the peer are wiped. Stamps stay, so that no initiation can
+    /// be replayed; an attempt goes on with its next initiation.
+    fn clear_session(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let had_keys = !peer.slots.is_empty();
+        let indices: Vec<_> = peer.indices().collect();
+        peer.slots = slots::Slots::default();
+        peer.sent = None;
+        peer.zero_keys_at = None;
+        peer.handshake_sent_at = None;
+        peer.keepalive_asked_at = None;
+        peer.activity.clear_owed();
+        for index in indices {
+            self.peers.free_index(index);
+        }
+        if had_keys {
+            self.outputs.push_back(Output::KeysChanged { peer: id });
+        }
+    }
+}
+
+impl fmt::Debug for Handshaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshaker")
+            .field("public_key", &self.public_key())
+            .field("peers", &self.peers.iter().count())
+            .field("is_up", &self.is_up)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! Beginning a handshake, and what follows when one is complete.
+
+use super::output::{Destination, HandshakeDatagram, Output};
+use super::peer::Attempt;
+use super::{Handshaker, Local};
+use crate::constants::{REKEY_TIMEOUT, REKEY_TIMEOUT_JITTER_MAX, ZERO_KEYS_AFTER};
+use crate::ids::PeerId;
+use crate::noise::SentInitiation;
+use crate::time::{Clock, Time};
+use crate::transport::{Role, Transport};
+use x25519_dalek::StaticSecret;
+
+impl Handshaker {
+    /// Someone wants a handshake. §6.1: initiations leave at most once per Rekey-Timeout; a wish
+    /// that comes too early is met when its time comes, unless a handshake completes before.
+    pub(super) fn begin_attempt(&mut self, id: PeerId, clock: Clock) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if let Some(attempt) = &mut peer.attempt {
+            attempt.wanted_at = clock.now;
+            return;
+        }
+        let allowed_at = peer.handshake_allowed_at().filter(|at| *at > clock.now);
+        let jitter = self.random.duration_below(REKEY_TIMEOUT_JITTER_MAX);
+        peer.attempt = Some(Attempt {
+            wanted_at: clock.now,
+            retry_at: allowed_at.map_or(clock.now, |at| at.saturating_add(jitter)),
+        });
+        if allowed_at.is_none() {
+            self.send_initiation(id, clock);
+        }
+    }
+
+    /// Sends an initiation, which replaces the one before, and sets the time of the next. Where
+    /// none can be made (no private key, a peer's key of low order) the attempt ends.
+    pub(super) fn send_initiation(&mut self, id: PeerId, clock: Clock) {
+        let index = self.peers.take_index(id, &mut self.random);
+        let ephemeral = StaticSecret::from(*self.random.bytes());
+        let jitter = self.random.duration_below(REKEY_TIMEOUT_JITTER_MAX);
+        let Some(peer) = self.peers.get_mut(id) else {
+            self.peers.free_index(index);
+            return;
+        };
+        let superseded = peer.sent.take();
+        // Greater than the last even if the clock was set back or did not move.
+        let timestamp = peer
+            .timestamp_sent
+            .map_or(clock.wall, |last| clock.wall.max(last.successor()));
+        let made = match (&self.local, &peer.static_static) {
+            (Some(Local { identity, .. }), Some(static_static)) => SentInitiation::new(
+                identity,
+                &peer.public_key,
+                static_static,
+                peer.suite,
+                ephemeral,
+                timestamp,
+                index,
+            )
+            .ok(),
+            _ => None,
+        };
+        if let Some((sent, mut message)) = made {
+            peer.macs.add(&mut message, clock.now);
+            peer.sent = Some((index, sent));
+            peer.timestamp_sent = Some(timestamp);
+            peer.handshake_sent_at = Some(clock.now);
+            peer.activity.any_sent(clock.now);
+            if let Some(attempt) = &mut peer.attempt {
+                attempt.retry_at = clock
+                    .now
+                    .saturating_add(REKEY_TIMEOUT)
+                    .saturating_add(jitter);
+            }
+            self.outputs.push_back(Output::Send {
+                peer: id,
+                datagram: HandshakeDatagram::new(&message),
+                to: Destination::Peer,
+            });
+        } else {
+            peer.attempt = None;
+            self.peers.free_index(index);
+        }
+        if let Some((superseded, _)) = superseded {
+            self.peers.free_index(superseded);
+        }
+    }
+
+    /// Keys were derived: they are wiped in time, even if nothing ever happens again.
+    pub(super) fn session_derived(&mut self, id: PeerId, now: Time) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.zero_keys_at = Some(now.saturating_add(ZERO_KEYS_AFTER));
+        }
+    }
+
+    /// Both ends have `keys`: attempts end. `dropped` fell out of the slots for them.
+    pub(super) fn handshake_completed(
+        &mut self,
+        id: PeerId,
+        keys: &Transport,
+        dropped: Option<&Transport>,
+        clock: Clock,
+    ) {
+        let mut freed: Vec<_> = dropped.map(Transport::local_index).into_iter().collect();
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.attempt = None;
+            peer.last_handshake = Some(clock.wall);
+            freed.extend(peer.sent.take().map(|(index, _)| index));
+        }
+        for index in freed {
+            self.peers.free_index(index);
+        }
+        self.outputs.push_back(Output::KeysChanged { peer: id });
+        self.outputs.push_back(Output::HandshakeCompleted {
+            peer: id,
+            role: keys.role(),
+        });
+        if keys.role() == Role::Initiator {
+            // §5.4.6 leaves the responder silent until it has heard from us under the keys.
+            self.outputs.push_back(Output::SendKeepalive { peer: id });
+        }
+    }
+}

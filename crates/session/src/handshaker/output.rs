@@ -1,0 +1,132 @@
+//! What a [`Handshaker`](super::Handshaker) asks its owner to do.
+
+use crate::ids::PeerId;
+use crate::parse::INITIATION_LEN;
+use crate::transport::Role;
+use core::fmt;
+use core::ops::Deref;
+use std::net::SocketAddr;
+
+/// An effect, to be carried out in the order in which
+/// [`poll_output`](super::Handshaker::poll_output) returns them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The peer's transports changed. Workers must have the new ones before anything after this is
+    /// carried out: a responder's keys can receive before its response leaves.
+    KeysChanged {
+        /// Whose.
+        peer: PeerId,
+    },
+    /// An initiation or a response is to be sent.
+    Send {
+        /// To whom.
+        peer: PeerId,
+        /// The message.
+        datagram: HandshakeDatagram,
+        /// Where to.
+        to: Destination,
+    },
+    /// A cookie reply is to be sent to an address that need not be a peer's.
+    SendCookieReply {
+        /// The message.
+        datagram: HandshakeDatagram,
+        /// Where the message that it answers came from.
+        to: SocketAddr,
+    },
+    /// What waits for the peer is to be sent under its current keys; if nothing waits, a keepalive:
+    /// an empty packet.
+    SendKeepalive {
+        /// To whom.
+        peer: PeerId,
+    },
+    /// An authentic handshake message came from `to`: send there from here on.
+    Roamed {
+        /// Who.
+        peer: PeerId,
+        /// The outer source of the message.
+        to: SocketAddr,
+    },
+    /// The peer does not answer: the source address with which we send to it may be the reason, so
+    /// let the routing table choose again.
+    ForgetSource {
+        /// Whose.
+        peer: PeerId,
+    },
+    /// The peer did not answer for [`REKEY_ATTEMPT_TIME`](crate::REKEY_ATTEMPT_TIME): drop the
+    /// packets that wait for it.
+    DropStaged {
+        /// Whose.
+        peer: PeerId,
+    },
+    /// A session is established at both ends.
+    HandshakeCompleted {
+        /// With whom.
+        peer: PeerId,
+        /// Which side of it we were.
+        role: Role,
+    },
+}
+
+impl Output {
+    /// The peer that the output speaks of; none for a cookie reply.
+    pub fn peer(&self) -> Option<PeerId> {
+        match *self {
+            Self::KeysChanged { peer }
+            | Self::Send { peer, .. }
+            | Self::SendKeepalive { peer }
+            | Self::Roamed { peer, .. }
+            | Self::ForgetSource { peer }
+            | Self::DropStaged { peer }
+            | Self::HandshakeCompleted { peer, .. } => Some(peer),
+            Self::SendCookieReply { .. } => None,
+        }
+    }
+}
+
+/// Where a handshake message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To the peer's endpoint.
+    Peer,
+    /// To where the message that this one answers came from.
+    Reply(SocketAddr),
+}
+
+/// A handshake message, held inline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HandshakeDatagram {
+    bytes: [u8; INITIATION_LEN],
+    len: usize,
+}
+
+impl HandshakeDatagram {
+    pub(super) fn new<const LEN: usize>(message: &[u8; LEN]) -> Self {
+        const { assert!(LEN <= INITIATION_LEN) };
+        let mut bytes = [0; INITIATION_LEN];
+        bytes[..LEN].copy_from_slice(message);
+        Self { bytes, len: LEN }
+    }
+
+    /// The bytes to send.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Deref for HandshakeDatagram {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl fmt::Debug for HandshakeDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "HandshakeDatagram(type {}, {} bytes)",
+            self.bytes[0], self.len
+        )
+    }
+}

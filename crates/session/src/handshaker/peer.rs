@@ -1,0 +1,196 @@
+//! What is known of one peer.
+
+use super::slots::Slots;
+use crate::activity::Activity;
+use crate::constants::{
+    INITIATIONS_PER_SECOND, KEEPALIVE_TIMEOUT, REKEY_ATTEMPT_TIME, REKEY_TIMEOUT,
+};
+use crate::cookie::MacAdder;
+use crate::drop_reason::DropReason;
+use crate::ids::Index;
+use crate::keys::{PresharedKey, PublicKey};
+use crate::noise::{Identity, SentInitiation};
+use crate::time::{Tai64n, Time};
+use culvert_aead::Suite;
+use std::sync::Arc;
+use std::time::Duration;
+use x25519_dalek::SharedSecret;
+
+pub(super) struct Peer {
+    pub(super) public_key: PublicKey,
+    pub(super) preshared_key: PresharedKey,
+    pub(super) suite: Suite,
+    /// Computed once: half the Diffie-Hellman of an initiation. `None` without a private key of
+    /// ours or for a public key of low order.
+    pub(super) static_static: Option<SharedSecret>,
+    pub(super) macs: MacAdder,
+    pub(super) activity: Arc<Activity>,
+    pub(super) slots: Slots,
+
+    /// Our initiation that waits for its response. Independent of what the peer initiates.
+    pub(super) sent: Option<(Index, SentInitiation)>,
+    /// We are trying to get a handshake through.
+    pub(super) attempt: Option<Attempt>,
+    /// When we last sent an initiation or a response.
+    pub(super) handshake_sent_at: Option<Time>,
+    /// The stamp of our last initiation: the next has a greater one even if the clock is set back.
+    pub(super) timestamp_sent: Option<Tai64n>,
+    /// §5.1: the greatest stamp received, "kept per peer" for as long as there is the peer.
+    pub(super) timestamp_received: Option<Tai64n>,
+    pub(super) initiation_received_at: Option<Time>,
+    pub(super) last_handshake: Option<Tai64n>,
+
+    /// When everything secret is wiped unless a new session is made.
+    pub(super) zero_keys_at: Option<Time>,
+    pub(super) keepalive_interval: Option<Duration>,
+    /// When we last asked for a keepalive; workers may not have sent it yet.
+    pub(super) keepalive_asked_at: Option<Time>,
+    /// How long data may go unanswered: 15 s and the jitter of this time round.
+    pub(super) answer_timeout: Duration,
+    /// Where the peer stands in the schedule.
+    pub(super) scheduled_at: Option<Time>,
+}
+
+/// A handshake in the making.
+pub(super) struct Attempt {
+    /// When somebody last wanted it.
+    pub(super) wanted_at: Time,
+    /// When to send the (next) initiation.
+    pub(super) retry_at: Time,
+}
+
+impl Peer {
+    pub(super) fn new(public_key: PublicKey, identity: Option<&Identity>) -> Self {
+        Self {
+            public_key,
+            preshared_key: PresharedKey::NONE,
+            suite: Suite::default(),
+            static_static: identity.and_then(|identity| identity.static_static(&public_key)),
+            macs: MacAdder::new(&public_key),
+            activity: Arc::default(),
+            slots: Slots::default(),
+            sent: None,
+            attempt: None,
+            handshake_sent_at: None,
+            timestamp_sent: None,
+            timestamp_received: None,
+            initiation_received_at: None,
+            last_handshake: None,
+            zero_keys_at: None,
+            keepalive_interval: None,
+            keepalive_asked_at: None,
+            answer_timeout: KEEPALIVE_TIMEOUT + REKEY_TIMEOUT,
+            scheduled_at: None,
+        }
+    }
+
+    /// §5.1: "the responder keeps track of the greatest timestamp received per peer and discards
+    /// packets containing timestamps less than or equal to it". Remembers what it accepts.
+    pub(super) fn accept_initiation(
+        &mut self,
+        timestamp: Tai64n,
+        now: Time,
+    ) -> Result<(), DropReason> {
+        const SPACING: Duration =
+            Duration::from_nanos(1_000_000_000 / INITIATIONS_PER_SECOND as u64);
+        if self
+            .timestamp_received
+            .is_some_and(|last| timestamp <= last)
+        {
+            return Err(DropReason::ReplayedInitiation);
+        }
+        if self
+            .initiation_received_at
+            .is_some_and(|last| !now.has_passed(last, SPACING))
+        {
+            return Err(DropReason::InitiationFlood);
+        }
+        self.timestamp_received = Some(timestamp);
+        self.initiation_received_at = Some(now);
+        Ok(())
+    }
+
+    /// The receiver indices in use for this peer: four at most.
+    pub(super) fn indices(&self) -> impl Iterator<Item = Index> {
+        let sent = self.sent.as_ref().map(|&(index, _)| index);
+        sent.into_iter()
+            .chain(self.slots.receiving().map(|keys| keys.local_index()))
+    }
+
+    /// Whether data can be sent at `now`.
+    pub(super) fn can_send(&self, now: Time) -> bool {
+        self.slots.sending().is_some_and(|keys| keys.can_send(now))
+    }
+
+    /// Whether a worker that asks for a handshake has a reason. It may have asked before it saw the
+    /// keys that another handshake has brought meanwhile.
+    pub(super) fn needs_handshake(&self, now: Time) -> bool {
+        self.slots.sending().is_none_or(|keys| {
+            !keys.can_send(now) || keys.wants_rekey_on_send(now) || keys.wants_rekey_on_receive(now)
+        })
+    }
+
+    /// When an initiation may be sent at the earliest.
+    pub(super) fn handshake_allowed_at(&self) -> Option<Time> {
+        self.handshake_sent_at
+            .map(|sent_at| sent_at.saturating_add(REKEY_TIMEOUT))
+    }
+
+    /// §6.5: "if a peer has received a validly-authenticated transport data message …, but does not
+    /// have any packets itself to send back for Keepalive-Timeout seconds, it sends a keepalive".
+    pub(super) fn passive_keepalive_at(&self) -> Option<Time> {
+        let owed_since = self.activity.unacknowledged_since()?;
+        let since = self
+            .keepalive_asked_at
+            .map_or(owed_since, |asked| asked.max(owed_since));
+        Some(since.saturating_add(KEEPALIVE_TIMEOUT))
+    }
+
+    /// One interval after the last authentic packet in either direction.
+    pub(super) fn persistent_keepalive_at(&self) -> Option<Time> {
+        let interval = self.keepalive_interval?;
+        let last = self
+            .activity
+            .last_sent()
+            .max(self.activity.last_received())
+            .max(self.keepalive_asked_at)?;
+        Some(last.saturating_add(interval))
+    }
+
+    /// §6.4: "if a transport data message is sent to a peer and nothing is received back after
+    /// Keepalive-Timeout + Rekey-Timeout seconds, a new handshake is initiated".
+    pub(super) fn unanswered_at(&self) -> Option<Time> {
+        let since = self.activity.unanswered_since()?;
+        Some(since.saturating_add(self.answer_timeout))
+    }
+
+    /// When this peer's timers must be looked at: exact for all that is known by `now`. A mark that
+    /// a worker makes later falls due [`KEEPALIVE_TIMEOUT`] later at the earliest, so looking again
+    /// after that time misses none.
+    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+        let attempt = self.attempt.as_ref().map(Attempt::deadline);
+        let look_again = (!self.slots.is_empty()).then(|| now.saturating_add(KEEPALIVE_TIMEOUT));
+        [
+            attempt,
+            look_again,
+            self.zero_keys_at,
+            self.passive_keepalive_at(),
+            self.persistent_keepalive_at(),
+            self.unanswered_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}
+
+impl Attempt {
+    /// §6.4: "these attempts … continue for Rekey-Attempt-Time seconds before giving up".
+    pub(super) fn gives_up_at(&self) -> Time {
+        self.wanted_at.saturating_add(REKEY_ATTEMPT_TIME)
+    }
+
+    fn deadline(&self) -> Time {
+        self.retry_at.min(self.gives_up_at())
+    }
+}

@@ -1,0 +1,73 @@
+//! The three key pairs that a peer may have at a time.
+
+use crate::ids::Index;
+use crate::transport::Transport;
+use std::sync::Arc;
+
+/// Previous, current and next, as the kernel has them: all three receive, `current` sends, and
+/// `next` is a responder's pair until the peer shows, with its first data, that it has it.
+///
+/// Both ends may initiate at the same time, and then both handshakes complete: each end has its own
+/// as `current` and the other's as `next`. They agree on one of the two by the order of their
+/// public keys, and until they do, each receives under both. Two differences to the kernel make
+/// that loss-free: completing a handshake of ours leaves `next` alone, and responding leaves
+/// `previous` alone.
+#[derive(Default)]
+pub(super) struct Slots {
+    previous: Option<Arc<Transport>>,
+    current: Option<Arc<Transport>>,
+    next: Option<Arc<Transport>>,
+    /// A handshake of ours completed while `next` waited.
+    crossed: bool,
+}
+
+impl Slots {
+    /// We initiated and have the response: the peer has the keys. Returns what fell out.
+    pub(super) fn put_initiated(&mut self, transport: Arc<Transport>) -> Option<Arc<Transport>> {
+        let dropped = self.previous.take();
+        self.previous = self.current.replace(transport);
+        self.crossed = self.next.is_some();
+        dropped
+    }
+
+    /// We responded: the peer may never get our response. Returns what fell out.
+    pub(super) fn put_responded(&mut self, transport: Arc<Transport>) -> Option<Arc<Transport>> {
+        self.crossed = false;
+        self.next.replace(transport)
+    }
+
+    /// Data arrived under `index`. If those are the keys that waited, they wait no longer: they
+    /// become `current`, unless handshakes crossed and the one of ours is the one that both ends
+    /// settle on. Returns whether they waited, and what fell out.
+    pub(super) fn confirm(
+        &mut self,
+        index: Index,
+        is_ours_preferred: bool,
+    ) -> Option<(Arc<Transport>, Option<Arc<Transport>>)> {
+        let next = self.next.take_if(|next| next.local_index() == index)?;
+        let dropped = self.previous.take();
+        if self.crossed && is_ours_preferred {
+            self.previous = Some(Arc::clone(&next));
+        } else {
+            self.previous = self.current.replace(Arc::clone(&next));
+        }
+        self.crossed = false;
+        Some((next, dropped))
+    }
+
+    /// The pair to send under; whether it is still fit for that is for the caller to ask.
+    pub(super) fn sending(&self) -> Option<&Arc<Transport>> {
+        self.current.as_ref()
+    }
+
+    /// All pairs under which data may arrive.
+    pub(super) fn receiving(&self) -> impl Iterator<Item = &Arc<Transport>> {
+        [&self.current, &self.next, &self.previous]
+            .into_iter()
+            .flatten()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.receiving().next().is_none()
+    }
+}

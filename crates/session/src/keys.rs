@@ -1,0 +1,160 @@
+//! The keys that a configuration names.
+
+use core::fmt;
+use subtle::ConstantTimeEq;
+use x25519_dalek::StaticSecret;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// A Curve25519 public key: who a peer is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// Takes any 32 bytes; keys of low order are refused where they are used.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The key as it is written on the wire.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for PublicKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PublicKey(")?;
+        for byte in &self.0[..4] {
+            write!(f, "{byte:02x}")?;
+        }
+        f.write_str("…)")
+    }
+}
+
+/// A Curve25519 private key, clamped, wiped when dropped.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct PrivateKey([u8; 32]);
+
+impl PrivateKey {
+    /// Clamps `bytes` as RFC 7748 §5 asks.
+    pub const fn from_bytes(mut bytes: [u8; 32]) -> Self {
+        bytes[0] &= 0b1111_1000;
+        bytes[31] = bytes[31] & 0b0111_1111 | 0b0100_0000;
+        Self(bytes)
+    }
+
+    /// The clamped key, for whoever shows the configuration to its owner.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The public key that belongs to this one.
+    pub fn public_key(&self) -> PublicKey {
+        PublicKey(*x25519_dalek::PublicKey::from(&self.to_secret()).as_bytes())
+    }
+
+    pub(crate) fn to_secret(&self) -> StaticSecret {
+        StaticSecret::from(self.0)
+    }
+}
+
+impl From<[u8; 32]> for PrivateKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self::from_bytes(bytes)
+    }
+}
+
+impl PartialEq for PrivateKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for PrivateKey {}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(redacted)")
+    }
+}
+
+/// A symmetric key that two peers share beforehand (§5.2); wiped when dropped.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct PresharedKey([u8; 32]);
+
+impl PresharedKey {
+    /// §5.2: "if no pre-shared key mode is in use, it is set to all zeros".
+    pub const NONE: Self = Self([0; 32]);
+
+    /// Takes any 32 bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether this is [`NONE`](Self::NONE).
+    pub fn is_zero(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// The key, for the handshake and for whoever shows the configuration to its owner.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for PresharedKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl PartialEq for PresharedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for PresharedKey {}
+
+impl fmt::Debug for PresharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PresharedKey(redacted)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_keys_are_clamped_and_secrets_are_not_shown() {
+        let key = PrivateKey::from_bytes([0xff; 32]);
+        assert_eq!((key.as_bytes()[0], key.as_bytes()[31]), (0xf8, 0x7f));
+        assert_eq!(format!("{key:?}"), "PrivateKey(redacted)");
+        let shared = PresharedKey::from_bytes([7; 32]);
+        assert_eq!(format!("{shared:?}"), "PresharedKey(redacted)");
+    }
+
+    /// RFC 7748 §6.1, Alice.
+    #[test]
+    fn the_public_key_of_rfc_7748_is_derived() {
+        let private = [
+            0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2,
+            0x66, 0x45, 0xdf, 0x4c, 0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5,
+            0x1d, 0xb9, 0x2c, 0x2a,
+        ];
+        let public = [
+            0x85, 0x20, 0xf0, 0x09, 0x89, 0x30, 0xa7, 0x54, 0x74, 0x8b, 0x7d, 0xdc, 0xb4, 0x3e,
+            0xf7, 0x5a, 0x0d, 0xbf, 0x3a, 0x0d, 0x26, 0x38, 0x1a, 0xf4, 0xeb, 0xa4, 0xa9, 0x8e,
+            0xaa, 0x9b, 0x4e, 0x6a,
+        ];
+        let key = PrivateKey::from_bytes(private);
+        assert_eq!(key.public_key(), PublicKey::from_bytes(public));
+    }
+}

@@ -1,0 +1,171 @@
+//! Time as an argument: a boot-time instant for the timers, a TAI64N stamp for the handshake.
+
+use core::fmt;
+use std::time::Duration;
+
+/// Nanoseconds on the host's boot-time clock, which runs on while the machine sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of the clock.
+    pub const ZERO: Self = Self(0);
+
+    /// The instant `nanos` nanoseconds after the start of the clock.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the start of the clock.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// `None` past the end of the clock (584 years).
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_add(nanos).map(Self)
+    }
+
+    /// The end of the clock where the sum lies past it: a deadline there never comes.
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        self.checked_add(duration).unwrap_or(Self(u64::MAX))
+    }
+
+    /// Time since `earlier`, zero where `earlier` is later: workers and the handshake thread read
+    /// the clock independently.
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Whether at least `duration` has passed since `earlier`.
+    pub fn has_passed(self, earlier: Self, duration: Duration) -> bool {
+        self.saturating_since(earlier) >= duration
+    }
+}
+
+/// A TAI64N label: eight bytes of seconds and four of nanoseconds, big-endian, so that bytes
+/// compare as times do (§5.4.2).
+///
+/// "Whitened" to 2^24 ns (16.8 ms), one step per permitted initiation: the stamp is sent to peers
+/// and need not reveal the exact clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tai64n([u8; 12]);
+
+impl Tai64n {
+    /// Distance between two labels: the largest power of two below the 20 ms that
+    /// [`INITIATIONS_PER_SECOND`](crate::INITIATIONS_PER_SECOND) leaves between two initiations.
+    const STEP_NANOS: u32 = 1 << 24;
+
+    /// TAI64 labels count from 2^62; TAI was 10 s ahead of UTC at the Unix epoch. Leap seconds
+    /// since then are left out, as every implementation does: only the order matters.
+    const UNIX_EPOCH_SECONDS: u64 = (1 << 62) + 10;
+
+    /// The label of a time since the Unix epoch; `nanos` below 10^9.
+    pub fn from_unix(secs: u64, nanos: u32) -> Self {
+        let seconds = secs.saturating_add(Self::UNIX_EPOCH_SECONDS);
+        Self::from_parts(seconds, nanos & !(Self::STEP_NANOS - 1))
+    }
+
+    /// Time since the Unix epoch; zero for labels before it.
+    pub fn to_unix(self) -> Duration {
+        let (seconds, nanos) = self.parts();
+        Duration::new(seconds.saturating_sub(Self::UNIX_EPOCH_SECONDS), nanos)
+    }
+
+    /// The label as it was received.
+    pub const fn from_bytes(bytes: [u8; 12]) -> Self {
+        Self(bytes)
+    }
+
+    /// The label as it is sent.
+    pub const fn to_bytes(self) -> [u8; 12] {
+        self.0
+    }
+
+    /// The least label that [`from_unix`](Self::from_unix) makes after this one.
+    pub(crate) fn successor(self) -> Self {
+        const LAST_STEP: u32 = 999_999_999 & !(Tai64n::STEP_NANOS - 1);
+        let (seconds, nanos) = self.parts();
+        match nanos & !(Self::STEP_NANOS - 1) {
+            LAST_STEP.. => Self::from_parts(seconds.saturating_add(1), 0),
+            step => Self::from_parts(seconds, step + Self::STEP_NANOS),
+        }
+    }
+
+    fn from_parts(seconds: u64, nanos: u32) -> Self {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&seconds.to_be_bytes());
+        bytes[8..].copy_from_slice(&nanos.to_be_bytes());
+        Self(bytes)
+    }
+
+    fn parts(self) -> (u64, u32) {
+        let [a, b, c, d, e, f, g, h, nanos @ ..] = self.0;
+        let seconds = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        (seconds, u32::from_be_bytes(nanos))
+    }
+}
+
+impl fmt::Debug for Tai64n {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = self.parts();
+        write!(f, "Tai64n({seconds:#x}, {nanos} ns)")
+    }
+}
+
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// The boot-time clock, for timers.
+    pub now: Time,
+    /// The wall clock, for the stamp in initiations and for the time of the last handshake.
+    pub wall: Tai64n,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_unix_epoch_has_the_label_of_the_tai64_specification() {
+        let label = Tai64n::from_unix(0, 0);
+        assert_eq!(label.to_bytes(), [0x40, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn labels_are_whitened_to_two_to_the_24_nanoseconds() {
+        let early = Tai64n::from_unix(7, 1 << 24);
+        let late = Tai64n::from_unix(7, (2 << 24) - 1);
+        assert_eq!(early, late);
+        assert!(late < Tai64n::from_unix(7, 2 << 24));
+    }
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends_of_the_clock() {
+        let end = Time::from_nanos(u64::MAX);
+        assert_eq!(end.checked_add(Duration::from_nanos(1)), None);
+        assert_eq!(Time::ZERO.saturating_add(Duration::MAX), end);
+        assert_eq!(Time::ZERO.saturating_since(end), Duration::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn labels_compare_as_the_times_do(a in any::<u32>(), b in any::<u32>(), nanos in 0u32..1_000_000_000) {
+            let (first, second) = (Tai64n::from_unix(a.into(), nanos), Tai64n::from_unix(b.into(), nanos));
+            prop_assert_eq!(first.cmp(&second), a.cmp(&b));
+        }
+
+        #[test]
+        fn the_successor_is_the_next_whitened_label(seconds in any::<u32>(), nanos in 0u32..1_000_000_000) {
+            let label = Tai64n::from_unix(seconds.into(), nanos);
+            let successor = label.successor();
+            prop_assert!(label < successor);
+            let unix = successor.to_unix();
+            prop_assert_eq!(Tai64n::from_unix(unix.as_secs(), unix.subsec_nanos()), successor);
+            prop_assert!(unix - label.to_unix() <= Duration::from_nanos(1 << 24));
+        }
+    }
+}

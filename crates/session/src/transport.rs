@@ -1,0 +1,329 @@
+//! One pair of transport keys (§5.4.6): what workers seal and open batches with.
+
+mod opened;
+
+pub use opened::{OpenedBatch, RecordSet};
+
+use crate::constants::{
+    KEEPALIVE_TIMEOUT, REJECT_AFTER_MESSAGES, REJECT_AFTER_TIME, REKEY_AFTER_MESSAGES,
+    REKEY_AFTER_TIME, REKEY_TIMEOUT,
+};
+use crate::ids::{Index, PeerId};
+use crate::noise::SessionKeys;
+use crate::parse::DataHeader;
+use crate::replay::{ReplayWindow, Verdict};
+use crate::time::Time;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use culvert_aead::{Key, Layout, Suite};
+use opened::Outcome;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use crate::parse::DATA_HEADER_LEN;
+pub use culvert_aead::MAX_RECORDS;
+
+/// Bytes that sealing adds to a packet: header and tag.
+pub const DATA_OVERHEAD: usize = DATA_HEADER_LEN + culvert_aead::TAG_LEN;
+
+/// Who sent the initiation that led to a key pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// We did: we renew the session, and may send at once.
+    Initiator,
+    /// The peer did: we may send once the peer has shown that it has the keys.
+    Responder,
+}
+
+/// One pair of transport keys, shared by all workers.
+pub struct Transport {
+    peer: PeerId,
+    role: Role,
+    local_index: Index,
+    remote_index: Index,
+    created_at: Time,
+    send_key: Key,
+    receive_key: Key,
+    /// The counter of the next record.
+    next_counter: AtomicU64,
+    window: Mutex<ReplayWindow>,
+    /// Whether the peer is known to have the keys.
+    confirmed: AtomicBool,
+}
+
+/// Consecutive counters that nobody else seals under. Sealing consumes it, so that no counter is
+/// used twice; counters not used for want of records are lost, which harms nothing.
+#[must_use = "its counters are lost unless something is sealed under them"]
+#[derive(Debug)]
+pub struct Reservation {
+    transport: Index,
+    first: u64,
+    count: u32,
+}
+
+impl Reservation {
+    /// The first counter.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// How many counters there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+impl Transport {
+    pub(crate) fn new(
+        peer: PeerId,
+        role: Role,
+        (local_index, remote_index): (Index, Index),
+        suite: Suite,
+        keys: &SessionKeys,
+        now: Time,
+    ) -> Self {
+        Self {
+            peer,
+            role,
+            local_index,
+            remote_index,
+            created_at: now,
+            send_key: Key::new(suite, &keys.send),
+            receive_key: Key::new(suite, &keys.receive),
+            next_counter: AtomicU64::new(0),
+            window: Mutex::new(ReplayWindow::new()),
+            confirmed: AtomicBool::new(role == Role::Initiator),
+        }
+    }
+
+    /// The index under which the peer sends to us.
+    pub fn local_index(&self) -> Index {
+        self.local_index
+    }
+
+    /// The index under which we send to the peer.
+    pub fn remote_index(&self) -> Index {
+        self.remote_index
+    }
+
+    /// Whose keys these are.
+    pub fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    /// When the keys were derived.
+    pub fn created_at(&self) -> Time {
+        self.created_at
+    }
+
+    /// Who initiated.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The cipher.
+    pub fn suite(&self) -> Suite {
+        self.send_key.suite()
+    }
+
+    /// Reserves `count` consecutive counters.
+    ///
+    /// `None` once the keys must not be used any more: §6.2, "after Reject-After-Messages transport
+    /// data messages or after the current secure session is Reject-After-Time seconds old …
+    /// WireGuard will refuse to send any more transport data messages using the current secure
+    /// session".
+    pub fn reserve(&self, count: u32, now: Time) -> Option<Reservation> {
+        if self.is_expired(now) {
+            return None;
+        }
+        let reserve = |next: u64| {
+            let end = next.checked_add(u64::from(count))?;
+            (end <= REJECT_AFTER_MESSAGES).then_some(end)
+        };
+        // Relaxed: that every counter is handed out once needs atomicity, not order.
+        let first = self
+            .next_counter
+            .fetch_update(Relaxed, Relaxed, reserve)
+            .ok()?;
+        Some(Reservation {
+            transport: self.local_index,
+            first,
+            count,
+        })
+    }
+
+    /// Writes the data header of every record and seals the record in place.
+    ///
+    /// `buffer` holds records of `stride` bytes, the last may be shorter: each has
+    /// [`DATA_HEADER_LEN`] bytes of room, the padded packet, and room for the tag.
+    ///
+    /// # Panics
+    /// Where the reservation is of another transport or has fewer counters than there are records,
+    /// or a record has no room for header and tag: the caller laid the batch out itself.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "taking the reservation away is what keeps a counter from being used twice"
+    )]
+    pub fn seal_batch(&self, reservation: Reservation, buffer: &mut [u8], stride: usize) {
+        let Reservation {
+            transport,
+            first,
+            count,
+        } = reservation;
+        assert_eq!(
+            transport, self.local_index,
+            "the reservation is of another transport"
+        );
+        let layout = layout(stride);
+        let records = layout.count(buffer.len());
+        assert!(
+            records <= count as usize,
+            "more records than reserved counters"
+        );
+        for (record, counter) in buffer.chunks_mut(stride).zip(first..) {
+            let header = DataHeader {
+                receiver: self.remote_index,
+                counter,
+            };
+            record[..DATA_HEADER_LEN].copy_from_slice(&header.to_bytes());
+        }
+        self.send_key.seal_batch(first, buffer, layout);
+    }
+
+    /// Opens consecutive records in place: `buffer` holds datagrams of `stride` bytes, the last may
+    /// be shorter. Says for every record what became of it; only opened ones hold plaintext,
+    /// between header and tag. Records past [`MAX_RECORDS`] are in none of the sets.
+    ///
+    /// Counters are judged before opening, which is dear, and remembered after, when the record is
+    /// known to be the peer's. The window is locked once for each, not while opening.
+    pub fn open_batch(&self, buffer: &mut [u8], stride: usize, now: Time) -> OpenedBatch {
+        let layout = layout(stride);
+        let records = layout.count(buffer.len()).min(MAX_RECORDS);
+        let mut batch = OpenedBatch::of(records);
+        if self.is_expired(now) {
+            batch.put_all(Outcome::Expired);
+            return batch;
+        }
+        let mut counters = [0; MAX_RECORDS];
+        self.judge(buffer, stride, &mut counters, &mut batch);
+
+        let mut start = 0;
+        while let Some(run) = batch.next_candidates(start) {
+            let bytes = run.start * stride..buffer.len().min(run.end * stride);
+            let authentic =
+                self.receive_key
+                    .open_batch(&counters[run.clone()], &mut buffer[bytes], layout);
+            for record in run.clone() {
+                if !authentic.get(record - run.start) {
+                    batch.put(record, Outcome::NotAuthentic);
+                }
+            }
+            start = run.end;
+        }
+        self.remember(&counters, &mut batch);
+        batch
+    }
+
+    /// §6.2, sending: "WireGuard will try to create a new secure session … after it has sent
+    /// Rekey-After-Messages transport data messages" or, "if the peer is the initiator", once the
+    /// session is Rekey-After-Time old.
+    pub fn wants_rekey_on_send(&self, now: Time) -> bool {
+        let is_old =
+            self.role == Role::Initiator && now.has_passed(self.created_at, REKEY_AFTER_TIME);
+        is_old || self.next_counter.load(Relaxed) >= REKEY_AFTER_MESSAGES
+    }
+
+    /// §6.2, receiving: the initiator makes a new session "if … the current secure session is
+    /// Reject-After-Time − Keepalive-Timeout − Rekey-Timeout seconds old", so that an end that only
+    /// receives renews in time as well.
+    pub fn wants_rekey_on_receive(&self, now: Time) -> bool {
+        let limit = REJECT_AFTER_TIME - KEEPALIVE_TIMEOUT - REKEY_TIMEOUT;
+        self.role == Role::Initiator && now.has_passed(self.created_at, limit)
+    }
+
+    /// To be called after authentic data arrived: true exactly once, for a responder, whose caller
+    /// then tells [`Handshaker::handle_confirmed`](crate::Handshaker::handle_confirmed).
+    pub fn confirm(&self) -> bool {
+        !self.confirmed.load(Relaxed) && !self.confirmed.swap(true, Relaxed)
+    }
+
+    /// Whether the keys are [`REJECT_AFTER_TIME`] old: they neither send nor receive.
+    pub fn is_expired(&self, now: Time) -> bool {
+        now.has_passed(self.created_at, REJECT_AFTER_TIME)
+    }
+
+    /// Whether data may be sent under these keys at `now`.
+    pub fn can_send(&self, now: Time) -> bool {
+        !self.is_expired(now) && self.next_counter.load(Relaxed) < REJECT_AFTER_MESSAGES
+    }
+
+    /// Parses the headers and sorts out what need not be opened. The rest are candidates, whose
+    /// counters are filled in.
+    fn judge(
+        &self,
+        buffer: &[u8],
+        stride: usize,
+        counters: &mut [u64; MAX_RECORDS],
+        batch: &mut OpenedBatch,
+    ) {
+        let window = self.window();
+        for (index, (record, slot)) in buffer.chunks(stride).zip(counters).enumerate() {
+            let outcome = match DataHeader::parse(record) {
+                None => Outcome::Malformed,
+                Some(header) if header.receiver != self.local_index => Outcome::Malformed,
+                Some(DataHeader { counter, .. }) if counter >= REJECT_AFTER_MESSAGES => {
+                    Outcome::Expired
+                }
+                Some(DataHeader { counter, .. }) => {
+                    *slot = counter;
+                    match window.check(counter) {
+                        Verdict::Fresh => continue,
+                        Verdict::Replayed => Outcome::Replayed,
+                        Verdict::TooOld => Outcome::TooOld,
+                    }
+                }
+            };
+            batch.put(index, outcome);
+        }
+    }
+
+    /// Commits the counters of what was opened. Another worker, or an earlier record of this very
+    /// batch, may have brought the same counter since it was judged.
+    fn remember(&self, counters: &[u64; MAX_RECORDS], batch: &mut OpenedBatch) {
+        if batch.opened().is_empty() {
+            return;
+        }
+        let mut window = self.window();
+        for record in batch.opened().iter() {
+            match window.commit(counters[record]) {
+                Verdict::Fresh => {}
+                Verdict::Replayed => batch.put(record, Outcome::Replayed),
+                Verdict::TooOld => batch.put(record, Outcome::TooOld),
+            }
+        }
+    }
+
+    fn window(&self) -> MutexGuard<'_, ReplayWindow> {
+        // No code panics with the lock held, and the window is whole after each commit.
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("peer", &self.peer)
+            .field("role", &self.role)
+            .field("local_index", &self.local_index)
+            .field("remote_index", &self.remote_index)
+            .field("suite", &self.suite())
+            .finish_non_exhaustive()
+    }
+}
+
+fn layout(stride: usize) -> Layout {
+    assert!(stride > 0, "records have a length");
+    Layout {
+        head_len: DATA_HEADER_LEN,
+        stride,
+    }
+}
