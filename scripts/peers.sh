@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the WireGuard implementations that tests speak to and that the benchmark measures against,
-# at pinned versions, into target/peers/bin. What is already there is left alone.
+# at pinned versions, into target/peers/bin; beside each lies a note of its version. What is there
+# already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
 #   scripts/peers.sh wireguard-go boringtun
@@ -95,8 +96,12 @@ for name in $wanted; do
         continue
     fi
     read -r _ registry package version built_as <<<"$line"
-    [ ! -x "$bin_dir/$(program_of "$name")" ] || continue
+    program=$bin_dir/$(program_of "$name")
+    if [ -x "$program" ] && [ "$(cat "$program.version" 2>/dev/null)" = "$package $version" ]; then
+        continue
+    fi
     echo "building $name ($package $version) …"
-    "build_$registry" "$name" "$package" "$version" "$built_as" 9>&-
+    "build_$registry" "$name" "$package" "$version" "$built_as" 9>&- &&
+        echo "$package $version" >"$program.version"
 done
 exit "$status"

@@ -1,2 +1,138 @@
 //! Side-by-side measurement of Culvert and its peers.
-fn main() {}
+//!
+//! Every subject runs on the same bed: two namespaces on this machine, joined by a link. The
+//! subjects take turns over several rounds, so that what drifts on the machine drifts for all of
+//! them, and the median of the rounds counts. Only ratios within one run mean anything.
+//!
+//! Progress goes to standard error, the tables to standard output, everything to a JSON file.
+
+mod bed;
+mod effort;
+mod links;
+mod machine;
+mod metric;
+mod record;
+mod report;
+mod statistics;
+mod subject;
+mod targets;
+mod tcp;
+mod udp;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+
+use crate::bed::Bed;
+use crate::effort::Effort;
+use crate::record::Record;
+use crate::statistics::Samples;
+use crate::subject::Subject;
+
+/// Measures Culvert, its peers and the bare link side by side.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// One short round, without the slowest peers: under three minutes, for a first impression.
+    #[arg(long)]
+    quick: bool,
+    /// Only these peers: wireguard-go, tailscale, gotatun, boringtun.
+    #[arg(long, value_delimiter = ',')]
+    peers: Option<Vec<String>>,
+    /// Only these parts.
+    #[arg(long, value_delimiter = ',')]
+    only: Option<Vec<Part>>,
+    /// How many rounds, instead of one (quick) or three.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Further arguments for both `culvert wg`, split at spaces, such as "--workers 2".
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    culvert_args: String,
+    /// Where to write the results; otherwise a new file in bench/results.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// What can be measured on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Throughput, processor time and reordering.
+    Tcp,
+    /// Loss-free rates.
+    Udp,
+    /// Round-trip times, idle and under TCP load.
+    Ping,
+    /// Links shaped to 1, 5 and 10 Gbit/s.
+    Links,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    culvert_lab::require()?;
+    let effort = Effort::new(arguments.quick, arguments.rounds);
+    let subjects = subject::choose(&effort, arguments.peers.as_deref(), &arguments.culvert_args)?;
+    let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
+
+    let start = Instant::now();
+    let mut samples = Samples::default();
+    for round in 1..=effort.rounds {
+        for subject in &subjects {
+            let seconds = start.elapsed().as_secs();
+            eprintln!(
+                "[{seconds:4} s] round {round} of {}: {}",
+                effort.rounds, subject.name
+            );
+            let result = measure(subject, &effort, round, parts, &mut samples);
+            samples.note(subject, result);
+        }
+    }
+
+    let verdicts = targets::judge(&samples);
+    report::print(&subjects, &samples, &verdicts)?;
+    let record = Record::new(&effort, &subjects, &samples, &verdicts);
+    let path = record
+        .write(arguments.json)
+        .context("cannot write the results")?;
+    eprintln!(
+        "measured for {} s; results in {}",
+        start.elapsed().as_secs(),
+        path.display()
+    );
+    Ok(())
+}
+
+/// One turn of one subject. A measurement that fails is noted and the next one tried; an error is
+/// returned only when the subject cannot run at all.
+fn measure(
+    subject: &Subject,
+    effort: &Effort,
+    round: u32,
+    parts: &[Part],
+    samples: &mut Samples,
+) -> Result<()> {
+    let bed = Bed::new(subject)?;
+    if parts.contains(&Part::Ping) {
+        let result = tcp::idle_ping(&bed, effort, samples);
+        samples.note(subject, result);
+    }
+    if parts.contains(&Part::Tcp) {
+        for congestion_control in effort.congestion_controls {
+            let result = tcp::throughput(&bed, effort, congestion_control, samples);
+            samples.note(subject, result);
+        }
+    }
+    if parts.contains(&Part::Ping) {
+        let result = tcp::ping_under_load(&bed, effort, samples);
+        samples.note(subject, result);
+    }
+    if parts.contains(&Part::Udp) && effort.measures_udp_of(subject) {
+        let result = udp::loss_free_rates(&bed, effort, samples);
+        samples.note(subject, result);
+    }
+    if parts.contains(&Part::Links) && effort.measures_links_of(subject, round) {
+        let result = links::shaped(&bed, effort, samples);
+        samples.note(subject, result);
+    }
+    bed.record_peak_memory(samples)
+}

@@ -177,9 +177,12 @@ impl Tunnel {
             &INNER.interface_addresses(2),
             self.plan.mtu_bytes,
         )?;
+        // Tailscale's fork leaves it to its caller to follow a peer, so it must be told.
+        let left_endpoint = (self.plan.right == Implementation::Tailscale)
+            .then(|| SocketAddr::new(self.link.subnet.host(self.plan.outer, 1), LEFT_PORT));
         self.right.set_peer(
             &self.left.keys.public_key,
-            None,
+            left_endpoint,
             &allowed_ips(1),
             self.preshared_key.as_deref(),
         )

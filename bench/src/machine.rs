@@ -1,0 +1,71 @@
+//! On what the figures were measured.
+
+use std::fs;
+use std::process::Command;
+
+use serde::Serialize;
+
+use crate::subject::Subject;
+
+/// The machine that a run was made on.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    processor: String,
+    cores: usize,
+    memory: String,
+    kernel: String,
+    iperf3: String,
+}
+
+impl Machine {
+    pub(crate) fn this() -> Self {
+        Self {
+            processor: field("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory: field("/proc/meminfo", "MemTotal"),
+            kernel: read("/proc/sys/kernel/osrelease"),
+            iperf3: first_line("iperf3"),
+        }
+    }
+}
+
+/// The version of a subject: what `scripts/peers.sh` noted beside the program, or what the program
+/// itself says.
+pub(crate) fn version(subject: &Subject) -> Option<String> {
+    let program = subject.implementation.as_ref()?.program().ok()?;
+    let noted = fs::read_to_string(program.with_extension("version")).ok();
+    Some(noted.map_or_else(
+        || first_line(&program.to_string_lossy()),
+        |noted| noted.trim().to_owned(),
+    ))
+}
+
+/// The first line of what `PROGRAM --version` prints.
+fn first_line(program: &str) -> String {
+    let output = Command::new(program).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The value of the first line `name : value` of a file.
+fn field(path: &str, name: &str) -> String {
+    let text = read(path);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap_or_default();
+    line.split_once(':')
+        .map(|(_, value)| value.trim().to_owned())
+        .unwrap_or_default()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}

@@ -1,0 +1,110 @@
+//! Who is measured.
+
+use anyhow::{Result, bail};
+use culvert_lab::Implementation;
+
+use crate::effort::Effort;
+
+/// What a subject is compared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The bare link.
+    Direct,
+    /// Culvert speaking plain WireGuard.
+    Product,
+    /// Culvert with its AES-256-GCM suite.
+    ProductAes,
+    /// Another implementation.
+    Peer,
+}
+
+/// One column of the result.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// Its name in tables and results.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// Both ends; `None` for the bare link.
+    pub(crate) implementation: Option<Implementation>,
+}
+
+/// Names of the peers, fastest first.
+const PEERS: [(&str, Implementation); 4] = [
+    ("tailscale", Implementation::Tailscale),
+    ("gotatun", Implementation::Gotatun),
+    ("wireguard-go", Implementation::WireguardGo),
+    ("boringtun", Implementation::Boringtun),
+];
+
+/// For a first impression the fastest two are enough: the one leads in TCP, the other in UDP and
+/// round-trip time.
+const QUICK_PEERS: usize = 2;
+
+/// The subjects of a run. One that is not built is left out with a line that says so.
+///
+/// # Errors
+/// When `only_peers` has an unknown name.
+pub(crate) fn choose(
+    effort: &Effort,
+    only_peers: Option<&[String]>,
+    culvert_args: &str,
+) -> Result<Vec<Subject>> {
+    for name in only_peers.unwrap_or_default() {
+        if !PEERS.iter().any(|(peer, _)| peer == name) {
+            bail!(
+                "there is no peer '{name}': known are {}",
+                PEERS.map(|(peer, _)| peer).join(", ")
+            );
+        }
+    }
+    let default_peers = if effort.quick {
+        QUICK_PEERS
+    } else {
+        PEERS.len()
+    };
+    let peers = PEERS
+        .into_iter()
+        .enumerate()
+        .filter(|(index, (name, _))| match only_peers {
+            Some(names) => names.iter().any(|wanted| wanted == name),
+            None => *index < default_peers,
+        });
+    let plain = Implementation::culvert_with(culvert_args);
+    let aes = Implementation::culvert_with(&format!("--cipher aes256gcm {culvert_args}"));
+    let mut subjects = vec![
+        Subject {
+            name: "direct",
+            kind: Kind::Direct,
+            implementation: None,
+        },
+        Subject {
+            name: "culvert",
+            kind: Kind::Product,
+            implementation: Some(plain),
+        },
+        Subject {
+            name: "culvert-aes",
+            kind: Kind::ProductAes,
+            implementation: Some(aes),
+        },
+    ];
+    subjects.extend(peers.map(|(_, (name, implementation))| Subject {
+        name,
+        kind: Kind::Peer,
+        implementation: Some(implementation),
+    }));
+    subjects.retain(Subject::is_built);
+    Ok(subjects)
+}
+
+impl Subject {
+    /// Whether its program is there; says so if not.
+    fn is_built(&self) -> bool {
+        let program = self.implementation.as_ref().map(Implementation::program);
+        if let Some(Err(error)) = program {
+            eprintln!("without {}: {error:#}", self.name);
+            return false;
+        }
+        true
+    }
+}

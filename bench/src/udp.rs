@@ -1,0 +1,97 @@
+//! The highest rate of UDP that arrives.
+
+use anyhow::Result;
+
+use crate::bed::Bed;
+use crate::effort::Effort;
+use crate::metric::Metric;
+use crate::statistics::Samples;
+
+/// Up to this share of lost datagrams counts as loss-free.
+const LOSS_MAX_SHARE: f64 = 0.005;
+
+/// A step that loses more than allowed but less than this may have met a hiccup of the machine, and
+/// is tried once more.
+const LOSS_OF_A_HICCUP_SHARE: f64 = 0.03;
+
+/// The payload sizes, each with the range of rates, in bits a second, that holds the answer for
+/// every subject: a WireGuard program that sends packet by packet on a slow machine, and the bare
+/// link on a fast one.
+const SIZES: [(u32, f64, f64); 2] = [(1350, 40e6, 8e9), (200, 8e6, 1.6e9)];
+
+/// Finds the loss-free rate at each size by bisection.
+pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) -> Result<()> {
+    for (payload_bytes, lowest, highest) in SIZES {
+        let rate = bisect(lowest, highest, effort.udp_steps, |rate| {
+            let measure = || {
+                bed.iperf
+                    .udp(&bed.client, rate, payload_bytes, effort.udp_s)
+            };
+            let mut report = measure()?;
+            if (LOSS_MAX_SHARE..LOSS_OF_A_HICCUP_SHARE).contains(&report.lost_share) {
+                report = measure()?;
+            }
+            Ok((report.lost_share <= LOSS_MAX_SHARE).then_some(report.bits_per_second))
+        })?;
+        samples.add(bed.subject, Metric::UdpLossFree { payload_bytes }, rate);
+    }
+    Ok(())
+}
+
+/// Halves the range, on a logarithmic scale, `steps` times. `arrives` tells what arrived if the
+/// offered rate got through. Returns the most that arrived, zero if nothing got through.
+fn bisect(
+    lowest: f64,
+    highest: f64,
+    steps: u32,
+    mut arrives: impl FnMut(u64) -> Result<Option<f64>>,
+) -> Result<f64> {
+    let (mut low, mut high) = (lowest, highest);
+    let mut best = 0.0_f64;
+    for _ in 0..steps {
+        let middle = (low * high).sqrt();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and parts of a bit do not matter"
+        )]
+        match arrives(middle as u64)? {
+            Some(arrived) => {
+                best = best.max(arrived);
+                low = middle;
+            }
+            None => high = middle,
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path that carries up to `limit`.
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn path(limit: f64) -> impl FnMut(u64) -> Result<Option<f64>> {
+        move |rate| Ok((rate as f64 <= limit).then_some(rate as f64))
+    }
+
+    #[test]
+    fn eight_steps_find_the_limit_to_three_percent() {
+        for limit in [1e8, 6.1e8, 2.5e9, 7e9] {
+            let found = bisect(40e6, 8e9, 8, path(limit)).unwrap();
+            assert!(found <= limit && found > 0.97 * limit, "{found} of {limit}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_carries_nothing_has_no_rate() {
+        assert_eq!(bisect(40e6, 8e9, 8, path(0.0)).unwrap(), 0.0);
+    }
+
+    #[test]
+    fn a_sender_slower_than_offered_counts_with_what_arrived() {
+        let found = bisect(40e6, 8e9, 8, |_| Ok(Some(1e9))).unwrap();
+        assert_eq!(found, 1e9);
+    }
+}
