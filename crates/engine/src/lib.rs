@@ -1,1 +1,32 @@
 //! The packet workers and the control thread between TUN, session and UDP.
+//!
+//! [`Device::start`] creates an interface and N equal workers. A worker carries a batch the whole way
+//! on its own thread, in both directions ([`worker`]); one control thread ([`control`]) does
+//! handshakes, timers and configuration, and publishes peers, keys and routes as one immutable
+//! [`snapshot`] that workers load once per turn. Nothing on the packet road allocates per packet,
+//! waits for the control thread, or holds a lock over a batch.
+
+#![forbid(unsafe_code)]
+
+mod allowed_ips;
+mod clock;
+mod configuration;
+mod control;
+mod counters;
+mod device;
+mod error;
+mod peer;
+mod snapshot;
+mod status;
+mod worker;
+
+pub use allowed_ips::{AllowedIps, Prefix};
+pub use configuration::{
+    AllowedIpChange, Change, Configuration, MAX_WORKERS, Options, PeerChange, PeerConfiguration,
+};
+pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
+pub use device::{BULK_QUEUES_PER_WORKER, Device};
+pub use error::EngineError;
+pub use status::{
+    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
+};

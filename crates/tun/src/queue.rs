@@ -27,6 +27,14 @@ impl Queue {
         Self { tun }
     }
 
+    /// The same queue once more, for another thread to write to. Two readers of one queue would reorder flows.
+    ///
+    /// # Errors
+    /// The kernel's: no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self::new(self.tun.try_clone()?))
+    }
+
     /// Reads one frame, virtio-net header first, into `buffer`, which must hold [`MAX_FRAME_BYTES`]: the kernel cuts what
     /// does not fit without saying so. Returns the bytes read.
     ///

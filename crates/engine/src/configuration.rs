@@ -1,0 +1,132 @@
+//! What may be asked of a running device, and what it answers.
+
+use crate::Prefix;
+use culvert_aead::Suite;
+use culvert_session::{PresharedKey, PrivateKey, PublicKey};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How to start a device. What may change while it runs is in [`Change`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the interface, or a pattern such as `wg%d`.
+    pub interface: String,
+    /// Packet workers, 1 to [`MAX_WORKERS`].
+    pub workers: usize,
+    /// MTU that the interface starts with, in bytes.
+    pub mtu: u16,
+    /// Whether to use the TUN's segmentation offloads.
+    pub offload: bool,
+    /// Whether to use UDP segmentation and receive offload.
+    pub segmentation: bool,
+    /// Suite of peers that are not given one of their own.
+    pub suite: Suite,
+}
+
+/// More workers than any machine this was measured on has cores; the kernel allows 256 queues to a
+/// TUN, and each worker takes up to [`crate::BULK_QUEUES_PER_WORKER`].
+pub const MAX_WORKERS: usize = 32;
+
+/// A change of the configuration, applied whole or not at all.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// `Some(None)` takes the key away.
+    pub private_key: Option<Option<PrivateKey>>,
+    /// 0 lets the kernel choose.
+    pub listen_port: Option<u16>,
+    /// `SO_MARK` of what leaves; 0 is none.
+    pub mark: Option<u32>,
+    /// Suite of peers that are not given one of their own.
+    pub suite: Option<Suite>,
+    /// Whether peers that this change does not name are removed.
+    pub replace_peers: bool,
+    /// In the order in which they were asked for; one key may appear more than once.
+    pub peers: Vec<PeerChange>,
+}
+
+/// What a [`Change`] does to one peer.
+#[derive(Debug)]
+pub struct PeerChange {
+    /// Which peer; it is added where it does not exist.
+    pub public_key: PublicKey,
+    /// Removes it instead.
+    pub remove: bool,
+    /// Skips the change where the peer does not exist.
+    pub update_only: bool,
+    /// All zero takes the key away.
+    pub preshared_key: Option<PresharedKey>,
+    /// Where the peer is believed to be.
+    pub endpoint: Option<SocketAddr>,
+    /// `Some(None)` switches it off.
+    pub keepalive: Option<Option<Duration>>,
+    /// `Some(None)` returns to the device's suite.
+    pub suite: Option<Option<Suite>>,
+    /// Whether allowed IPs that this change does not name are removed.
+    pub replace_allowed_ips: bool,
+    /// Ranges to give to the peer (taken from another that has them) or to remove from it.
+    pub allowed_ips: Vec<AllowedIpChange>,
+}
+
+impl PeerChange {
+    /// A change of `public_key` that changes nothing yet.
+    pub fn new(public_key: PublicKey) -> Self {
+        Self {
+            public_key,
+            remove: false,
+            update_only: false,
+            preshared_key: None,
+            endpoint: None,
+            keepalive: None,
+            suite: None,
+            replace_allowed_ips: false,
+            allowed_ips: Vec::new(),
+        }
+    }
+}
+
+/// One range given to a peer or taken from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllowedIpChange {
+    /// The peer has the range from here on, whoever had it.
+    Add(Prefix),
+    /// The peer has it no longer; another peer's range stays.
+    Remove(Prefix),
+}
+
+/// The configuration as it stands, secrets included: for the configuration socket alone.
+#[derive(Debug)]
+pub struct Configuration {
+    /// The device's key.
+    pub private_key: Option<PrivateKey>,
+    /// The port bound, or the one that will be at link up.
+    pub listen_port: u16,
+    /// 0 is none.
+    pub mark: u32,
+    /// The device's suite.
+    pub suite: Suite,
+    /// In the order of their public keys.
+    pub peers: Vec<PeerConfiguration>,
+}
+
+/// One peer's part of a [`Configuration`].
+#[derive(Debug)]
+pub struct PeerConfiguration {
+    /// Who it is.
+    pub public_key: PublicKey,
+    /// `None` where there is none.
+    pub preshared_key: Option<PresharedKey>,
+    /// Where it was last heard, or is believed to be.
+    pub endpoint: Option<SocketAddr>,
+    /// `None` is off.
+    pub keepalive: Option<Duration>,
+    /// `None` follows the device.
+    pub suite: Option<Suite>,
+    /// Wall-clock time since the Unix epoch of the last completed handshake.
+    pub last_handshake: Option<Duration>,
+    /// Bytes received from the peer, headers of the tunnel included.
+    pub rx_bytes: u64,
+    /// Bytes sent to the peer, headers of the tunnel included.
+    pub tx_bytes: u64,
+    /// In the order of addresses.
+    pub allowed_ips: Vec<Prefix>,
+}

@@ -1,0 +1,264 @@
+//! Applying a change of the configuration, and reporting what stands.
+
+use super::{Control, PeerState, family};
+use crate::allowed_ips::{AllowedIps, Prefix};
+use crate::configuration::{AllowedIpChange, Change, Configuration, PeerChange, PeerConfiguration};
+use crate::error::EngineError;
+use crate::peer::Peer;
+use crate::snapshot::SocketPair;
+use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Control {
+    /// Applies `change` whole, or nothing of it.
+    ///
+    /// Everything that can fail comes first: sockets are opened and marked before the first peer is
+    /// touched, and old ones stay open until then.
+    pub(super) fn apply(&mut self, change: Change, clock: Clock) -> Result<(), EngineError> {
+        self.refuse_too_many_peers(&change)?;
+        let sockets = self.change_sockets(&change)?;
+        self.refuse_unreachable_family(&change, sockets.as_deref())?;
+        if let Some(mark) = change.mark {
+            self.mark_sockets(sockets.as_deref(), mark)?;
+        }
+        if let Some(sockets) = sockets {
+            self.sockets = Some(sockets);
+            for state in self.peers() {
+                // The kernel's WireGuard, too, lets the host choose anew after a change of the port.
+                state.shared.forget_source();
+            }
+        }
+        if let Some(port) = change.listen_port {
+            self.listen_port = port;
+            self.listen_port = self.bound_port();
+        }
+        if let Some(private_key) = change.private_key {
+            self.handshaker
+                .set_private_key(private_key.clone(), clock.now);
+            self.private_key = private_key;
+            self.drop_vanished_peers();
+        }
+        if let Some(suite) = change.suite {
+            self.suite = suite;
+        }
+        if change.replace_peers {
+            let kept = BTreeSet::new();
+            self.remove_peers_except(&kept);
+        }
+        for peer in change.peers {
+            self.change_peer(peer, clock);
+        }
+        self.follow_suite();
+        self.routes = Arc::new(AllowedIps::new(&self.ranges));
+        self.is_dirty = true;
+        self.retry_up();
+        Ok(())
+    }
+
+    fn refuse_too_many_peers(&self, change: &Change) -> Result<(), EngineError> {
+        let named: BTreeSet<&PublicKey> = change
+            .peers
+            .iter()
+            .filter(|peer| !peer.remove && !peer.update_only)
+            .map(|peer| &peer.public_key)
+            .collect();
+        let present = if change.replace_peers {
+            0
+        } else {
+            self.peers().count()
+        };
+        let added = named
+            .into_iter()
+            .filter(|key| change.replace_peers || self.handshaker.peer_by_key(key).is_none())
+            .count();
+        if present + added > MAX_PEERS {
+            return Err(EngineError::TooManyPeers);
+        }
+        Ok(())
+    }
+
+    /// Opens sockets on another port where one is asked for and the link is up.
+    fn change_sockets(&self, change: &Change) -> Result<Option<Arc<[SocketPair]>>, EngineError> {
+        match change.listen_port {
+            Some(port) if self.is_up && port != self.bound_port() => self.bind(port).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn refuse_unreachable_family(
+        &self,
+        change: &Change,
+        new: Option<&[SocketPair]>,
+    ) -> Result<(), EngineError> {
+        let Some(pair) = new.or(self.sockets.as_deref()).map(|all| &all[0]) else {
+            return Ok(());
+        };
+        for endpoint in change.peers.iter().filter_map(|peer| peer.endpoint) {
+            if pair.towards(endpoint).is_none() {
+                return Err(EngineError::NoFamily(family(endpoint)));
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_sockets(&mut self, new: Option<&[SocketPair]>, mark: u32) -> Result<(), EngineError> {
+        for pair in new.or(self.sockets.as_deref()).unwrap_or_default() {
+            for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
+                socket
+                    .set_mark(mark)
+                    .map_err(EngineError::system("set the firewall mark"))?;
+            }
+        }
+        self.mark = mark;
+        for state in self.peers() {
+            // Another mark may mean another route.
+            state.shared.forget_source();
+            state.shared.forget_path();
+        }
+        Ok(())
+    }
+
+    fn change_peer(&mut self, change: PeerChange, clock: Clock) {
+        let known = self.handshaker.peer_by_key(&change.public_key);
+        if change.remove {
+            if let Some(id) = known {
+                self.remove_peer(id);
+            }
+            return;
+        }
+        let id = match known {
+            Some(id) => id,
+            None if change.update_only => return,
+            // Refused is only a peer with our own key, which the kernel ignores as well.
+            None => match self.add_peer(&change.public_key) {
+                Some(id) => id,
+                None => return,
+            },
+        };
+        self.change_ranges(id, change.replace_allowed_ips, &change.allowed_ips);
+        let Some(state) = self.peers.get_mut(id.slot()).and_then(Option::as_mut) else {
+            return;
+        };
+        if let Some(suite) = change.suite {
+            state.suite = suite;
+        }
+        if let Some(endpoint) = change.endpoint {
+            state.shared.set_endpoint(endpoint);
+        }
+        if let Some(key) = change.preshared_key {
+            self.handshaker.set_preshared_key(id, key);
+        }
+        if let Some(keepalive) = change.keepalive {
+            self.handshaker.set_keepalive(id, keepalive, clock);
+        }
+    }
+
+    fn add_peer(&mut self, key: &PublicKey) -> Option<PeerId> {
+        let id = self.handshaker.add_peer(*key).ok()?;
+        self.handshaker.set_suite(id, self.suite);
+        let peer = Peer::new(id, *key, self.handshaker.activity(id)?);
+        if self.peers.len() <= id.slot() {
+            self.peers.resize_with(id.slot() + 1, || None);
+        }
+        self.peers[id.slot()] = Some(PeerState {
+            shared: Arc::new(peer),
+            sending: None,
+            suite: None,
+        });
+        Some(id)
+    }
+
+    fn remove_peer(&mut self, id: PeerId) {
+        self.handshaker.remove_peer(id);
+        self.peers[id.slot()] = None;
+        self.ranges.retain(|_, owner| *owner != id);
+    }
+
+    fn remove_peers_except(&mut self, kept: &BTreeSet<PublicKey>) {
+        let gone: Vec<PeerId> = self
+            .peers()
+            .filter(|state| !kept.contains(&state.shared.public_key))
+            .map(|state| state.shared.id)
+            .collect();
+        for id in gone {
+            self.remove_peer(id);
+        }
+    }
+
+    /// A new private key may make one of the peers ourselves: the handshaker has removed it then.
+    fn drop_vanished_peers(&mut self) {
+        let present: BTreeSet<PublicKey> = self
+            .peers()
+            .map(|state| state.shared.public_key)
+            .filter(|key| self.handshaker.peer_by_key(key).is_some())
+            .collect();
+        self.remove_peers_except(&present);
+    }
+
+    /// Peers without a suite of their own use the device's.
+    fn follow_suite(&mut self) {
+        for state in self.peers.iter().flatten() {
+            let suite = state.suite.unwrap_or(self.suite);
+            self.handshaker.set_suite(state.shared.id, suite);
+        }
+    }
+
+    fn change_ranges(&mut self, id: PeerId, replace: bool, changes: &[AllowedIpChange]) {
+        if replace {
+            self.ranges.retain(|_, owner| *owner != id);
+        }
+        for change in changes {
+            match *change {
+                AllowedIpChange::Add(range) => {
+                    self.ranges.insert(range, id);
+                }
+                AllowedIpChange::Remove(range) => {
+                    if self.ranges.get(&range) == Some(&id) {
+                        self.ranges.remove(&range);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn configuration(&self) -> Configuration {
+        let mut peers: Vec<PeerConfiguration> = self
+            .peers()
+            .map(|state| PeerConfiguration {
+                public_key: state.shared.public_key,
+                preshared_key: self.preshared_key(state.shared.id).cloned(),
+                endpoint: state.shared.endpoint().map(|to| to.address),
+                keepalive: self.handshaker.keepalive(state.shared.id),
+                suite: state.suite,
+                last_handshake: self
+                    .handshaker
+                    .last_handshake(state.shared.id)
+                    .map(culvert_session::Tai64n::to_unix),
+                rx_bytes: state.shared.rx_bytes.load(Ordering::Relaxed),
+                tx_bytes: state.shared.tx_bytes.load(Ordering::Relaxed),
+                allowed_ips: self.ranges_of(state.shared.id),
+            })
+            .collect();
+        peers.sort_by_key(|peer| peer.public_key);
+        Configuration {
+            private_key: self.private_key.clone(),
+            listen_port: self.bound_port(),
+            mark: self.mark,
+            suite: self.suite,
+            peers,
+        }
+    }
+
+    /// `None` where there is none, which the protocol writes as zeros.
+    pub(super) fn preshared_key(&self, id: PeerId) -> Option<&PresharedKey> {
+        let key = self.handshaker.preshared_key(id);
+        key.filter(|key| **key != PresharedKey::NONE)
+    }
+
+    pub(super) fn ranges_of(&self, id: PeerId) -> Vec<Prefix> {
+        let own = self.ranges.iter().filter(|(_, owner)| **owner == id);
+        own.map(|(range, _)| *range).collect()
+    }
+}

@@ -1,0 +1,428 @@
+//! The control thread: handshakes, timers, configuration, the host's network events.
+//!
+//! It alone owns the [`Handshaker`] and the configuration, and it alone publishes snapshots. It never
+//! touches a data packet: what must be sealed it asks a worker for.
+
+mod configure;
+mod network;
+mod report;
+mod shared;
+
+pub(crate) use network::limit_superframes;
+pub(crate) use shared::{Event, HandshakeMessage, Shared};
+
+use crate::allowed_ips::{AllowedIps, Prefix};
+use crate::clock;
+use crate::configuration::{Change, Configuration};
+use crate::counters::Counter;
+use crate::error::EngineError;
+use crate::peer::{Peer, Sending};
+use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
+use crate::status::Status;
+use crate::worker::Command;
+use culvert_session::{
+    Clock, Destination, DropReason, Handshaker, Output, PeerId, PrivateKey, Suite, Time,
+    UNDER_LOAD_AFTER,
+};
+use culvert_tun::LinkWatch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+/// Handshake messages answered before anything else gets a turn: some 6 ms of work.
+const HANDSHAKES_PER_TURN: usize = 64;
+
+/// How long the control thread sleeps at most: paths are looked at again at this interval.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// A question or an order from outside, with where to put the answer.
+pub(crate) enum Request {
+    Apply(Change, SyncSender<Result<(), EngineError>>),
+    Configuration(SyncSender<Configuration>),
+    Status(SyncSender<Box<Status>>),
+}
+
+/// What the control thread counts.
+#[derive(Debug, Default)]
+pub(crate) struct ControlCounters {
+    /// Handshake messages refused, by [`DropReason::position`].
+    pub(crate) handshake_drops: [Counter; DropReason::ALL.len()],
+    /// Initiations, responses and cookie replies sent.
+    pub(crate) handshakes_sent: Counter,
+    /// Handshake messages accepted.
+    pub(crate) handshakes_received: Counter,
+    /// Handshake messages that could not be sent.
+    pub(crate) send_failures: Counter,
+    /// Snapshots published.
+    pub(crate) snapshots: Counter,
+}
+
+/// A peer as the control thread knows it.
+struct PeerState {
+    shared: Arc<Peer>,
+    /// The sending key as workers have it: kept over snapshots, since it holds whose turn it is.
+    sending: Option<Arc<Sending>>,
+    /// `None` follows the device.
+    suite: Option<Suite>,
+}
+
+pub(crate) struct Control {
+    shared: Arc<Shared>,
+    requests: Receiver<Request>,
+    handshaker: Handshaker,
+    tun: culvert_tun::Device,
+    watch: LinkWatch,
+    options: crate::Options,
+    worker_counters: Vec<Arc<crate::WorkerCounters>>,
+    counters: ControlCounters,
+    /// By the number of [`PeerId`].
+    peers: Vec<Option<PeerState>>,
+    ranges: BTreeMap<Prefix, PeerId>,
+    routes: Arc<AllowedIps<PeerId>>,
+    private_key: Option<PrivateKey>,
+    suite: Suite,
+    /// As configured: 0 lets the kernel choose at link up.
+    listen_port: u16,
+    mark: u32,
+    sockets: Option<Arc<[SocketPair]>>,
+    is_up: bool,
+    mtu: u16,
+    /// Something changed that workers must see.
+    is_dirty: bool,
+    /// Until when senders must show a cookie.
+    under_load_until: Time,
+    /// Addresses or routes changed since the peers' paths were last looked at.
+    paths_stale: bool,
+    paths_checked: Time,
+}
+
+/// What [`Control`] is made of.
+pub(crate) struct Parts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) tun: culvert_tun::Device,
+    pub(crate) watch: LinkWatch,
+    pub(crate) options: crate::Options,
+    pub(crate) worker_counters: Vec<Arc<crate::WorkerCounters>>,
+    pub(crate) seed: [u8; 32],
+}
+
+impl Control {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            handshaker: Handshaker::new(parts.seed),
+            suite: parts.options.suite,
+            mtu: parts.options.mtu,
+            shared: parts.shared,
+            requests: parts.requests,
+            tun: parts.tun,
+            watch: parts.watch,
+            options: parts.options,
+            worker_counters: parts.worker_counters,
+            counters: ControlCounters::default(),
+            peers: Vec::new(),
+            ranges: BTreeMap::new(),
+            routes: Arc::new(AllowedIps::new(&BTreeMap::new())),
+            private_key: None,
+            listen_port: 0,
+            mark: 0,
+            sockets: None,
+            is_up: false,
+            is_dirty: true,
+            under_load_until: Time::ZERO,
+            paths_stale: false,
+            paths_checked: clock::now(),
+        }
+    }
+
+    /// Serves until the device is stopped or its interface is deleted.
+    ///
+    /// # Errors
+    /// Those of the system that leave nothing to serve.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        self.read_link();
+        while !self.shared.is_stopping() {
+            if self.is_dirty {
+                self.publish();
+            }
+            self.sleep()?;
+            self.shared.control_awake();
+            let clock = clock::clock();
+            if !self.read_network_events()? {
+                tracing::info!("the interface was deleted");
+                break;
+            }
+            self.serve_requests(clock);
+            self.serve_events(clock);
+            self.answer_handshakes(clock);
+            self.handshaker.handle_timeout(clock);
+            self.carry_out(None);
+            self.check_paths(clock.now);
+        }
+        self.shared.stop();
+        Ok(())
+    }
+
+    fn sleep(&self) -> io::Result<()> {
+        if self.shared.waiting_handshakes() > 0 {
+            return Ok(());
+        }
+        let now = clock::now();
+        let wait = self.handshaker.next_timeout().map_or(LONGEST_SLEEP, |at| {
+            at.saturating_since(now).min(LONGEST_SLEEP)
+        });
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(wait.subsec_nanos()),
+        };
+        let mut waited = [
+            PollFd::new(self.shared.control_waker(), PollFlags::IN),
+            PollFd::new(&self.watch, PollFlags::IN),
+        ];
+        match poll(&mut waited, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn serve_requests(&mut self, clock: Clock) {
+        while let Ok(request) = self.requests.try_recv() {
+            // A requester that has gone away needs no answer.
+            match request {
+                Request::Apply(change, answer) => {
+                    let result = self.apply(change, clock);
+                    self.carry_out(None);
+                    let _gone = answer.send(result);
+                }
+                Request::Configuration(answer) => {
+                    let _gone = answer.send(self.configuration());
+                }
+                Request::Status(answer) => {
+                    let _gone = answer.send(Box::new(self.status()));
+                }
+            }
+        }
+    }
+
+    fn serve_events(&mut self, clock: Clock) {
+        while let Some(event) = self.shared.next_event() {
+            match event {
+                Event::HandshakeWanted(peer) => {
+                    if let Some(state) = self.peer(peer) {
+                        let wanted = &state.shared.handshake_wanted;
+                        wanted.store(false, Ordering::Release);
+                        self.handshaker.handle_wanted(peer, clock);
+                    }
+                }
+                Event::Confirmed(peer, index) => {
+                    self.handshaker.handle_confirmed(peer, index, clock);
+                }
+                Event::SegmentationRefused(peer) => self.learn_path(peer),
+                Event::SuperframeRefused => {
+                    tracing::warn!("the TUN refused a superframe: packets are written one by one");
+                }
+            }
+            self.carry_out(None);
+        }
+    }
+
+    fn answer_handshakes(&mut self, clock: Clock) {
+        for _ in 0..HANDSHAKES_PER_TURN {
+            if self.shared.waiting_handshakes() >= shared::UNDER_LOAD_MESSAGES {
+                self.under_load_until = clock.now.saturating_add(UNDER_LOAD_AFTER);
+            }
+            let Some(message) = self.shared.next_handshake() else {
+                return;
+            };
+            let under_load = clock.now < self.under_load_until;
+            let handled = self.handshaker.handle_datagram(
+                message.datagram(),
+                message.source,
+                under_load,
+                clock,
+            );
+            match handled {
+                Ok(_) => self.counters.handshakes_received.add(1),
+                Err(reason) => {
+                    tracing::trace!(source = %message.source, %reason, "handshake refused");
+                    self.counters.handshake_drops[reason.position()].add(1);
+                }
+            }
+            self.carry_out(Some(&message));
+        }
+    }
+
+    /// Carries out what the handshaker wants, in its order: keys that a message makes usable are
+    /// published before the message leaves.
+    fn carry_out(&mut self, cause: Option<&HandshakeMessage>) {
+        while let Some(output) = self.handshaker.poll_output() {
+            match output {
+                Output::KeysChanged { peer } => self.take_keys(peer),
+                Output::Send { peer, datagram, to } => {
+                    if self.is_dirty {
+                        self.publish();
+                    }
+                    self.send_handshake(peer, datagram.as_bytes(), to, cause);
+                }
+                Output::SendKeepalive { peer } => {
+                    if self.is_dirty {
+                        self.publish();
+                    }
+                    self.shared.command(0, Command::Keepalive(peer));
+                }
+                Output::SendCookieReply { datagram, to } => {
+                    self.reply(datagram.as_bytes(), to, cause);
+                }
+                Output::Roamed { peer, to } => {
+                    let local = cause.filter(|c| c.source == to).and_then(|c| c.local);
+                    if let Some(state) = self.peer(peer) {
+                        state.shared.roam(to, local);
+                    }
+                }
+                Output::ForgetSource { peer } => {
+                    if let Some(state) = self.peer(peer) {
+                        state.shared.forget_source();
+                    }
+                }
+                Output::DropStaged { peer } => {
+                    for worker in 0..self.shared.workers() {
+                        self.shared.command(worker, Command::DropStaged(peer));
+                    }
+                }
+                Output::HandshakeCompleted { peer, .. } => {
+                    if let Some(state) = self.peer(peer) {
+                        tracing::debug!(peer = ?state.shared.public_key, "handshake completed");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes over the peer's sending key from the handshaker.
+    fn take_keys(&mut self, id: PeerId) {
+        let sending = self.handshaker.sending(id);
+        if let Some(state) = self.peers.get_mut(id.slot()).and_then(Option::as_mut) {
+            let same = match (&state.sending, &sending) {
+                (Some(old), Some(new)) => Arc::ptr_eq(&old.transport, new),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                state.sending = sending.map(|transport| Arc::new(Sending::new(transport)));
+            }
+        }
+        self.is_dirty = true;
+    }
+
+    fn send_handshake(
+        &self,
+        id: PeerId,
+        datagram: &[u8],
+        to: Destination,
+        cause: Option<&HandshakeMessage>,
+    ) {
+        let sent = match to {
+            Destination::Peer => {
+                let endpoint = self.peer(id).and_then(|state| state.shared.endpoint());
+                endpoint.is_some_and(|to| self.send_datagram(datagram, to))
+            }
+            Destination::Reply(to) => self.reply(datagram, to, cause),
+        };
+        if let Some(state) = self.peer(id).filter(|_| sent) {
+            let bytes = datagram.len() as u64;
+            state.shared.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers `cause` from the address that it came to.
+    fn reply(&self, datagram: &[u8], to: SocketAddr, cause: Option<&HandshakeMessage>) -> bool {
+        let source = cause.filter(|c| c.source == to).and_then(|c| c.local);
+        let to = culvert_udp::Destination {
+            address: to,
+            source,
+        };
+        self.send_datagram(datagram, to)
+    }
+
+    /// Sends one datagram from the first worker's socket; once more without its source address
+    /// where that is gone.
+    fn send_datagram(&self, datagram: &[u8], mut to: culvert_udp::Destination) -> bool {
+        let sockets = self.sockets.as_ref();
+        let Some(socket) = sockets.and_then(|all| all[0].towards(to.address)) else {
+            self.counters.send_failures.add(1);
+            return false;
+        };
+        let mut sent = socket.send(datagram, datagram.len(), &to, 0);
+        if matches!(sent, Err(culvert_udp::SendError::SourceGone)) {
+            to.source = None;
+            sent = socket.send(datagram, datagram.len(), &to, 0);
+        }
+        match &sent {
+            Ok(()) => self.counters.handshakes_sent.add(1),
+            Err(error) => {
+                tracing::debug!(%error, "handshake message not sent");
+                self.counters.send_failures.add(1);
+            }
+        }
+        sent.is_ok()
+    }
+
+    /// Replaces what the workers see.
+    fn publish(&mut self) {
+        let mut receiving = ReceivingKeys::default();
+        let peers: Vec<Option<Road>> = self
+            .peers
+            .iter()
+            .map(|state| {
+                let state = state.as_ref()?;
+                for transport in self.handshaker.receiving(state.shared.id) {
+                    let index = transport.local_index();
+                    let keys = Receiving {
+                        transport,
+                        peer: Arc::clone(&state.shared),
+                    };
+                    receiving.insert(index, keys);
+                }
+                Some(Road {
+                    peer: Arc::clone(&state.shared),
+                    sending: state.sending.clone(),
+                })
+            })
+            .collect();
+        self.shared.published.publish(Snapshot {
+            routes: Arc::clone(&self.routes),
+            peers,
+            receiving,
+            sockets: self.sockets.clone(),
+            mtu: self.mtu,
+        });
+        self.counters.snapshots.add(1);
+        self.is_dirty = false;
+        self.shared.wake_workers(u64::MAX);
+    }
+
+    fn peer(&self, id: PeerId) -> Option<&PeerState> {
+        self.peers.get(id.slot())?.as_ref()
+    }
+
+    fn peers(&self) -> impl Iterator<Item = &PeerState> {
+        self.peers.iter().flatten()
+    }
+
+    /// The port bound, or the one that will be.
+    fn bound_port(&self) -> u16 {
+        let pair = self.sockets.as_ref().map(|all| &all[0]);
+        let socket = pair.and_then(|pair| pair.v4.as_ref().or(pair.v6.as_ref()));
+        socket.map_or(self.listen_port, culvert_udp::Socket::local_port)
+    }
+}
+
+/// The family of an address, for messages.
+fn family(address: SocketAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}

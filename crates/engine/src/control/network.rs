@@ -1,0 +1,205 @@
+//! Sockets, link state and paths: what the host's network does to the device.
+
+use super::Control;
+use crate::clock;
+use crate::error::EngineError;
+use crate::peer::Peer;
+use crate::snapshot::SocketPair;
+use culvert_session::{DATA_OVERHEAD, PeerId, Time};
+use culvert_tun::LinkEvent;
+use culvert_udp::{Family, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A path whose MTU was found small is asked again after this time, as RFC 1191 section 6.3
+/// recommends ten minutes for an increase.
+const PATH_MTU_MAX_AGE: Duration = Duration::from_secs(600);
+
+impl Control {
+    /// Takes in what happened to links, addresses and routes. False where our interface is gone.
+    pub(super) fn read_network_events(&mut self) -> io::Result<bool> {
+        while let Some(event) = self.watch.next_event()? {
+            match event {
+                LinkEvent::Link { index, up, mtu } if index == self.tun.index() => {
+                    self.set_mtu(mtu);
+                    self.set_up(up);
+                }
+                LinkEvent::Removed { index } if index == self.tun.index() => return Ok(false),
+                LinkEvent::Link { .. } | LinkEvent::Removed { .. } => self.paths_stale = true,
+                LinkEvent::AddressOrRouteChanged => self.paths_stale = true,
+                LinkEvent::Overflow => {
+                    self.paths_stale = true;
+                    if !self.read_link() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the state of our interface anew. False where it is gone.
+    pub(super) fn read_link(&mut self) -> bool {
+        let (Ok(mtu), Ok(up)) = (self.tun.mtu(), self.tun.is_up()) else {
+            return false;
+        };
+        self.set_mtu(u32::from(mtu));
+        self.set_up(up);
+        true
+    }
+
+    fn set_mtu(&mut self, mtu: u32) {
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let limited = limit_superframes(&self.tun, mtu);
+        if let Err(error) = limited {
+            tracing::debug!(%error, "superframes may exceed one segmented send");
+        }
+        if mtu != self.mtu {
+            tracing::debug!(mtu, "MTU changed");
+            self.mtu = mtu;
+            self.is_dirty = true;
+        }
+    }
+
+    fn set_up(&mut self, up: bool) {
+        if up == self.is_up {
+            return;
+        }
+        if up {
+            match self.bind(self.listen_port) {
+                Ok(sockets) => {
+                    self.sockets = Some(sockets);
+                    self.listen_port = self.bound_port();
+                }
+                Err(error) => {
+                    // As the kernel's WireGuard, the link stays down for us; a change of the port
+                    // or the next link event tries again.
+                    tracing::error!(%error, "link up without sockets");
+                    return;
+                }
+            }
+        } else {
+            self.sockets = None;
+        }
+        self.is_up = up;
+        self.is_dirty = true;
+        tracing::debug!(up, "link state changed");
+        self.handshaker.set_up(up, clock::clock());
+        self.carry_out(None);
+    }
+
+    /// Tries a link that is up but could not bind once more.
+    pub(super) fn retry_up(&mut self) {
+        if !self.is_up && self.tun.is_up().unwrap_or(false) {
+            self.set_up(true);
+        }
+    }
+
+    /// Opens every worker's pair of sockets on one port.
+    pub(super) fn bind(&self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+        /// A port that is free for one family may be taken for the other: that many ports are tried
+        /// where the kernel chooses.
+        const ATTEMPTS: usize = 16;
+        let mut last = None;
+        for _ in 0..if port == 0 { ATTEMPTS } else { 1 } {
+            match self.bind_once(port) {
+                Ok(sockets) => return Ok(sockets),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or(EngineError::Ended))
+    }
+
+    fn bind_once(&self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+        let v4 = self.bind_family(Family::V4, port)?;
+        let port = v4.first().map_or(port, Socket::local_port);
+        let v6 = self.bind_family(Family::V6, port)?;
+        if v4.is_empty() && v6.is_empty() {
+            return Err(EngineError::NoFamily("IPv4 and no IPv6"));
+        }
+        let (mut v4, mut v6) = (v4.into_iter(), v6.into_iter());
+        let pairs = (0..self.shared.workers()).map(|_| SocketPair {
+            v4: v4.next(),
+            v6: v6.next(),
+        });
+        Ok(pairs.collect())
+    }
+
+    /// One socket per worker; none where the host lacks the family.
+    fn bind_family(&self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
+        let workers = NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN);
+        match Socket::bind_group(family, port, workers, self.mark) {
+            Ok(sockets) => Ok(sockets),
+            Err(UdpError::NoSuchFamily { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Finds out how large datagrams to the peer may be after a segmented send was refused.
+    pub(super) fn learn_path(&mut self, id: PeerId) {
+        if let Some(state) = self.peer(id) {
+            learn_path_mtu(&state.shared, self.mtu, self.mark);
+        }
+    }
+
+    /// After the host's addresses or routes changed: source addresses that are gone, or from where
+    /// the route no longer leaves, are not used again; small paths are measured again.
+    pub(super) fn check_paths(&mut self, now: Time) {
+        let due = now.saturating_since(self.paths_checked) >= PATH_MTU_MAX_AGE;
+        if !self.paths_stale && !due {
+            return;
+        }
+        self.paths_stale = false;
+        self.paths_checked = now;
+        for state in self.peers() {
+            let peer = &state.shared;
+            if let Some(to) = peer.endpoint()
+                && let Some(source) = to.source
+                // An error says that there is no route just now: the address may come back with it.
+                && matches!(
+                    culvert_udp::source_still_valid(to.address, source, self.mark),
+                    Ok(false)
+                )
+            {
+                tracing::debug!(peer = ?peer.public_key, "source address dropped");
+                peer.forget_source();
+            }
+            if peer.path_mtu.load(Ordering::Relaxed) != 0
+                || peer.segmentation_refused.load(Ordering::Relaxed)
+            {
+                peer.forget_path();
+                learn_path_mtu(peer, self.mtu, self.mark);
+            }
+        }
+    }
+}
+
+/// Asks the host for the MTU of the path to the peer, and keeps it where full-size records exceed it.
+fn learn_path_mtu(peer: &Peer, mtu: u16, mark: u32) {
+    let Some(to) = peer.endpoint() else {
+        return;
+    };
+    let Ok(path_mtu) = culvert_udp::path_mtu(to.address, mark) else {
+        return;
+    };
+    let ip_and_udp = if to.address.is_ipv4() { 28 } else { 48 };
+    if usize::from(path_mtu) < usize::from(mtu) + DATA_OVERHEAD + ip_and_udp {
+        tracing::debug!(peer = ?peer.public_key, path_mtu, "the path is narrower than the interface");
+        peer.path_mtu.store(path_mtu, Ordering::Relaxed);
+        peer.segmentation_refused.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Keeps the kernel from building superframes that one segmented send can't carry: every segment
+/// grows by [`DATA_OVERHEAD`] on the way.
+///
+/// # Errors
+/// Those of netlink. The device works without: such a superframe leaves in two sends.
+pub(crate) fn limit_superframes(tun: &culvert_tun::Device, mtu: u16) -> io::Result<()> {
+    let segments = MAX_GSO_BYTES / (usize::from(mtu) + DATA_OVERHEAD);
+    let segments = u32::try_from(segments.clamp(1, MAX_SEGMENTS)).unwrap_or(1);
+    tun.set_gso_limits(segments, None)
+}

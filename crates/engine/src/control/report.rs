@@ -1,0 +1,150 @@
+//! Reporting what the device does.
+
+use super::{Control, PeerState};
+use crate::counters::{BatchSizes, Counter, Dropped, WorkerCounters};
+use crate::status::{
+    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
+};
+use culvert_session::DropReason;
+use culvert_tun::{Feature, SteeringState};
+use std::sync::atomic::Ordering;
+
+impl Control {
+    pub(super) fn status(&self) -> Status {
+        let mut peers: Vec<PeerStatus> =
+            self.peers().map(|state| self.peer_status(state)).collect();
+        peers.sort_by_key(|peer| peer.public_key);
+        Status {
+            interface: self.tun.name().to_owned(),
+            public_key: self.handshaker.public_key(),
+            listen_port: self.bound_port(),
+            mark: self.mark,
+            is_up: self.is_up,
+            mtu: self.mtu,
+            suite: self.suite,
+            features: self.features(),
+            workers: self.worker_counters.iter().map(|c| worker(c)).collect(),
+            handshakes: HandshakeStatus {
+                sent: self.counters.handshakes_sent.read(),
+                received: self.counters.handshakes_received.read(),
+                send_failures: self.counters.send_failures.read(),
+                snapshots: self.counters.snapshots.read(),
+            },
+            drops: self.drops(),
+            peers,
+        }
+    }
+
+    fn peer_status(&self, state: &PeerState) -> PeerStatus {
+        let peer = &state.shared;
+        let endpoint = peer.endpoint();
+        PeerStatus {
+            public_key: peer.public_key,
+            endpoint: endpoint.map(|to| to.address),
+            source: endpoint.and_then(|to| to.source).map(|source| source.ip),
+            allowed_ips: self.ranges_of(peer.id),
+            suite: state.suite.unwrap_or(self.suite),
+            has_preshared_key: self.preshared_key(peer.id).is_some(),
+            keepalive: self.handshaker.keepalive(peer.id),
+            last_handshake: self
+                .handshaker
+                .last_handshake(peer.id)
+                .map(culvert_session::Tai64n::to_unix),
+            rx_bytes: peer.rx_bytes.load(Ordering::Relaxed),
+            tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
+            is_segmentation_refused: peer.segmentation_refused.load(Ordering::Relaxed),
+            path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
+        }
+    }
+
+    fn features(&self) -> Vec<FeatureStatus> {
+        let offloads = self.tun.offloads();
+        let tun = [
+            ("checksum", offloads.checksum),
+            ("tso4", offloads.tso4),
+            ("tso6", offloads.tso6),
+            ("tso_ecn", offloads.tso_ecn),
+            ("uso4", offloads.uso4),
+            ("uso6", offloads.uso6),
+        ];
+        let tun = tun.into_iter().map(|(name, feature)| FeatureStatus {
+            name,
+            off_because: match feature {
+                Feature::On => None,
+                Feature::Off(reason) => Some(reason.to_string()),
+            },
+        });
+        let steering = FeatureStatus {
+            name: "steering",
+            off_because: match self.tun.steering() {
+                SteeringState::On(_) => None,
+                SteeringState::NotAsked => Some("one queue is enough".to_owned()),
+                SteeringState::Off(reason) => Some(reason.to_string()),
+            },
+        };
+        let segmentation = FeatureStatus {
+            name: "udp_segmentation",
+            off_because: (!self.options.segmentation).then(|| "by configuration".to_owned()),
+        };
+        let receive_offload = FeatureStatus {
+            name: "udp_receive_offload",
+            off_because: self.receive_offload_off(),
+        };
+        tun.chain([steering, segmentation, receive_offload])
+            .collect()
+    }
+
+    fn receive_offload_off(&self) -> Option<String> {
+        if !self.options.segmentation {
+            return Some("by configuration".to_owned());
+        }
+        let Some(pair) = self.sockets.as_ref().map(|all| &all[0]) else {
+            return Some("the link is down".to_owned());
+        };
+        let socket = pair.v4.as_ref().or(pair.v6.as_ref())?;
+        (!socket.features().receive_offload).then(|| "not offered by this kernel".to_owned())
+    }
+
+    fn drops(&self) -> Vec<DropStatus> {
+        let road = Dropped::ALL.iter().map(|&drop| DropStatus {
+            stage: drop.stage(),
+            reason: drop.reason(),
+            count: self.worker_counters.iter().map(|c| c.dropped(drop)).sum(),
+        });
+        let handshakes = DropReason::ALL.iter().map(|reason| DropStatus {
+            stage: "handshake",
+            reason: reason.name(),
+            count: self.counters.handshake_drops[reason.position()].read(),
+        });
+        road.chain(handshakes).collect()
+    }
+}
+
+fn worker(counters: &WorkerCounters) -> WorkerStatus {
+    let read = Counter::read;
+    WorkerStatus {
+        turns: read(&counters.turns),
+        sleeps: read(&counters.sleeps),
+        tun_frames_received: read(&counters.tun_frames_received),
+        tun_frames_sent: read(&counters.tun_frames_sent),
+        udp_sends: read(&counters.udp_sends),
+        udp_receives: read(&counters.udp_receives),
+        udp_blocked: read(&counters.udp_blocked),
+        turn_waits: read(&counters.turn_waits),
+        segmentation_refused: read(&counters.segmentation_refused),
+        superframe_refused: read(&counters.superframe_refused),
+        icmp_sent: read(&counters.icmp_sent),
+        congestion_marked: read(&counters.congestion_marked),
+        cut: sizes(&counters.cut),
+        sealed: sizes(&counters.sealed),
+        received: sizes(&counters.received),
+        coalesced: sizes(&counters.coalesced),
+    }
+}
+
+fn sizes(sizes: &BatchSizes) -> BatchStatus {
+    BatchStatus {
+        buckets: sizes.read(),
+        packets: sizes.packets.read(),
+    }
+}

@@ -1,0 +1,211 @@
+//! What threads tell each other: bounded mailboxes and wakers.
+
+use crate::snapshot::Published;
+use crate::worker::Command;
+use crossbeam_queue::ArrayQueue;
+use culvert_session::parse::INITIATION_LEN;
+use culvert_session::{Index, PeerId};
+use culvert_udp::LocalAddress;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Handshake messages that wait for the control thread. A message takes some 100 µs to answer, so a
+/// full queue is 100 ms of work: what would wait longer is better sent again. With 200 bytes each it
+/// bounds a flood to 200 KB.
+pub(crate) const MAX_HANDSHAKE_MESSAGES: usize = 1024;
+
+/// Queue length from which on senders must prove with a cookie that they own their address.
+pub(crate) const UNDER_LOAD_MESSAGES: usize = MAX_HANDSHAKE_MESSAGES / 8;
+
+/// Other news from workers. Each peer has at most one request for a handshake and one confirmation
+/// on the way; what finds no room is told again by the next packet.
+const MAX_EVENTS: usize = 4096;
+
+/// Commands that wait for one worker: every peer's keepalive at once, up to a size that costs little;
+/// what finds no room is a keepalive that the next timer repeats.
+const MAX_COMMANDS: usize = 1024;
+
+/// A handshake message as it was received.
+#[derive(Clone, Debug)]
+pub(crate) struct HandshakeMessage {
+    bytes: [u8; INITIATION_LEN],
+    len: u8,
+    pub(crate) source: SocketAddr,
+    pub(crate) local: Option<LocalAddress>,
+}
+
+impl HandshakeMessage {
+    /// Copies `datagram`; `None` where it is longer than any handshake message.
+    pub(crate) fn new(
+        datagram: &[u8],
+        source: SocketAddr,
+        local: Option<LocalAddress>,
+    ) -> Option<Self> {
+        let mut bytes = [0; INITIATION_LEN];
+        bytes.get_mut(..datagram.len())?.copy_from_slice(datagram);
+        Some(Self {
+            bytes,
+            len: u8::try_from(datagram.len()).ok()?,
+            source,
+            local,
+        })
+    }
+
+    pub(crate) fn datagram(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// What a worker tells the control thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A packet waits, or the key grows old.
+    HandshakeWanted(PeerId),
+    /// The first record arrived under a key that this end made as responder.
+    Confirmed(PeerId, Index),
+    /// The path to the peer refused a segmented send: perhaps its MTU shrank.
+    SegmentationRefused(PeerId),
+    /// The TUN refused a superframe.
+    SuperframeRefused,
+}
+
+/// A worker's mailbox.
+struct Mailbox {
+    waker: OwnedFd,
+    commands: ArrayQueue<Command>,
+}
+
+/// What all threads of a device share.
+pub(crate) struct Shared {
+    pub(crate) published: Published,
+    handshakes: ArrayQueue<HandshakeMessage>,
+    events: ArrayQueue<Event>,
+    control_waker: OwnedFd,
+    /// Set while a wake-up of the control thread is on its way: one write serves many events.
+    control_woken: AtomicBool,
+    workers: Vec<Mailbox>,
+    stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(workers: usize, published: Published) -> io::Result<Self> {
+        let mailbox = || {
+            io::Result::Ok(Mailbox {
+                waker: waker()?,
+                commands: ArrayQueue::new(MAX_COMMANDS),
+            })
+        };
+        Ok(Self {
+            published,
+            handshakes: ArrayQueue::new(MAX_HANDSHAKE_MESSAGES),
+            events: ArrayQueue::new(MAX_EVENTS),
+            control_waker: waker()?,
+            control_woken: AtomicBool::new(false),
+            workers: (0..workers).map(|_| mailbox()).collect::<io::Result<_>>()?,
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Tells the control thread. False where its queue is full.
+    pub(crate) fn tell(&self, event: Event) -> bool {
+        let told = self.events.push(event).is_ok();
+        self.wake_control();
+        told
+    }
+
+    /// Hands a handshake message to the control thread. False where its queue is full.
+    pub(crate) fn hand_over(&self, message: HandshakeMessage) -> bool {
+        let taken = self.handshakes.push(message).is_ok();
+        self.wake_control();
+        taken
+    }
+
+    pub(crate) fn next_event(&self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    pub(crate) fn next_handshake(&self) -> Option<HandshakeMessage> {
+        self.handshakes.pop()
+    }
+
+    pub(crate) fn waiting_handshakes(&self) -> usize {
+        self.handshakes.len()
+    }
+
+    /// Asks `worker` to do something. False where its mailbox is full.
+    pub(crate) fn command(&self, worker: usize, command: Command) -> bool {
+        let taken = self.workers[worker].commands.push(command).is_ok();
+        wake(&self.workers[worker].waker);
+        taken
+    }
+
+    pub(crate) fn next_command(&self, worker: usize) -> Option<Command> {
+        self.workers[worker].commands.pop()
+    }
+
+    pub(crate) fn wake_control(&self) {
+        if !self.control_woken.swap(true, Ordering::AcqRel) {
+            wake(&self.control_waker);
+        }
+    }
+
+    pub(crate) fn control_waker(&self) -> &OwnedFd {
+        &self.control_waker
+    }
+
+    /// The control thread is awake and about to look at its queues.
+    pub(crate) fn control_awake(&self) {
+        drain(&self.control_waker);
+        self.control_woken.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn worker_waker(&self, worker: usize) -> &OwnedFd {
+        &self.workers[worker].waker
+    }
+
+    pub(crate) fn worker_awake(&self, worker: usize) {
+        drain(&self.workers[worker].waker);
+    }
+
+    /// Wakes each worker whose bit is set.
+    pub(crate) fn wake_workers(&self, mask: u64) {
+        for (worker, mailbox) in self.workers.iter().enumerate() {
+            if mask >> worker & 1 == 1 {
+                wake(&mailbox.waker);
+            }
+        }
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Ends all threads of the device.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_workers(u64::MAX);
+        // Not through `wake_control`: a wake-up that was already consumed must not swallow this one.
+        wake(&self.control_waker);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+fn waker() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+fn wake(waker: &OwnedFd) {
+    // The only failure is a counter that is full: then a wake-up is on its way already.
+    let _full = rustix::io::write(waker, &1u64.to_ne_bytes());
+}
+
+fn drain(waker: &OwnedFd) {
+    // The only failure is a counter at zero: nothing was to be drained.
+    let _empty = rustix::io::read(waker, &mut [0; 8]);
+}

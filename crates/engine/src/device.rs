@@ -1,0 +1,246 @@
+//! A running device: its threads, and the handle through which they are spoken to.
+
+use crate::configuration::{Change, Configuration, MAX_WORKERS, Options};
+use crate::control::{Control, Parts, Request, Shared, limit_superframes};
+use crate::counters::WorkerCounters;
+use crate::error::EngineError;
+use crate::snapshot::{Published, Snapshot};
+use crate::status::Status;
+use crate::worker::{Worker, WorkerOptions};
+use culvert_packet::Accept;
+use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
+/// backlog: with eight, two flows share a queue with probability 1/8.
+pub const BULK_QUEUES_PER_WORKER: usize = 8;
+
+/// Requests that wait for the control thread; whoever asks next waits as well.
+const MAX_REQUESTS: usize = 16;
+
+/// A running device: an interface with its workers and its control thread.
+///
+/// Dropping it stops it. All methods take `&self` and may be called from any thread.
+pub struct Device {
+    interface: String,
+    shared: Arc<Shared>,
+    requests: SyncSender<Request>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Device {
+    /// Creates the interface, down and without a key, and starts to serve it.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the interface is in use, a privilege is missing, an option can't be.
+    pub fn start(options: Options) -> Result<Self, EngineError> {
+        if !(1..=MAX_WORKERS).contains(&options.workers) {
+            return Err(EngineError::Workers(options.workers));
+        }
+        let mut tun = culvert_tun::Device::create(&culvert_tun::Options {
+            name: options.interface.clone(),
+            mtu: options.mtu,
+            offload: options.offload,
+            steering: Some(Steering {
+                priority_queue: true,
+                bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
+                    .expect("MAX_WORKERS times the queues of one fits 16 bits"),
+            }),
+        })?;
+        let watch = LinkWatch::open().map_err(EngineError::system("watch the network"))?;
+        if let Err(error) = limit_superframes(&tun, options.mtu) {
+            tracing::debug!(%error, "superframes may exceed one segmented send");
+        }
+        let published = Published::new(Snapshot::empty(options.mtu));
+        let shared = Shared::new(options.workers, published)
+            .map(Arc::new)
+            .map_err(EngineError::system("create an event descriptor"))?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| EngineError::System {
+            what: "draw random bytes",
+            source: std::io::Error::other(error),
+        })?;
+        let worker_counters: Vec<Arc<WorkerCounters>> =
+            (0..options.workers).map(|_| Arc::default()).collect();
+        let workers = make_workers(&options, &mut tun, &worker_counters, &shared)?;
+        let (requests, received_requests) = sync_channel(MAX_REQUESTS);
+        let interface = tun.name().to_owned();
+        let control = Control::new(Parts {
+            shared: Arc::clone(&shared),
+            requests: received_requests,
+            tun,
+            watch,
+            options,
+            worker_counters,
+            seed,
+        });
+        let device = Self {
+            interface,
+            shared,
+            requests,
+            threads: Mutex::default(),
+        };
+        device.spawn(control, workers)?;
+        Ok(device)
+    }
+
+    /// Name of the interface, with a pattern filled in.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Applies `change` whole, or nothing of it.
+    ///
+    /// # Errors
+    /// [`EngineError`]: a port that is taken, too many peers, or the device has ended.
+    pub fn apply(&self, change: Change) -> Result<(), EngineError> {
+        self.ask(|answer| Request::Apply(change, answer))?
+    }
+
+    /// The configuration as it stands, secrets included.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn configuration(&self) -> Result<Configuration, EngineError> {
+        self.ask(Request::Configuration)
+    }
+
+    /// What the device does, without secrets.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn status(&self) -> Result<Box<Status>, EngineError> {
+        self.ask(Request::Status)
+    }
+
+    /// Ends the device: its interface goes, [`Self::wait`] returns.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Whether the device has ended or is about to.
+    pub fn has_ended(&self) -> bool {
+        self.shared.is_stopping()
+    }
+
+    /// Waits until the device has ended: by [`Self::stop`], or because its interface was deleted.
+    pub fn wait(&self) {
+        let threads = std::mem::take(&mut *self.lock_threads());
+        for thread in threads {
+            // A thread that panicked has said so on standard error.
+            let _panicked = thread.join();
+        }
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Result<T, EngineError> {
+        let (answer, answered) = sync_channel(1);
+        self.requests
+            .send(request(answer))
+            .map_err(|_| EngineError::Ended)?;
+        self.shared.wake_control();
+        answered.recv().map_err(|_| EngineError::Ended)
+    }
+
+    fn spawn(&self, control: Control, workers: Vec<Worker>) -> Result<(), EngineError> {
+        let mut threads = self.lock_threads();
+        for (number, worker) in workers.into_iter().enumerate() {
+            let shared = Arc::clone(&self.shared);
+            let body = move || {
+                if let Err(error) = worker.run() {
+                    // The interface was deleted, or its descriptor broke: either way the road ends.
+                    tracing::debug!(%error, "worker ends");
+                }
+                shared.stop();
+            };
+            let thread = thread::Builder::new().name(format!("culvert-road-{number}"));
+            threads.push(
+                thread
+                    .spawn(body)
+                    .map_err(EngineError::system("start a worker"))?,
+            );
+        }
+        let shared = Arc::clone(&self.shared);
+        let body = move || {
+            if let Err(error) = control.run() {
+                tracing::error!(%error, "control thread ends");
+            }
+            shared.stop();
+        };
+        let thread = thread::Builder::new().name("culvert-control".to_owned());
+        threads.push(
+            thread
+                .spawn(body)
+                .map_err(EngineError::system("start the control thread"))?,
+        );
+        Ok(())
+    }
+
+    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.stop();
+        self.wait();
+    }
+}
+
+/// Shares the TUN's queues out among the workers: the priority queue to the first, bulk queues in
+/// equal parts. Without steering there is one queue, and one worker reads it: a second reader of the
+/// same queue would reorder flows.
+fn make_workers(
+    options: &Options,
+    tun: &mut culvert_tun::Device,
+    counters: &[Arc<WorkerCounters>],
+    shared: &Arc<Shared>,
+) -> Result<Vec<Worker>, EngineError> {
+    let has_priority =
+        matches!(tun.steering(), SteeringState::On(steering) if steering.priority_queue);
+    let offloads = tun.offloads();
+    let accept = Accept {
+        tcp4: offloads.tso4.is_on(),
+        tcp6: offloads.tso6.is_on(),
+        udp4: offloads.uso4.is_on(),
+        udp6: offloads.uso6.is_on(),
+    };
+    let mut shares: Vec<Vec<Queue>> = (0..options.workers).map(|_| Vec::new()).collect();
+    let queues = tun.take_queues();
+    let writer = |worker: usize| {
+        // Every worker has a queue of its own where there are several, and shares the one otherwise.
+        let queue = queues
+            .get(worker * BULK_QUEUES_PER_WORKER)
+            .or(queues.first());
+        let queue = queue.ok_or(EngineError::Ended)?;
+        queue
+            .try_clone()
+            .map_err(EngineError::system("share the TUN"))
+    };
+    let writers: Vec<Queue> = (0..options.workers).map(writer).collect::<Result<_, _>>()?;
+    for (number, queue) in queues.into_iter().enumerate() {
+        let bulk = number.saturating_sub(usize::from(has_priority));
+        shares[bulk / BULK_QUEUES_PER_WORKER].push(queue);
+    }
+    shares
+        .into_iter()
+        .zip(writers)
+        .zip(counters)
+        .enumerate()
+        .map(|(worker, ((queues, writer), counters))| {
+            Worker::new(WorkerOptions {
+                worker,
+                queues,
+                writer,
+                has_priority: has_priority && worker == 0,
+                accept,
+                segmentation: options.segmentation,
+                counters: Arc::clone(counters),
+                shared: Arc::clone(shared),
+            })
+            .map_err(EngineError::system("watch the devices"))
+        })
+        .collect()
+}

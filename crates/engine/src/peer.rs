@@ -1,0 +1,134 @@
+//! What workers and the control thread share of one peer.
+
+use culvert_session::{Activity, PeerId, PublicKey, Transport};
+use culvert_udp::{Destination, LocalAddress};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A peer as the workers see it. Lives as long as anyone still seals for it.
+pub(crate) struct Peer {
+    pub(crate) id: PeerId,
+    pub(crate) public_key: PublicKey,
+    pub(crate) activity: Arc<Activity>,
+    /// Locked for the few instructions of a copy or a comparison, once per batch.
+    endpoint: Mutex<Option<Destination>>,
+    pub(crate) tx_bytes: AtomicU64,
+    pub(crate) rx_bytes: AtomicU64,
+    /// Set by the worker that asked for a handshake, cleared by the control thread when it heard:
+    /// one request at a time waits in the control thread's queue.
+    pub(crate) handshake_wanted: AtomicBool,
+    /// The path to the endpoint refused a segmented send; datagrams go one by one.
+    pub(crate) segmentation_refused: AtomicBool,
+    /// MTU of the path to the endpoint where it is known to be too small for full-size records;
+    /// 0 otherwise.
+    pub(crate) path_mtu: AtomicU16,
+}
+
+impl Peer {
+    pub(crate) fn new(id: PeerId, public_key: PublicKey, activity: Arc<Activity>) -> Self {
+        Self {
+            id,
+            public_key,
+            activity,
+            endpoint: Mutex::new(None),
+            tx_bytes: AtomicU64::new(0),
+            rx_bytes: AtomicU64::new(0),
+            handshake_wanted: AtomicBool::new(false),
+            segmentation_refused: AtomicBool::new(false),
+            path_mtu: AtomicU16::new(0),
+        }
+    }
+
+    /// Where to send, and from which of our addresses.
+    pub(crate) fn endpoint(&self) -> Option<Destination> {
+        *self.lock()
+    }
+
+    /// Sets the endpoint by configuration: the host chooses the source address anew.
+    pub(crate) fn set_endpoint(&self, address: SocketAddr) {
+        *self.lock() = Some(Destination {
+            address,
+            source: None,
+        });
+        self.forget_path();
+    }
+
+    /// An authentic message came from `from`, to our address `local`: answer by the same way.
+    ///
+    /// "…the endpoint is … the source IP address and port of the most recent correctly-
+    /// authenticated packet" (WireGuard paper, section 2.1).
+    pub(crate) fn roam(&self, from: SocketAddr, local: Option<LocalAddress>) {
+        let heard = Destination {
+            address: from,
+            source: local,
+        };
+        let mut endpoint = self.lock();
+        if *endpoint != Some(heard) {
+            let moved = endpoint.is_none_or(|old| old.address != from);
+            *endpoint = Some(heard);
+            drop(endpoint);
+            if moved {
+                self.forget_path();
+            }
+        }
+    }
+
+    /// Lets the host choose the source address of what is sent next.
+    pub(crate) fn forget_source(&self) {
+        if let Some(endpoint) = self.lock().as_mut() {
+            endpoint.source = None;
+        }
+    }
+
+    /// Forgets what was learned of the path: it is another one, or may have changed.
+    pub(crate) fn forget_path(&self) {
+        self.segmentation_refused.store(false, Ordering::Relaxed);
+        self.path_mtu.store(0, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Destination>> {
+        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key that a peer's records are sealed with, and whose turn it is to send.
+///
+/// Workers reserve counters with one atomic addition and seal at the same time; batches then leave
+/// in the order of their counters, so that a receiver with a small replay window loses nothing.
+pub(crate) struct Sending {
+    pub(crate) transport: Arc<Transport>,
+    /// The counter that the next batch to leave starts with.
+    departed: AtomicU64,
+    /// Bit `w`: worker `w` waits for an earlier batch of another worker.
+    waiting: AtomicU64,
+}
+
+impl Sending {
+    pub(crate) fn new(transport: Arc<Transport>) -> Self {
+        Self {
+            transport,
+            departed: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether every batch with counters below `first` has left. Where not, `worker` is woken by
+    /// whoever finishes next.
+    pub(crate) fn is_turn_of(&self, first: u64, worker: usize) -> bool {
+        if self.departed.load(Ordering::Acquire) == first {
+            return true;
+        }
+        self.waiting.fetch_or(1 << worker, Ordering::SeqCst);
+        // Looked at again after the bit is set: the batch before may have left in between and have
+        // found no one to wake.
+        self.departed.load(Ordering::SeqCst) == first
+    }
+
+    /// The batch with counters up to `end` has left, or was given up. Returns who must be woken.
+    #[must_use = "the workers that wait are to be woken"]
+    pub(crate) fn depart(&self, end: u64) -> u64 {
+        self.departed.store(end, Ordering::SeqCst);
+        self.waiting.swap(0, Ordering::SeqCst)
+    }
+}

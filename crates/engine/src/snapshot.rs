@@ -1,0 +1,128 @@
+//! Peers, keys, routes and sockets as the workers see them: one immutable value, replaced whole.
+
+use crate::allowed_ips::AllowedIps;
+use crate::peer::{Peer, Sending};
+use culvert_session::{Index, PeerId, Transport};
+use culvert_udp::Socket;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What workers need to know to carry packets, at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) routes: Arc<AllowedIps<PeerId>>,
+    /// By the number of [`PeerId`].
+    pub(crate) peers: Vec<Option<Road>>,
+    pub(crate) receiving: ReceivingKeys,
+    /// One pair per worker; `None` while the link is down.
+    pub(crate) sockets: Option<Arc<[SocketPair]>>,
+    /// MTU of the interface, in bytes.
+    pub(crate) mtu: u16,
+}
+
+impl Snapshot {
+    /// A device that is down and knows nobody.
+    pub(crate) fn empty(mtu: u16) -> Self {
+        Self {
+            routes: Arc::new(AllowedIps::new(&Default::default())),
+            peers: Vec::new(),
+            receiving: ReceivingKeys::default(),
+            sockets: None,
+            mtu,
+        }
+    }
+
+    pub(crate) fn road(&self, id: PeerId) -> Option<&Road> {
+        self.peers.get(id.slot())?.as_ref()
+    }
+}
+
+/// The way to one peer.
+#[derive(Clone)]
+pub(crate) struct Road {
+    pub(crate) peer: Arc<Peer>,
+    /// `None` until a handshake has completed.
+    pub(crate) sending: Option<Arc<Sending>>,
+}
+
+/// A key that records may arrive under.
+pub(crate) struct Receiving {
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) peer: Arc<Peer>,
+}
+
+/// Keys by receiver index. At most three per peer: previous, current and next.
+pub(crate) type ReceivingKeys = HashMap<Index, Receiving, BuildHasherDefault<IndexHasher>>;
+
+/// Receiver indices are random numbers that this end drew: they are their own hash.
+#[derive(Default)]
+pub(crate) struct IndexHasher(u64);
+
+impl Hasher for IndexHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u32(&mut self, index: u32) {
+        // The table takes its position from the low bits and its tag from the high ones.
+        self.0 = u64::from(index) << 32 | u64::from(index);
+    }
+}
+
+/// A worker's sockets. A host without IPv6 has no second one, one without IPv4 no first.
+pub(crate) struct SocketPair {
+    pub(crate) v4: Option<Socket>,
+    pub(crate) v6: Option<Socket>,
+}
+
+impl SocketPair {
+    /// The socket that reaches addresses of `to`'s family.
+    pub(crate) fn towards(&self, to: std::net::SocketAddr) -> Option<&Socket> {
+        if to.is_ipv4() {
+            self.v4.as_ref()
+        } else {
+            self.v6.as_ref()
+        }
+    }
+}
+
+/// Where the control thread puts each new snapshot and workers look for it once per turn.
+pub(crate) struct Published {
+    generation: AtomicU64,
+    current: Mutex<Arc<Snapshot>>,
+}
+
+impl Published {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self {
+            generation: AtomicU64::new(1),
+            current: Mutex::new(Arc::new(snapshot)),
+        }
+    }
+
+    pub(crate) fn publish(&self, snapshot: Snapshot) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, Arc::new(snapshot));
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(current);
+        // Outside the lock: the last reference to sockets and keys may go with it.
+        drop(old);
+    }
+
+    /// The newest snapshot, where it is newer than generation `seen`, which is brought up to date.
+    pub(crate) fn newer_than(&self, seen: &mut u64) -> Option<Arc<Snapshot>> {
+        if self.generation.load(Ordering::Acquire) == *seen {
+            return None;
+        }
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = self.generation.load(Ordering::Acquire);
+        Some(Arc::clone(&current))
+    }
+}

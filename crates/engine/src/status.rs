@@ -1,0 +1,144 @@
+//! What a device does, for people and for metrics: no secrets.
+
+use crate::allowed_ips::Prefix;
+use crate::counters::BatchSizes;
+use culvert_session::{PublicKey, Suite};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A device at one moment. Counters count from its start.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Name of the interface.
+    pub interface: String,
+    /// The device's public key.
+    pub public_key: Option<PublicKey>,
+    /// The port bound, or the one that will be at link up.
+    pub listen_port: u16,
+    /// 0 is none.
+    pub mark: u32,
+    /// Whether the link is up and the sockets are open.
+    pub is_up: bool,
+    /// MTU of the interface, in bytes.
+    pub mtu: u16,
+    /// Suite of peers that are not given one of their own.
+    pub suite: Suite,
+    /// Offloads and the like: what it is, whether it is in use, and why not.
+    pub features: Vec<FeatureStatus>,
+    /// One entry per worker.
+    pub workers: Vec<WorkerStatus>,
+    /// Handshake messages.
+    pub handshakes: HandshakeStatus,
+    /// Everything that was dropped, over all workers, zero counts included.
+    pub drops: Vec<DropStatus>,
+    /// In the order of their public keys.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// Whether an optional mechanism is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureStatus {
+    /// For example `tso4`.
+    pub name: &'static str,
+    /// `None` where it is in use, the reason where not.
+    pub off_because: Option<String>,
+}
+
+/// What one worker did.
+#[derive(Clone, Debug)]
+pub struct WorkerStatus {
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Times it slept for want of work.
+    pub sleeps: u64,
+    /// Frames read from the TUN.
+    pub tun_frames_received: u64,
+    /// Frames written to the TUN.
+    pub tun_frames_sent: u64,
+    /// UDP send calls.
+    pub udp_sends: u64,
+    /// UDP receive calls that returned something.
+    pub udp_receives: u64,
+    /// Times the UDP socket was full.
+    pub udp_blocked: u64,
+    /// Times another worker's batch had to leave first.
+    pub turn_waits: u64,
+    /// Sends repeated datagram by datagram.
+    pub segmentation_refused: u64,
+    /// Superframes that the TUN refused.
+    pub superframe_refused: u64,
+    /// ICMP messages written to the TUN.
+    pub icmp_sent: u64,
+    /// Congestion marks taken over from outer headers.
+    pub congestion_marked: u64,
+    /// Packets per frame read from the TUN.
+    pub cut: BatchStatus,
+    /// Records per send.
+    pub sealed: BatchStatus,
+    /// Records per received buffer.
+    pub received: BatchStatus,
+    /// Packets per frame written to the TUN.
+    pub coalesced: BatchStatus,
+}
+
+/// How many packets travelled together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchStatus {
+    /// Bucket `i` counts batches of 2^i up to 2^(i+1)−1 packets.
+    pub buckets: [u64; BatchSizes::BUCKETS],
+    /// Sum of all sizes.
+    pub packets: u64,
+}
+
+/// What became of handshake messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandshakeStatus {
+    /// Initiations, responses and cookie replies sent.
+    pub sent: u64,
+    /// Handshake messages accepted.
+    pub received: u64,
+    /// Handshake messages that could not be sent.
+    pub send_failures: u64,
+    /// Snapshots given to the workers.
+    pub snapshots: u64,
+}
+
+/// Why and how often something was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropStatus {
+    /// Where on the road.
+    pub stage: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// One peer, without its secrets.
+#[derive(Clone, Debug)]
+pub struct PeerStatus {
+    /// Who it is.
+    pub public_key: PublicKey,
+    /// Where it was last heard, or is believed to be.
+    pub endpoint: Option<SocketAddr>,
+    /// Our address that answers go out from, where one is remembered.
+    pub source: Option<IpAddr>,
+    /// In the order of addresses.
+    pub allowed_ips: Vec<Prefix>,
+    /// Suite in force.
+    pub suite: Suite,
+    /// Whether there is a pre-shared key.
+    pub has_preshared_key: bool,
+    /// `None` is off.
+    pub keepalive: Option<Duration>,
+    /// Wall-clock time since the Unix epoch of the last completed handshake.
+    pub last_handshake: Option<Duration>,
+    /// Bytes received from the peer, headers of the tunnel included.
+    pub rx_bytes: u64,
+    /// Bytes sent to the peer, headers of the tunnel included.
+    pub tx_bytes: u64,
+    /// Whether datagrams go one by one because the path refuses segmented sends.
+    pub is_segmentation_refused: bool,
+    /// MTU of the path in bytes, where it is known to be too small for full-size records.
+    pub path_mtu: Option<u16>,
+}

@@ -1,0 +1,150 @@
+//! Records for one peer, laid out as they leave in one segmented send.
+
+use crate::peer::{Peer, Sending};
+use crate::snapshot::Road;
+use culvert_packet::ecn::Ecn;
+use culvert_session::Time;
+use culvert_udp::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use std::sync::Arc;
+
+/// A batch under construction, or sealed and on its way out.
+///
+/// All records have the length of the first, but the last may be shorter: that is what
+/// `UDP_SEGMENT` can cut, and what [`culvert_aead::Layout`] describes.
+pub(super) struct Batch {
+    buffer: Box<[u8]>,
+    len: usize,
+    stride: usize,
+    records: usize,
+    /// A record shorter than the others was added: nothing may follow it.
+    closed: bool,
+    ecn: Ecn,
+    to: Option<(Arc<Peer>, Arc<Sending>)>,
+    sealed: Option<Sealed>,
+}
+
+/// The state of a batch whose records have their counters.
+pub(super) struct Sealed {
+    /// The counter of the first record.
+    pub(super) first: u64,
+    /// The counter after that of the last record.
+    pub(super) end: u64,
+    /// Bytes that have left already: a send that would block halfway goes on from here.
+    pub(super) sent: usize,
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: vec![0; MAX_GSO_BYTES].into_boxed_slice(),
+            len: 0,
+            stride: 0,
+            records: 0,
+            closed: false,
+            ecn: Ecn::NotEct,
+            to: None,
+            sealed: None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    pub(super) fn records(&self) -> usize {
+        self.records
+    }
+
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    pub(super) fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    pub(super) fn to(&self) -> Option<&(Arc<Peer>, Arc<Sending>)> {
+        self.to.as_ref()
+    }
+
+    pub(super) fn sealed_mut(&mut self) -> Option<&mut Sealed> {
+        self.sealed.as_mut()
+    }
+
+    pub(super) fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_ref()
+    }
+
+    /// Whether records for `road`, with outer congestion bits `ecn`, may join what is here.
+    pub(super) fn takes(&self, road: &Road, sending: &Arc<Sending>, ecn: Ecn) -> bool {
+        match &self.to {
+            None => true,
+            Some((peer, own)) => {
+                self.ecn == ecn
+                    && peer.id == road.peer.id
+                    // A batch never spans two keys.
+                    && Arc::ptr_eq(own, sending)
+            }
+        }
+    }
+
+    /// Addresses an empty batch; one that [`Self::takes`] the same stays as it is.
+    pub(super) fn address(&mut self, road: &Road, sending: &Arc<Sending>, ecn: Ecn) {
+        if self.to.is_none() {
+            self.to = Some((Arc::clone(&road.peer), Arc::clone(sending)));
+            self.ecn = ecn;
+        }
+    }
+
+    /// Room for one more record of `record_len` bytes, to be filled by the caller; `None` where it
+    /// can't leave in the same send.
+    pub(super) fn add(&mut self, record_len: usize) -> Option<&mut [u8]> {
+        if self.records == 0 {
+            self.stride = record_len;
+        } else if self.closed || record_len > self.stride || self.records == MAX_SEGMENTS {
+            return None;
+        }
+        let end = self.len + record_len;
+        let slot = self.buffer.get_mut(self.len..end)?;
+        self.len = end;
+        self.records += 1;
+        self.closed = record_len < self.stride;
+        Some(slot)
+    }
+
+    /// Gives the records their counters and seals them. False where the key has none left: the
+    /// batch is then as before.
+    pub(super) fn seal(&mut self, now: Time) -> bool {
+        let Some((_, sending)) = &self.to else {
+            return false;
+        };
+        let count = u32::try_from(self.records).expect("at most MAX_SEGMENTS records");
+        let Some(reservation) = sending.transport.reserve(count, now) else {
+            return false;
+        };
+        let first = reservation.first();
+        self.sealed = Some(Sealed {
+            first,
+            end: first + u64::from(count),
+            sent: 0,
+        });
+        let buffer = &mut self.buffer[..self.len];
+        sending
+            .transport
+            .seal_batch(reservation, buffer, self.stride);
+        true
+    }
+
+    /// Empties the batch for the next one.
+    pub(super) fn reset(&mut self) {
+        self.len = 0;
+        self.records = 0;
+        self.closed = false;
+        self.to = None;
+        self.sealed = None;
+    }
+}

@@ -1,0 +1,362 @@
+//! The road in: datagrams received together → records opened in place → packets checked and
+//! coalesced → one write to the TUN.
+
+use super::Context;
+use super::outbound::want_handshake;
+use super::queues::Queues;
+use crate::control::{Event, HandshakeMessage};
+use crate::counters::Dropped;
+use crate::snapshot::{Receiving, Snapshot};
+use culvert_packet::ecn::{self, Decapsulation, Ecn};
+use culvert_packet::ip::IpView;
+use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
+use culvert_session::parse::{DataHeader, Message};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
+use culvert_tun::Queue;
+use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Receives that one turn carries in: as many superframes as the outbound direction gets.
+pub(super) const RECEIVE_BUFFERS: usize = 4;
+
+/// Bytes of the tag behind each record's plaintext.
+const TAG_LEN: usize = DATA_OVERHEAD - DATA_HEADER_LEN;
+
+/// What one worker needs to receive.
+pub(super) struct Inbound {
+    receive: ReceiveBatch,
+    coalescer: Coalescer,
+    /// Room to put a superframe together that the TUN refused in parts; allocated on first need.
+    refused: Vec<u8>,
+}
+
+/// Where the datagrams of one receive came from.
+#[derive(Clone, Copy)]
+struct Arrival {
+    stride: usize,
+    source: SocketAddr,
+    local: Option<LocalAddress>,
+    outer_ecn: Ecn,
+}
+
+impl Inbound {
+    pub(super) fn new(accept: Accept) -> Self {
+        Self {
+            receive: ReceiveBatch::new(RECEIVE_BUFFERS),
+            coalescer: Coalescer::new(accept),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Carries in what one receive call returns. False where the socket may have been emptied.
+    ///
+    /// # Errors
+    /// Those of the socket; what the TUN refuses is counted.
+    pub(super) fn turn(
+        &mut self,
+        snapshot: &mut Arc<Snapshot>,
+        context: &mut Context,
+        socket: &Socket,
+        queues: &Queues,
+    ) -> io::Result<bool> {
+        let entries = match socket.receive_batch(&mut self.receive) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        context.counters.udp_receives.add(1);
+        for index in 0..entries {
+            let Some(entry) = self.receive.get_mut(index) else {
+                break;
+            };
+            if entry.truncated || entry.stride == 0 {
+                context.counters.count_drop(Dropped::DatagramTruncated, 1);
+                continue;
+            }
+            let arrival = Arrival {
+                stride: entry.stride,
+                source: entry.source,
+                local: entry.local,
+                outer_ecn: Ecn::from_bits(entry.ecn),
+            };
+            context
+                .counters
+                .received
+                .record(entry.bytes.len().div_ceil(entry.stride));
+            open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
+            let writer = queues.writer();
+            let refused = &mut self.refused;
+            let mut superframes_refused = false;
+            self.coalescer
+                .flush(entry.bytes, |vnet, buffer, parts, packets| {
+                    context.counters.coalesced.record(packets);
+                    if !write(context, writer, vnet, buffer, parts) && packets > 1 {
+                        superframes_refused = true;
+                        write_apart(context, writer, refused, vnet, buffer, parts);
+                    }
+                });
+            if superframes_refused {
+                self.coalescer = Coalescer::new(Accept::NONE);
+                context.tell(Event::SuperframeRefused);
+            }
+        }
+        Ok(entries == RECEIVE_BUFFERS)
+    }
+}
+
+/// Opens the records of one receive, run by run of one key, and hands their packets to `coalescer`.
+fn open_all(
+    coalescer: &mut Coalescer,
+    snapshot: &mut Arc<Snapshot>,
+    context: &mut Context,
+    bytes: &mut [u8],
+    arrival: Arrival,
+) {
+    let mut start = 0;
+    while start < bytes.len() {
+        let record_end = (start + arrival.stride).min(bytes.len());
+        let datagram = &bytes[start..record_end];
+        start = match Message::parse(datagram) {
+            Some(Message::Data(DataHeader { receiver, .. })) => {
+                let end = end_of_run(bytes, record_end, arrival.stride, receiver);
+                let run = start..end;
+                open_run(coalescer, snapshot, context, bytes, run, receiver, arrival);
+                end
+            }
+            Some(Message::Initiation(_) | Message::Response(_) | Message::CookieReply(_)) => {
+                hand_over(context, datagram, arrival);
+                record_end
+            }
+            None => {
+                context.counters.count_drop(Dropped::DatagramUnknown, 1);
+                record_end
+            }
+        };
+    }
+}
+
+/// Where the run of data messages for `index` ends that goes on at `at`.
+fn end_of_run(bytes: &[u8], mut at: usize, stride: usize, index: Index) -> usize {
+    while at < bytes.len() {
+        let end = (at + stride).min(bytes.len());
+        match DataHeader::parse(&bytes[at..end]) {
+            Some(header) if header.receiver == index => at = end,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Hands a handshake message to the control thread.
+fn hand_over(context: &Context, datagram: &[u8], arrival: Arrival) {
+    let Some(message) = HandshakeMessage::new(datagram, arrival.source, arrival.local) else {
+        context.counters.count_drop(Dropped::DatagramUnknown, 1);
+        return;
+    };
+    if !context.hand_over(message) {
+        context.counters.count_drop(Dropped::HandshakeQueueFull, 1);
+    }
+}
+
+/// Opens `bytes[run]`, all for one key, and offers what is inside to the coalescer.
+fn open_run(
+    coalescer: &mut Coalescer,
+    snapshot: &mut Arc<Snapshot>,
+    context: &mut Context,
+    bytes: &mut [u8],
+    run: Range<usize>,
+    index: Index,
+    arrival: Arrival,
+) {
+    if !snapshot.receiving.contains_key(&index) {
+        // The key may be younger than this turn: a peer answers a handshake response at once.
+        context.refresh(snapshot);
+    }
+    let count = run.len().div_ceil(arrival.stride);
+    let Some(receiving) = snapshot.receiving.get(&index) else {
+        context
+            .counters
+            .count_drop(Dropped::UnknownIndex, count as u64);
+        return;
+    };
+    let transport = &receiving.transport;
+    let opened = transport.open_batch(&mut bytes[run.clone()], arrival.stride, context.now);
+    context.count_refused(&opened);
+    if opened.opened().is_empty() {
+        return;
+    }
+    let mut data = 0;
+    let mut received_bytes = 0;
+    let mut own_source = None;
+    for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
+        if !opened.opened().contains(number) {
+            continue;
+        }
+        let record = start..(start + arrival.stride).min(run.end);
+        received_bytes += record.len();
+        let inner = record.start + DATA_HEADER_LEN..record.end - TAG_LEN;
+        if inner.is_empty() {
+            continue;
+        }
+        data += 1;
+        let verdict = admit(
+            snapshot,
+            receiving,
+            &mut bytes[inner.clone()],
+            arrival.outer_ecn,
+            &mut own_source,
+        );
+        match verdict {
+            Ok(Admitted { len, marked }) => {
+                if marked {
+                    context.counters.congestion_marked.add(1);
+                }
+                // One receive holds at most MAX_PACKETS records, and the coalescer as many packets.
+                let _fits = coalescer.push(bytes, inner.start..inner.start + len);
+            }
+            Err(reason) => context.counters.count_drop(reason, 1),
+        }
+    }
+    note_arrival(context, receiving, index, data, received_bytes, arrival);
+}
+
+/// What an authentic run means for its peer: it lives, and this is where.
+fn note_arrival(
+    context: &mut Context,
+    receiving: &Receiving,
+    index: Index,
+    data: usize,
+    received_bytes: usize,
+    arrival: Arrival,
+) {
+    let Receiving { transport, peer } = receiving;
+    peer.roam(arrival.source, arrival.local);
+    peer.rx_bytes
+        .fetch_add(received_bytes as u64, Ordering::Relaxed);
+    if data > 0 {
+        peer.activity.data_received(context.now);
+    } else {
+        peer.activity.keepalive_received(context.now);
+    }
+    if transport.confirm() {
+        context.tell(Event::Confirmed(peer.id, index));
+    }
+    if transport.wants_rekey_on_receive(context.now) {
+        want_handshake(context, peer);
+    }
+}
+
+struct Admitted {
+    /// Bytes of the packet; what follows is padding.
+    len: usize,
+    /// The outer congestion mark was taken over.
+    marked: bool,
+}
+
+/// Checks that an opened packet is well-formed and from its peer, and combines the congestion bits.
+///
+/// `own_source` remembers the last address that was found to be the peer's.
+fn admit(
+    snapshot: &Snapshot,
+    receiving: &Receiving,
+    inner: &mut [u8],
+    outer: Ecn,
+    own_source: &mut Option<IpAddr>,
+) -> Result<Admitted, Dropped> {
+    let Ok(view) = IpView::parse(inner) else {
+        return Err(Dropped::InnerMalformed);
+    };
+    let source = view.source();
+    if *own_source != Some(source) {
+        // "…checks that the source address of the inner packet routes to the peer the key is for"
+        // (WireGuard paper, section 2): by longest match, not by any match.
+        if snapshot.routes.owner(source) != Some(receiving.peer.id) {
+            return Err(Dropped::SourceNotAllowed);
+        }
+        *own_source = Some(source);
+    }
+    let len = view.total_len();
+    let inner_ecn = view.ecn();
+    match ecn::decapsulate(inner_ecn, outer) {
+        Decapsulation::Keep => Ok(Admitted { len, marked: false }),
+        Decapsulation::SetEct1 => {
+            ecn::set(&mut inner[..len], Ecn::Ect1);
+            Ok(Admitted { len, marked: true })
+        }
+        Decapsulation::SetCe => {
+            ecn::mark_ce(&mut inner[..len]);
+            Ok(Admitted { len, marked: true })
+        }
+        Decapsulation::Drop => Err(Dropped::CongestionOverNotEct),
+    }
+}
+
+/// Writes one frame to the TUN. False where it refused.
+fn write(
+    context: &Context,
+    writer: &Queue,
+    vnet: &VnetHeader,
+    buffer: &[u8],
+    parts: &[Range<usize>],
+) -> bool {
+    let mut header = [0; VNET_HEADER_LEN];
+    vnet.write(&mut header);
+    let mut slices = [IoSlice::new(&[]); 1 + MAX_PACKETS];
+    slices[0] = IoSlice::new(&header);
+    for (slice, part) in slices[1..].iter_mut().zip(parts) {
+        *slice = IoSlice::new(&buffer[part.clone()]);
+    }
+    match writer.send(&slices[..=parts.len()]) {
+        Ok(_) => {
+            context.counters.tun_frames_sent.add(1);
+            true
+        }
+        Err(error) => {
+            tracing::trace!(%error, "write to the TUN");
+            if parts.len() == 1 {
+                context.counters.count_drop(Dropped::TunWriteFailed, 1);
+            }
+            false
+        }
+    }
+}
+
+/// Writes a superframe that the TUN refused packet by packet.
+fn write_apart(
+    context: &Context,
+    writer: &Queue,
+    whole: &mut Vec<u8>,
+    vnet: &VnetHeader,
+    buffer: &[u8],
+    parts: &[Range<usize>],
+) {
+    context.counters.superframe_refused.add(1);
+    whole.clear();
+    for part in parts {
+        whole.extend_from_slice(&buffer[part.clone()]);
+    }
+    let Ok(cut) = Cut::plan(vnet, whole) else {
+        context
+            .counters
+            .count_drop(Dropped::TunWriteFailed, parts.len() as u64);
+        return;
+    };
+    let mut packet = vec![0; cut.segment_len(0)];
+    for index in 0..cut.segments() {
+        let len = cut.segment_len(index);
+        cut.write_segment(whole, index, &mut packet[..len]);
+        let all = 0..len;
+        write(
+            context,
+            writer,
+            &VnetHeader::default(),
+            &packet,
+            std::slice::from_ref(&all),
+        );
+    }
+}

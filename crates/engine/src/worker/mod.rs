@@ -1,0 +1,422 @@
+//! A packet worker: one thread that carries both directions to completion.
+//!
+//! A turn loads the newest snapshot, asks which devices are ready, carries one budget of superframes
+//! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
+
+mod batch;
+mod inbound;
+mod outbound;
+mod queues;
+mod staging;
+
+use crate::clock;
+use crate::control::{Event, HandshakeMessage, Shared};
+use crate::counters::{Dropped, WorkerCounters};
+use crate::snapshot::{Snapshot, SocketPair};
+use culvert_packet::{Accept, VNET_HEADER_LEN};
+use culvert_session::{OpenedBatch, PeerId, Time};
+use culvert_tun::Queue;
+use inbound::Inbound;
+use outbound::{Blocked, Outbound, Progress};
+use queues::Queues;
+use rustix::event::{Timespec, epoll};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
+/// (`icmp_msgs_per_sec`).
+const ICMP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
+/// error messages by.
+const MAX_ICMP_LEN: usize = 1280;
+
+/// What the control thread asks of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command {
+    /// Seal an empty record for the peer.
+    Keepalive(PeerId),
+    /// Nobody answered: drop what waits for the peer's handshake.
+    DropStaged(PeerId),
+}
+
+/// What a worker has besides its devices.
+pub(crate) struct Context {
+    pub(crate) worker: usize,
+    pub(crate) now: Time,
+    pub(crate) counters: Arc<WorkerCounters>,
+    /// Whether segmented sends are wanted at all.
+    pub(crate) segmentation: bool,
+    shared: Arc<Shared>,
+    generation: u64,
+    last_icmp: Option<Time>,
+}
+
+impl Context {
+    /// Tells the control thread. False where its queue is full.
+    pub(crate) fn tell(&self, event: Event) -> bool {
+        self.shared.tell(event)
+    }
+
+    /// Hands a handshake message to the control thread. False where its queue is full.
+    fn hand_over(&self, message: HandshakeMessage) -> bool {
+        self.shared.hand_over(message)
+    }
+
+    /// Replaces `snapshot` where there is a newer one. True where it did.
+    pub(crate) fn refresh(&mut self, snapshot: &mut Arc<Snapshot>) -> bool {
+        let newer = self.shared.published.newer_than(&mut self.generation);
+        newer.map(|newer| *snapshot = newer).is_some()
+    }
+
+    /// Wakes each worker whose bit is set in `mask`.
+    pub(crate) fn wake_workers(&self, mask: u64) {
+        if mask != 0 {
+            self.shared.wake_workers(mask & !(1 << self.worker));
+        }
+    }
+
+    fn count_refused(&self, opened: &OpenedBatch) {
+        let counters = &self.counters;
+        counters.count_drop(
+            Dropped::Replayed,
+            (opened.replayed().len() + opened.too_old().len()) as u64,
+        );
+        counters.count_drop(Dropped::NotAuthentic, opened.not_authentic().len() as u64);
+        counters.count_drop(Dropped::KeyExpired, opened.expired().len() as u64);
+        counters.count_drop(Dropped::DatagramShort, opened.malformed().len() as u64);
+    }
+
+    /// Writes an ICMP message to the inside, unless one was written a moment ago. `make` fills its
+    /// argument and returns the length, or declines.
+    fn reply(&mut self, queues: &Queues, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
+        let due = self
+            .last_icmp
+            .is_none_or(|last| self.now.saturating_since(last) >= ICMP_INTERVAL);
+        if !due {
+            return;
+        }
+        let mut message = [0; MAX_ICMP_LEN];
+        let Some(len) = make(&mut message) else {
+            return;
+        };
+        self.last_icmp = Some(self.now);
+        let vnet = [0; VNET_HEADER_LEN];
+        if queues
+            .writer()
+            .send(&[IoSlice::new(&vnet), IoSlice::new(&message[..len])])
+            .is_ok()
+        {
+            self.counters.icmp_sent.add(1);
+        }
+    }
+}
+
+/// How a worker is made.
+pub(crate) struct WorkerOptions {
+    pub(crate) worker: usize,
+    pub(crate) queues: Vec<Queue>,
+    /// A descriptor of the TUN to write to; which queue it is does not matter to the kernel.
+    pub(crate) writer: Queue,
+    /// Whether `queues[0]` is the TUN's priority queue.
+    pub(crate) has_priority: bool,
+    /// What the TUN takes coalesced.
+    pub(crate) accept: Accept,
+    pub(crate) segmentation: bool,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A packet worker, ready to run on a thread of its own.
+pub(crate) struct Worker {
+    context: Context,
+    snapshot: Arc<Snapshot>,
+    queues: Queues,
+    outbound: Outbound,
+    inbound: Inbound,
+    epoll: OwnedFd,
+    v4_ready: bool,
+    v6_ready: bool,
+    /// A keepalive that waits for the batch before it.
+    keepalive: Option<PeerId>,
+}
+
+/// What an epoll event is about. TUN queues have their own number.
+const TOKEN_V4: u64 = 1 << 32;
+const TOKEN_V6: u64 = TOKEN_V4 + 1;
+const TOKEN_WAKE: u64 = TOKEN_V4 + 2;
+
+const NO_WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+impl Worker {
+    /// Registers the worker's devices.
+    ///
+    /// # Errors
+    /// Those of `epoll`: no descriptors or no memory left.
+    pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (queue, number) in options.queues.iter().zip(0..) {
+            watch(&epoll, queue, number, epoll::EventFlags::IN)?;
+        }
+        let waker = options.shared.worker_waker(options.worker);
+        watch(&epoll, waker, TOKEN_WAKE, epoll::EventFlags::IN)?;
+        let mut generation = 0;
+        let snapshot = options.shared.published.newer_than(&mut generation);
+        let mut worker = Self {
+            context: Context {
+                worker: options.worker,
+                now: clock::now(),
+                counters: options.counters,
+                segmentation: options.segmentation,
+                shared: options.shared,
+                generation,
+                last_icmp: None,
+            },
+            snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
+            queues: Queues::new(options.queues, options.writer, options.has_priority),
+            outbound: Outbound::new(),
+            inbound: Inbound::new(options.accept),
+            epoll,
+            v4_ready: false,
+            v6_ready: false,
+            keepalive: None,
+        };
+        worker.adopt(None)?;
+        Ok(worker)
+    }
+
+    /// Carries packets until the device ends.
+    ///
+    /// # Errors
+    /// Those of the TUN: the interface was deleted.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.context.shared.is_stopping() {
+            self.context.counters.turns.add(1);
+            self.wait()?;
+            self.context.now = clock::now();
+            self.renew()?;
+            self.command();
+            self.receive()?;
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    /// Asks which devices are ready; sleeps where there is nothing to do meanwhile.
+    fn wait(&mut self) -> io::Result<()> {
+        let busy = self.v4_ready
+            || self.v6_ready
+            || self.outbound.has_work()
+            || (self.outbound.blocked.is_none()
+                && (self.queues.is_ready() || self.keepalive.is_some()));
+        if !busy {
+            self.context.counters.sleeps.add(1);
+        }
+        const MAX_EVENTS: usize = 32;
+        let mut events: [std::mem::MaybeUninit<epoll::Event>; MAX_EVENTS] =
+            [const { std::mem::MaybeUninit::uninit() }; MAX_EVENTS];
+        let timeout = busy.then_some(&NO_WAIT);
+        let (events, _) = match epoll::wait(&self.epoll, &mut events, timeout) {
+            Ok(events) => events,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut room_for = None;
+        for event in events.iter() {
+            match event.data.u64() {
+                TOKEN_WAKE => {
+                    self.context.shared.worker_awake(self.context.worker);
+                    self.unblock(Blocked::Turn);
+                }
+                token @ (TOKEN_V4 | TOKEN_V6) => {
+                    let flags = event.flags;
+                    if flags.contains(epoll::EventFlags::OUT) {
+                        self.unblock(Blocked::Socket);
+                        room_for = Some(token);
+                    }
+                    if token == TOKEN_V4 {
+                        self.v4_ready = true;
+                    } else {
+                        self.v6_ready = true;
+                    }
+                }
+                queue => self.queues.set_ready(queue as usize),
+            }
+        }
+        match room_for {
+            Some(token) => self.watch_for_room(token, false),
+            None => Ok(()),
+        }
+    }
+
+    /// The reason for which the outbound direction stands may be gone: try again.
+    fn unblock(&mut self, reason: Blocked) {
+        if self.outbound.blocked == Some(reason) {
+            self.outbound.blocked = None;
+        }
+    }
+
+    /// Takes over the newest snapshot.
+    fn renew(&mut self) -> io::Result<()> {
+        let old = Arc::clone(&self.snapshot);
+        if self.context.refresh(&mut self.snapshot) {
+            self.adopt(Some(&old))?;
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, old: Option<&Snapshot>) -> io::Result<()> {
+        let snapshot = Arc::clone(&self.snapshot);
+        let old_sockets = old.and_then(|old| old.sockets.as_ref());
+        let same = match (old_sockets, &snapshot.sockets) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            // A socket that closes leaves epoll by itself once its last reference is gone.
+            if let Some(pair) = old_sockets.map(|all| &all[self.context.worker]) {
+                for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
+                    let _gone_already = epoll::delete(&self.epoll, socket);
+                }
+            }
+            match &snapshot.sockets {
+                Some(all) => self.watch_sockets(&all[self.context.worker])?,
+                None => self.outbound.abandon(&self.context),
+            }
+            self.outbound.blocked = None;
+        }
+        self.outbound.staging.retain(
+            |peer| snapshot.sockets.is_some() && snapshot.road(peer).is_some(),
+            Dropped::PeerGone,
+            &self.context.counters,
+        );
+        Ok(())
+    }
+
+    fn watch_sockets(&mut self, pair: &SocketPair) -> io::Result<()> {
+        for (socket, token) in [(&pair.v4, TOKEN_V4), (&pair.v6, TOKEN_V6)] {
+            if let Some(socket) = socket {
+                watch(&self.epoll, socket, token, epoll::EventFlags::IN)?;
+            }
+        }
+        // What arrived before the sockets were watched.
+        self.v4_ready = pair.v4.is_some();
+        self.v6_ready = pair.v6.is_some();
+        Ok(())
+    }
+
+    /// Does what the control thread asked for.
+    fn command(&mut self) {
+        if self.outbound.blocked.is_some() {
+            return;
+        }
+        while self.keepalive.is_none() {
+            match self.context.shared.next_command(self.context.worker) {
+                Some(Command::Keepalive(peer)) => self.keepalive = Some(peer),
+                Some(Command::DropStaged(peer)) => self.outbound.staging.discard(
+                    peer,
+                    Dropped::HandshakeFailed,
+                    &self.context.counters,
+                ),
+                None => return,
+            }
+            self.send_keepalive();
+        }
+        self.send_keepalive();
+    }
+
+    fn send_keepalive(&mut self) {
+        if let Some(peer) = self.keepalive
+            && self
+                .outbound
+                .keepalive(&self.snapshot, &mut self.context, peer)
+        {
+            self.keepalive = None;
+        }
+    }
+
+    /// Carries in one budget from each socket.
+    fn receive(&mut self) -> io::Result<()> {
+        let Some(sockets) = self.snapshot.sockets.clone() else {
+            return Ok(());
+        };
+        let pair = &sockets[self.context.worker];
+        let old = Arc::clone(&self.snapshot);
+        if let Some(socket) = pair.v4.as_ref().filter(|_| self.v4_ready) {
+            self.v4_ready =
+                self.inbound
+                    .turn(&mut self.snapshot, &mut self.context, socket, &self.queues)?;
+        }
+        if let Some(socket) = pair.v6.as_ref().filter(|_| self.v6_ready) {
+            self.v6_ready =
+                self.inbound
+                    .turn(&mut self.snapshot, &mut self.context, socket, &self.queues)?;
+        }
+        if !Arc::ptr_eq(&old, &self.snapshot) {
+            self.adopt(Some(&old))?;
+        }
+        Ok(())
+    }
+
+    /// Carries out one budget.
+    fn send(&mut self) -> io::Result<()> {
+        if self.outbound.blocked.is_some() {
+            return Ok(());
+        }
+        let snapshot = Arc::clone(&self.snapshot);
+        let progress = self
+            .outbound
+            .turn(&snapshot, &mut self.context, &mut self.queues)?;
+        if progress == Progress::Blocked && self.outbound.blocked == Some(Blocked::Socket) {
+            let token = if self.outbound.sends_to_v4() {
+                TOKEN_V4
+            } else {
+                TOKEN_V6
+            };
+            self.watch_for_room(token, true)?;
+        }
+        Ok(())
+    }
+
+    /// Asks to be told when the socket has room again, or no longer: while it is watched for room it
+    /// reports every datagram that leaves it.
+    fn watch_for_room(&self, token: u64, on: bool) -> io::Result<()> {
+        let Some(sockets) = &self.snapshot.sockets else {
+            return Ok(());
+        };
+        let pair = &sockets[self.context.worker];
+        let socket = if token == TOKEN_V4 {
+            &pair.v4
+        } else {
+            &pair.v6
+        };
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        flags.set(epoll::EventFlags::OUT, on);
+        if let Some(socket) = socket {
+            epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags)?;
+        }
+        Ok(())
+    }
+}
+
+/// Watches a descriptor edge-triggered: it is reported when something arrives, not while something
+/// is there, so a device that is left alone for a while costs nothing.
+fn watch(
+    epoll: &OwnedFd,
+    what: &impl AsFd,
+    token: u64,
+    flags: epoll::EventFlags,
+) -> io::Result<()> {
+    Ok(epoll::add(
+        epoll,
+        what,
+        epoll::EventData::new_u64(token),
+        flags | epoll::EventFlags::ET,
+    )?)
+}

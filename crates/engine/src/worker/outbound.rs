@@ -1,0 +1,439 @@
+//! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
+
+use super::Context;
+use super::batch::Batch;
+use super::queues::Queues;
+use super::staging::Staging;
+use crate::control::Event;
+use crate::counters::Dropped;
+use crate::peer::{Peer, Sending};
+use crate::snapshot::{Road, Snapshot};
+use culvert_packet::record::RecordShape;
+use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
+use culvert_session::{DATA_HEADER_LEN, PeerId};
+use culvert_udp::{MAX_SEGMENTS, SendError};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Frames that one turn carries out: four superframes are 250 KB, which fits the level-2 cache, and
+/// keeps a turn below 150 µs, so that the other direction does not wait.
+const BUDGET_SUPERFRAMES: usize = 4;
+
+/// Plain packets that one turn carries out: one full batch.
+const BUDGET_FRAMES: usize = MAX_SEGMENTS;
+
+/// The largest frame the kernel hands over, with its virtio-net header.
+const MAX_FRAME_LEN: usize = VNET_HEADER_LEN + 65_535;
+
+/// What one worker needs to send.
+pub(super) struct Outbound {
+    frame: Box<[u8]>,
+    /// The frame that is being cut; what follows it waits in the TUN.
+    cursor: Option<Cursor>,
+    batch: Batch,
+    pub(super) staging: Staging,
+    /// Why the sealed batch has not left.
+    pub(super) blocked: Option<Blocked>,
+}
+
+/// What a sealed batch waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// The socket's send buffer is full.
+    Socket,
+    /// An earlier batch of another worker under the same key.
+    Turn,
+}
+
+/// How far the frame in the buffer has been cut.
+struct Cursor {
+    len: usize,
+    cut: Cut,
+    peer: PeerId,
+    next: usize,
+}
+
+/// What a turn left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing to read.
+    Idle,
+    /// The budget was used up.
+    More,
+    /// See [`Outbound::blocked`].
+    Blocked,
+}
+
+impl Outbound {
+    pub(super) fn new() -> Self {
+        Self {
+            frame: vec![0; MAX_FRAME_LEN].into_boxed_slice(),
+            cursor: None,
+            batch: Batch::new(),
+            staging: Staging::default(),
+            blocked: None,
+        }
+    }
+
+    /// Carries frames out until the queues are empty, the budget is used up, or the socket is full.
+    ///
+    /// A partial batch is kept while more is queued and leaves as soon as nothing is: no timer.
+    ///
+    /// # Errors
+    /// Those of reading the TUN.
+    pub(super) fn turn(
+        &mut self,
+        snapshot: &Snapshot,
+        context: &mut Context,
+        queues: &mut Queues,
+    ) -> io::Result<Progress> {
+        let mut budget = BUDGET_FRAMES;
+        let superframe_cost = BUDGET_FRAMES / BUDGET_SUPERFRAMES;
+        loop {
+            if self.batch.sealed().is_some() && !self.send(snapshot, context) {
+                return Ok(Progress::Blocked);
+            }
+            if self.cursor.is_some() {
+                self.cut(snapshot, context);
+            } else if budget == 0 {
+                self.seal(context);
+                if self.batch.sealed().is_none() {
+                    return Ok(Progress::More);
+                }
+            } else if let Some(segments) = self.next_frame(snapshot, context, queues)? {
+                let cost = if segments > 1 { superframe_cost } else { 1 };
+                budget = budget.saturating_sub(cost);
+            } else if self.batch.is_empty() {
+                return Ok(Progress::Idle);
+            } else {
+                self.seal(context);
+            }
+        }
+    }
+
+    /// Seals an empty record for `peer`: a keepalive. False where something else must leave first.
+    pub(super) fn keepalive(
+        &mut self,
+        snapshot: &Snapshot,
+        context: &mut Context,
+        id: PeerId,
+    ) -> bool {
+        if self.cursor.is_some() || !self.batch.is_empty() {
+            return false;
+        }
+        let Some(road) = snapshot.road(id) else {
+            return true;
+        };
+        let Some(sending) = usable(road, context) else {
+            want_handshake(context, &road.peer);
+            return true;
+        };
+        self.batch
+            .address(road, sending, culvert_packet::ecn::Ecn::NotEct);
+        let record_len = RecordShape {
+            mtu: usize::from(snapshot.mtu),
+        }
+        .record_len(0);
+        self.batch.add(record_len);
+        self.seal(context);
+        road.peer.activity.keepalive_sent(context.now);
+        if self.batch.sealed().is_some() {
+            self.send(snapshot, context);
+        }
+        true
+    }
+
+    /// Reads, routes and plans one frame. Returns its number of segments, 0 where it went no
+    /// further, `None` where there is none.
+    fn next_frame(
+        &mut self,
+        snapshot: &Snapshot,
+        context: &mut Context,
+        queues: &mut Queues,
+    ) -> io::Result<Option<usize>> {
+        let staged = self.staging.pop_ready(|id| {
+            snapshot
+                .road(id)
+                .is_some_and(|road| usable(road, context).is_some())
+        });
+        let len = if let Some((_, frame)) = staged {
+            self.frame[..frame.len()].copy_from_slice(&frame);
+            frame.len()
+        } else {
+            match queues.receive(&mut self.frame)? {
+                Some(len) => len,
+                None => return Ok(None),
+            }
+        };
+        context.counters.tun_frames_received.add(1);
+        Ok(Some(
+            self.route(snapshot, context, queues, len).unwrap_or(0),
+        ))
+    }
+
+    /// Finds the peer of the frame in the buffer and points the cursor at it, or stages or drops it.
+    fn route(
+        &mut self,
+        snapshot: &Snapshot,
+        context: &mut Context,
+        queues: &Queues,
+        len: usize,
+    ) -> Option<usize> {
+        let Some((vnet, packet)) = self.frame[..len].split_first_chunk::<VNET_HEADER_LEN>() else {
+            context.counters.count_drop(Dropped::TunMalformed, 1);
+            return None;
+        };
+        let Ok(cut) = VnetHeader::parse(vnet).and_then(|vnet| Cut::plan(&vnet, packet)) else {
+            context.counters.count_drop(Dropped::TunMalformed, 1);
+            return None;
+        };
+        let owner = snapshot.routes.owner(cut.ip().destination);
+        let Some(road) = owner.and_then(|id| snapshot.road(id)) else {
+            context.counters.count_drop(Dropped::NoPeer, 1);
+            context.reply(queues, |out| {
+                icmp::unreachable(packet, icmp::Unreachable::Host, out)
+            });
+            return None;
+        };
+        let Some(endpoint) = road.peer.endpoint() else {
+            context.counters.count_drop(Dropped::NoEndpoint, 1);
+            context.reply(queues, |out| {
+                icmp::unreachable(packet, icmp::Unreachable::Host, out)
+            });
+            return None;
+        };
+        let Some(_) = usable(road, context) else {
+            self.staging
+                .push(road.peer.id, &self.frame[..len], &context.counters);
+            want_handshake(context, &road.peer);
+            return None;
+        };
+        let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
+        if path_mtu != 0 {
+            // The records still leave, in fragments; the sender hears how to avoid them.
+            let fits = inner_mtu(path_mtu, endpoint.address.is_ipv4());
+            if cut.segment_len(0) > usize::from(fits) {
+                context.reply(queues, |out| icmp::packet_too_big(packet, fits, out));
+            }
+        }
+        context.counters.cut.record(cut.segments());
+        let segments = cut.segments();
+        self.cursor = Some(Cursor {
+            len,
+            cut,
+            peer: road.peer.id,
+            next: 0,
+        });
+        Some(segments)
+    }
+
+    /// Cuts the frame in the buffer into records of the batch; a batch that takes no more is sealed.
+    fn cut(&mut self, snapshot: &Snapshot, context: &mut Context) {
+        let Some(mut cursor) = self.cursor.take() else {
+            return;
+        };
+        let road = snapshot.road(cursor.peer);
+        let Some((road, sending)) = road.and_then(|road| Some((road, usable(road, context)?)))
+        else {
+            // The peer or its key went while the frame waited behind a full socket.
+            context.counters.count_drop(Dropped::PeerGone, 1);
+            return;
+        };
+        let ecn = culvert_packet::ecn::encapsulate(cursor.cut.ip().ecn);
+        if !self.batch.takes(road, sending, ecn) {
+            self.seal(context);
+            self.cursor = Some(cursor);
+            return;
+        }
+        self.batch.address(road, sending, ecn);
+        let shape = RecordShape {
+            mtu: usize::from(snapshot.mtu),
+        };
+        let packet = &self.frame[VNET_HEADER_LEN..cursor.len];
+        while cursor.next < cursor.cut.segments() {
+            let inner_len = cursor.cut.segment_len(cursor.next);
+            let Some(record) = self.batch.add(shape.record_len(inner_len)) else {
+                self.seal(context);
+                self.cursor = Some(cursor);
+                return;
+            };
+            let (inner, padding) = record[DATA_HEADER_LEN..].split_at_mut(inner_len);
+            cursor.cut.write_segment(packet, cursor.next, inner);
+            padding.fill(0);
+            cursor.next += 1;
+        }
+        road.peer.activity.data_sent(context.now);
+    }
+
+    /// Seals the batch; one that finds no counters left is dropped.
+    fn seal(&mut self, context: &mut Context) {
+        if self.batch.is_empty() {
+            // Addressed but nothing fitted: a record longer than the buffer. Can't happen with
+            // packets of at most 65,535 bytes cut to the MTU, and must not loop if it does.
+            if self.cursor.take().is_some() {
+                context.counters.count_drop(Dropped::SendTooBig, 1);
+            }
+            self.batch.reset();
+            return;
+        }
+        let records = self.batch.records();
+        if self.batch.seal(context.now) {
+            context.counters.sealed.record(records);
+        } else {
+            context
+                .counters
+                .count_drop(Dropped::CountersExhausted, records as u64);
+            if let Some((peer, _)) = self.batch.to() {
+                want_handshake(context, &Arc::clone(peer));
+            }
+            self.batch.reset();
+        }
+    }
+
+    /// Sends the sealed batch. False where it must wait; see [`Self::blocked`].
+    pub(super) fn send(&mut self, snapshot: &Snapshot, context: &mut Context) -> bool {
+        self.blocked = None;
+        let (Some((peer, sending)), Some(sealed)) = (self.batch.to(), self.batch.sealed()) else {
+            return true;
+        };
+        let (peer, sending) = (Arc::clone(peer), Arc::clone(sending));
+        let (first, end) = (sealed.first, sealed.end);
+        if !sending.is_turn_of(first, context.worker) {
+            self.blocked = Some(Blocked::Turn);
+            context.counters.turn_waits.add(1);
+            return false;
+        }
+        if !self.send_rest(snapshot, context, &peer) {
+            self.blocked = Some(Blocked::Socket);
+            context.counters.udp_blocked.add(1);
+            return false;
+        }
+        self.batch.reset();
+        context.wake_workers(sending.depart(end));
+        if sending.transport.wants_rekey_on_send(context.now) {
+            want_handshake(context, &peer);
+        }
+        true
+    }
+
+    /// Sends what has not left yet. False where the socket is full.
+    fn send_rest(&mut self, snapshot: &Snapshot, context: &mut Context, peer: &Arc<Peer>) -> bool {
+        let (stride, ecn) = (self.batch.stride(), self.batch.ecn());
+        loop {
+            let sent = self.batch.sealed().map_or(0, |sealed| sealed.sent);
+            let rest = &self.batch.bytes()[sent..];
+            if rest.is_empty() {
+                return true;
+            }
+            let records = rest.len().div_ceil(stride) as u64;
+            let Some(to) = peer.endpoint() else {
+                context.counters.count_drop(Dropped::NoEndpoint, records);
+                return true;
+            };
+            let sockets = snapshot.sockets.as_ref();
+            let Some(socket) = sockets.and_then(|all| all[context.worker].towards(to.address))
+            else {
+                context.counters.count_drop(Dropped::SendFailed, records);
+                return true;
+            };
+            let segmented =
+                context.segmentation && !peer.segmentation_refused.load(Ordering::Relaxed);
+            let chunk_len = if segmented {
+                rest.len()
+            } else {
+                rest.len().min(stride)
+            };
+            match socket.send(&rest[..chunk_len], stride, &to, ecn.bits()) {
+                Ok(()) => {
+                    context.counters.udp_sends.add(1);
+                    peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);
+                }
+                Err(SendError::WouldBlock) => return false,
+                Err(error) if self.survives(context, peer, &error, chunk_len > stride) => continue,
+                Err(error) => {
+                    let reason = if matches!(error, SendError::TooBig) {
+                        Dropped::SendTooBig
+                    } else {
+                        Dropped::SendFailed
+                    };
+                    tracing::trace!(%error, "send");
+                    context
+                        .counters
+                        .count_drop(reason, chunk_len.div_ceil(stride) as u64);
+                }
+            }
+            if let Some(sealed) = self.batch.sealed_mut() {
+                sealed.sent += chunk_len;
+            }
+        }
+    }
+
+    /// Whether a send that failed is worth repeating in another way, which is remembered.
+    fn survives(&self, context: &Context, peer: &Peer, error: &SendError, segmented: bool) -> bool {
+        match error {
+            SendError::SegmentationUnsupported | SendError::TooBig if segmented => {
+                peer.segmentation_refused.store(true, Ordering::Relaxed);
+                context.counters.segmentation_refused.add(1);
+                context.tell(Event::SegmentationRefused(peer.id));
+                true
+            }
+            SendError::SourceGone => {
+                peer.forget_source();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the batch on its way out goes to an IPv4 endpoint.
+    pub(super) fn sends_to_v4(&self) -> bool {
+        let to = self.batch.to().and_then(|(peer, _)| peer.endpoint());
+        to.is_none_or(|to| to.address.is_ipv4())
+    }
+
+    /// Whether there is work that does not wait for a device.
+    pub(super) fn has_work(&self) -> bool {
+        self.blocked.is_none() && (self.cursor.is_some() || !self.batch.is_empty())
+    }
+
+    /// Drops what can't leave any more: the link went down.
+    pub(super) fn abandon(&mut self, context: &Context) {
+        if let (Some((_, sending)), Some(sealed)) = (self.batch.to(), self.batch.sealed()) {
+            context.wake_workers(sending.depart(sealed.end));
+        }
+        context
+            .counters
+            .count_drop(Dropped::SendFailed, self.batch.records() as u64);
+        self.batch.reset();
+        self.cursor = None;
+        self.blocked = None;
+    }
+}
+
+/// The key to seal with at this moment.
+fn usable<'a>(road: &'a Road, context: &Context) -> Option<&'a Arc<Sending>> {
+    road.sending
+        .as_ref()
+        .filter(|sending| sending.transport.can_send(context.now))
+}
+
+/// Asks the control thread for a handshake, once until it has heard.
+pub(super) fn want_handshake(context: &Context, peer: &Peer) {
+    if !peer.handshake_wanted.swap(true, Ordering::AcqRel)
+        && !context.tell(Event::HandshakeWanted(peer.id))
+    {
+        // The queue is full: the next packet asks again.
+        peer.handshake_wanted.store(false, Ordering::Release);
+    }
+}
+
+/// The largest inner packet whose record passes a path of `path_mtu` bytes unfragmented, but never
+/// below what the inner protocol must carry anyway (RFC 8200 section 5; RFC 791 for IPv4 is lower).
+fn inner_mtu(path_mtu: u16, outer_is_ipv4: bool) -> u16 {
+    const UDP_HEADER_LEN: u16 = 8;
+    const IPV6_MIN_MTU: u16 = 1280;
+    let ip_header_len = if outer_is_ipv4 { 20 } else { 40 };
+    let overhead = ip_header_len + UDP_HEADER_LEN + culvert_session::DATA_OVERHEAD as u16;
+    path_mtu.saturating_sub(overhead).max(IPV6_MIN_MTU)
+}

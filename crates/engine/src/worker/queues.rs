@@ -1,0 +1,121 @@
+//! Which TUN queue is read next: the priority queue first, the others by deficit round robin.
+//!
+//! The kernel sorts packets into the queues by flow ([`culvert_tun::Steering`]), so that an
+//! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
+//! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
+
+use culvert_tun::Queue;
+use std::io;
+
+/// Bytes that a queue may read per round: one full superframe.
+const QUANTUM_BYTES: i64 = 64 * 1024;
+
+/// Frames read from the priority queue before the others get a turn: what belongs there is small
+/// and rare, and a flood of it must not starve the rest.
+const PRIORITY_BURST_FRAMES: u32 = 32;
+
+/// The TUN queues of one worker, and which of them may have something to read.
+pub(super) struct Queues {
+    queues: Vec<Queue>,
+    writer: Queue,
+    /// Bytes that each queue may still read in this round.
+    deficits: Vec<i64>,
+    /// Bit `i`: queue `i` has not been found empty since it was last reported readable.
+    ready: u64,
+    /// The queue that is being served.
+    current: usize,
+    /// Whether queue 0 is the priority queue.
+    has_priority: bool,
+    priority_burst: u32,
+}
+
+impl Queues {
+    /// At most 64 queues: more than any steering asks for.
+    pub(super) fn new(queues: Vec<Queue>, writer: Queue, has_priority: bool) -> Self {
+        assert!(queues.len() <= u64::BITS as usize);
+        Self {
+            deficits: vec![0; queues.len()],
+            current: 0,
+            // A frame may have arrived before the queue was watched.
+            ready: u64::MAX
+                .checked_shr(u64::BITS - queues.len() as u32)
+                .unwrap_or(0),
+            queues,
+            writer,
+            has_priority,
+            priority_burst: 0,
+        }
+    }
+
+    /// What this worker writes to.
+    pub(super) fn writer(&self) -> &Queue {
+        &self.writer
+    }
+
+    pub(super) fn set_ready(&mut self, queue: usize) {
+        self.ready |= 1 << queue;
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready != 0
+    }
+
+    /// Reads the next frame into `buffer`. `None` where all queues are empty.
+    ///
+    /// # Errors
+    /// What reading the TUN says; a device that is gone is [`io::ErrorKind::Other`]'s business of
+    /// the caller.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        while self.ready != 0 {
+            let queue = self.choose();
+            match self.queues[queue].receive(buffer) {
+                Ok(len) => {
+                    self.deficits[queue] -= len as i64;
+                    return Ok(Some(len));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.ready &= !(1 << queue);
+                    self.deficits[queue] = 0;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.ready &= !(1 << queue);
+                    return Err(error);
+                }
+            }
+        }
+        self.priority_burst = 0;
+        Ok(None)
+    }
+
+    /// At least one queue is ready.
+    fn choose(&mut self) -> usize {
+        if self.has_priority {
+            let others = self.ready & !1;
+            if self.ready & 1 != 0 && (self.priority_burst < PRIORITY_BURST_FRAMES || others == 0) {
+                self.priority_burst += 1;
+                return 0;
+            }
+            self.priority_burst = 0;
+            if others == 0 {
+                return 0;
+            }
+        }
+        loop {
+            if self.is_bulk(self.current)
+                && self.ready >> self.current & 1 == 1
+                && self.deficits[self.current] > 0
+            {
+                return self.current;
+            }
+            self.current = (self.current + 1) % self.queues.len();
+            if self.is_bulk(self.current) && self.ready >> self.current & 1 == 1 {
+                self.deficits[self.current] += QUANTUM_BYTES;
+            }
+        }
+    }
+
+    fn is_bulk(&self, queue: usize) -> bool {
+        !(self.has_priority && queue == 0)
+    }
+}
