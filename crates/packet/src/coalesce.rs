@@ -103,7 +103,6 @@ impl Coalescer {
     /// to take what it promised.
     pub fn set_accept(&mut self, accept: Accept) {
         self.accept = accept;
-        self.open.clear();
     }
 
     /// What is accepted.

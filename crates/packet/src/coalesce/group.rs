@@ -188,10 +188,7 @@ impl Group {
                 header_len,
                 sequence: start,
             },
-            Transport::Tcp {
-                header_len: joining_header_len,
-                sequence,
-            },
+            Transport::Tcp { sequence, .. },
         ) = (lead.transport, joining.transport)
         else {
             return false;
@@ -203,8 +200,7 @@ impl Group {
         let so_far = self.total_len - lead.header_len();
         let train_end = tcp::FIN | tcp::PSH;
         sequence == start.wrapping_add(so_far as u32)
-            && header_len == joining_header_len
-            // Acknowledgment, data offset with the AE flag.
+            // Acknowledgment, and data offset with the AE flag: the headers are equally long.
             && array::<5>(packet, tcp::ACKNOWLEDGMENT) == array::<5>(first, tcp::ACKNOWLEDGMENT)
             && (packet[tcp::FLAGS] ^ first[tcp::FLAGS]) & !train_end == 0
             && array::<2>(packet, tcp::WINDOW) == array::<2>(first, tcp::WINDOW)

@@ -225,6 +225,27 @@ impl Spec {
     }
 }
 
+/// The packet that the bytes of a [`Spec`] were turned into, with its checksums made right for
+/// exactly the bytes there are, whatever its length fields say.
+pub(crate) fn repaired(mut packet: Vec<u8>) -> Vec<u8> {
+    let v4 = packet[0] >> 4 == 4;
+    let (start, protocol) = if v4 { (20, packet[9]) } else { (40, packet[6]) };
+    let mut covered = packet[if v4 { 12 } else { 8 }..start].to_vec();
+    covered.extend(((packet.len() - start) as u32).to_be_bytes());
+    covered.extend([0, 0, 0, protocol]);
+    let field = start + if protocol == 6 { 16 } else { 6 };
+    packet[field..field + 2].fill(0);
+    covered.extend(&packet[start..]);
+    let sum = !naive_sum(&covered);
+    packet[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    if v4 {
+        packet[10..12].fill(0);
+        let sum = !naive_sum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    packet
+}
+
 /// RFC 1071, word by word.
 pub(crate) fn naive_sum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;

@@ -125,3 +125,14 @@ fn a_fragment_has_no_checksum_that_could_be_checked() {
     packet[6] = 0x20;
     assert_eq!(verdict(&packet), Verdict::Unknown);
 }
+
+#[test]
+fn the_checksum_of_a_source_routed_packet_cannot_be_checked() {
+    // It covers the last destination, which only the routing header names.
+    let plain = Spec::udp6(payload(10)).bytes();
+    let routing = [17, 0, 4, 1, 0, 0, 0, 0];
+    let mut packet = [&plain[..40], &routing, &plain[40..]].concat();
+    packet[5] += 8;
+    packet[6] = 43;
+    assert_eq!(verdict(&packet), Verdict::Unknown);
+}

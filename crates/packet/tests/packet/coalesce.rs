@@ -7,7 +7,9 @@ use culvert_packet::{
     VnetHeader,
 };
 
-use crate::build::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Spec, Transport, URG, naive_sum, payload};
+use crate::build::{
+    ACK, CWR, ECE, FIN, PSH, RST, SYN, Spec, Transport, URG, naive_sum, payload, repaired,
+};
 
 /// What was emitted: the frame put together, and how many packets are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -343,25 +345,32 @@ fn a_packet_that_cannot_join_is_emitted_behind_what_came_before_it() {
 
 #[test]
 fn a_fragment_closes_the_groups_between_its_hosts() {
-    let first = Spec::udp4(payload(96));
-    let second = first.followed_by(payload(96));
-    let mut other_host = first.clone();
-    other_host.source = [10, 9, 9, 9].into();
-    let other_next = other_host.followed_by(payload(96));
-    let mut fragment = first.bytes();
-    fragment[6..8].copy_from_slice(&[0, 3]);
-    let packets = [
-        first.bytes(),
-        other_host.bytes(),
-        fragment,
-        second.bytes(),
-        other_next.bytes(),
-    ];
-    let frames = coalesce(Accept::ALL, &packets);
-    assert_eq!(
-        frames.iter().map(|frame| frame.packets).collect::<Vec<_>>(),
-        [1, 2, 1, 1]
-    );
+    for first in [Spec::udp4(payload(96)), Spec::udp6(payload(96))] {
+        let second = first.followed_by(payload(96));
+        let mut other_host = first.clone();
+        other_host.source = if first.source.is_ipv4() {
+            [10, 9, 9, 9].into()
+        } else {
+            [0xFD00, 9, 9, 9, 9, 9, 9, 9].into()
+        };
+        let other_next = other_host.followed_by(payload(96));
+        let mut fragment = first.bytes();
+        if first.source.is_ipv4() {
+            fragment[6..8].copy_from_slice(&[0, 3]);
+        } else {
+            fragment[6] = 44;
+        }
+        let packets = [
+            first.bytes(),
+            other_host.bytes(),
+            fragment,
+            second.bytes(),
+            other_next.bytes(),
+        ];
+        let frames = coalesce(Accept::ALL, &packets);
+        let counts: Vec<usize> = frames.iter().map(|frame| frame.packets).collect();
+        assert_eq!(counts, [1, 2, 1, 1]);
+    }
 }
 
 #[test]
@@ -393,30 +402,110 @@ fn a_bad_checksum_is_never_coalesced() {
     }
 }
 
-#[test]
-fn a_datagram_without_checksum_is_not_coalesced() {
-    let first = Spec::udp4(payload(100));
-    let mut packets = [first.bytes(), first.followed_by(payload(100)).bytes()];
-    for packet in &mut packets {
-        packet[26..28].fill(0);
-    }
-    assert_eq!(coalesce(Accept::ALL, &packets).len(), 2);
+/// Whether the train's second packet joins when `change` is made to the bytes of both, and their
+/// checksums are right for it.
+fn joins_when_both(first: &Spec, change: impl Fn(&mut Vec<u8>)) -> bool {
+    let packets = [first.clone(), first.followed_by(payload(100))].map(|spec| {
+        let mut packet = spec.bytes();
+        change(&mut packet);
+        repaired(packet)
+    });
+    coalesce(Accept::ALL, &packets).len() == 1
 }
 
 #[test]
-fn a_datagram_shorter_than_its_packet_is_not_coalesced() {
-    let first = Spec::udp4(payload(100));
-    let mut packets = [first.bytes(), first.followed_by(payload(100)).bytes()];
-    for packet in &mut packets {
-        packet[25] -= 1;
-        // The checksum is right for what the datagram claims.
-        packet[26..28].fill(0);
-        let mut covered = first.pseudo_header(107);
-        covered.extend(&packet[20..127]);
-        let sum = !naive_sum(&covered);
-        packet[26..28].copy_from_slice(&sum.to_be_bytes());
+fn a_datagram_without_checksum_is_not_coalesced() {
+    let mut first = Spec::udp4(payload(100));
+    // Its sum is zero, so that the missing checksum looks right.
+    let sum = u16::from_be_bytes([first.bytes()[26], first.bytes()[27]]);
+    let word = u16::from_be_bytes([first.payload[0], first.payload[1]]);
+    let sum = naive_sum(&[sum.to_be_bytes(), word.to_be_bytes()].concat());
+    first.payload[..2].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(first.bytes()[26..28], [0xFF, 0xFF]);
+    let mut packet = first.bytes();
+    assert_eq!(
+        coalesce(Accept::ALL, &[packet.clone(), packet.clone()]).len(),
+        1
+    );
+    packet[26..28].fill(0);
+    assert_eq!(coalesce(Accept::ALL, &[packet.clone(), packet]).len(), 2);
+}
+
+#[test]
+fn a_packet_whose_lengths_disagree_is_not_coalesced() {
+    for first in all_kinds() {
+        assert!(joins_when_both(&first, |_| {}));
+        let (high, low) = if first.source.is_ipv4() {
+            (2, 3)
+        } else {
+            (4, 5)
+        };
+        assert!(!joins_when_both(&first, |packet| packet[low] -= 1));
+        assert!(!joins_when_both(&first, |packet| packet[high] += 1));
     }
-    assert_eq!(coalesce(Accept::ALL, &packets).len(), 2);
+    assert!(!joins_when_both(&Spec::udp4(payload(100)), |packet| {
+        packet[25] -= 1;
+    }));
+    assert!(!joins_when_both(&Spec::udp6(payload(100)), |packet| {
+        packet[45] += 1;
+    }));
+}
+
+#[test]
+fn fragments_and_packets_with_the_reserved_bit_are_not_coalesced() {
+    for first in [Spec::tcp4(payload(100)), Spec::udp4(payload(100))] {
+        assert!(
+            !joins_when_both(&first, |packet| packet[6] |= 0x20),
+            "more fragments"
+        );
+        assert!(
+            !joins_when_both(&first, |packet| packet[7] |= 1),
+            "an offset"
+        );
+        assert!(
+            !joins_when_both(&first, |packet| packet[6] |= 0x80),
+            "the reserved bit"
+        );
+    }
+}
+
+#[test]
+fn the_accurate_ecn_flag_must_be_equal() {
+    let first = Spec::tcp4(payload(100));
+    let ae = |packet: &mut Vec<u8>| packet[32] |= 1;
+    assert!(joins_when_both(&first, ae));
+    let mut second = first.followed_by(payload(100)).bytes();
+    ae(&mut second);
+    assert_eq!(
+        coalesce(Accept::ALL, &[first.bytes(), repaired(second)]).len(),
+        2
+    );
+}
+
+#[test]
+fn tcp_and_udp_between_the_same_ports_are_two_flows() {
+    let tcp = Spec::tcp4(payload(100));
+    let udp = Spec::udp4(payload(100));
+    let specs = [
+        tcp.clone(),
+        udp.clone(),
+        tcp.followed_by(payload(100)),
+        udp.followed_by(payload(100)),
+    ];
+    assert_eq!(groups(&specs), [2, 2]);
+}
+
+#[test]
+fn bytes_that_are_no_packet_close_every_group() {
+    for garbage in [vec![], vec![0x45; 19], vec![0x60; 39], vec![0; 100]] {
+        let first = Spec::tcp6(payload(100));
+        let packets = [
+            first.bytes(),
+            garbage,
+            first.followed_by(payload(100)).bytes(),
+        ];
+        assert_eq!(coalesce(Accept::ALL, &packets).len(), 3);
+    }
 }
 
 #[test]

@@ -44,6 +44,8 @@ fn an_ipv4_sender_is_told_the_mtu() {
         (spec.destination, spec.source)
     );
     assert_eq!(view.protocol(), Protocol::ICMP);
+    assert_eq!(error[1], 0xC0, "internetwork control");
+    assert_eq!(error[4..9], [0, 0, 0x40, 0, 64], "an atomic datagram");
     assert_eq!(error.len(), 576);
     assert_eq!(error[20..22], [3, 4]);
     assert_eq!(error[24..28], 1380_u32.to_be_bytes());
@@ -125,6 +127,9 @@ fn an_icmp_packet_without_a_type_might_be_an_error() {
     let mut packet = icmp(false, 8);
     packet[3] = 20;
     assert_eq!(too_big(&packet[..20]), None);
+    let mut packet = icmp(true, 128);
+    packet[5] = 0;
+    assert_eq!(too_big(&packet[..40]), None);
 }
 
 #[test]

@@ -263,6 +263,40 @@ fn a_fragment_cannot_be_split() {
 }
 
 #[test]
+fn a_source_routed_superframe_is_refused() {
+    let spec = Spec::tcp6(payload(500));
+    let plain = spec.bytes();
+    let routing = [6, 0, 4, 1, 0, 0, 0, 0];
+    let mut frame = [&plain[..40], &routing, &plain[40..]].concat();
+    let payload_len = (frame.len() - 40) as u16;
+    frame[4..6].copy_from_slice(&payload_len.to_be_bytes());
+    frame[6] = 43;
+    let vnet = superframe_header(&spec, 100);
+    assert_eq!(split(&vnet, &frame), Err(PacketError::GsoUnsplittable));
+}
+
+#[test]
+fn a_superframe_without_payload_is_one_packet() {
+    for spec in [Spec::tcp4(Vec::new()), Spec::udp6(Vec::new())] {
+        assert_split(&spec, 100);
+    }
+}
+
+#[test]
+fn a_packet_longer_than_a_buffer_is_refused() {
+    let mut packet = vec![0; 40 + 65_535];
+    packet[0] = 0x60;
+    packet[4..6].fill(0xFF);
+    assert_eq!(
+        split(&VnetHeader::default(), &packet),
+        Err(PacketError::TotalLength {
+            claimed: 65_575,
+            len: 65_575
+        })
+    );
+}
+
+#[test]
 fn a_tcp_header_beyond_the_frame_is_refused() {
     let spec = Spec::tcp4(payload(10));
     for words in [0_u8, 4, 15] {
