@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes a fresh Debian or Ubuntu machine ready to build, demonstrate, test and measure Culvert.
+# Says nothing when nothing is missing.
+#
+# Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
+set -u
+
+# A command that tells whether a package is there, and the package.
+needed() {
+    cat <<'TABLE'
+cc            build-essential
+make          build-essential
+ip            iproute2
+tc            iproute2
+iperf3        iperf3
+wg            wireguard-tools
+wg-quick      wireguard-tools
+nft           nftables
+ping          iputils-ping
+ps            procps
+sysctl        procps
+ethtool       ethtool
+tcpdump       tcpdump
+setpriv       util-linux
+git           git
+cmake         cmake
+curl          curl
+TABLE
+}
+
+status=0
+PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
+missing=$(needed | while read -r tool package; do
+    command -v "$tool" >/dev/null 2>&1 || echo "$package"
+done | sort -u | tr '\n' ' ')
+[ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
+
+if [ -n "$missing" ]; then
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup.sh: this system has no apt-get. Please install what Debian calls: $missing" >&2
+        exit 1
+    fi
+    install="apt-get install -y --no-install-recommends $missing"
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "setup.sh: these packages are missing. Install them as root, then start again:" >&2
+        echo "    apt-get update && $install" >&2
+        exit 1
+    fi
+    echo "installing $missing…"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    # The package lists of a fresh machine are empty or old.
+    # shellcheck disable=SC2086  # the list is meant to be split
+    if ! { apt-get update && $install; } >"$log" 2>&1; then
+        tail -n 15 "$log" >&2
+        echo "setup.sh: '$install' failed, see above." >&2
+        status=1
+    fi
+    rm -f "$log"
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "setup.sh: Rust is missing. Install it with" >&2
+    echo "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
+    echo "and open a new shell. The toolchain file of this repository then selects the version." >&2
+    status=1
+fi
+if [ ! -e /dev/net/tun ] && ! { [ "$(id -u)" -eq 0 ] && modprobe tun 2>/dev/null; }; then
+    echo "setup.sh: there is no /dev/net/tun. Load the kernel module with 'modprobe tun'; a container" >&2
+    echo "needs the device passed in (--device /dev/net/tun) and the capability NET_ADMIN." >&2
+    status=1
+fi
+exit "$status"
