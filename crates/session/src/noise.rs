@@ -244,3 +244,6 @@ impl VerifiedInitiation {
 fn public_key_of(private: &StaticSecret) -> PublicKey {
     PublicKey::from_bytes(*x25519_dalek::PublicKey::from(private).as_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,3 +327,6 @@ fn layout(stride: usize) -> Layout {
         stride,
     }
 }
+
+#[cfg(test)]
+mod tests;
