@@ -342,13 +342,9 @@ pub(crate) mod run {
 
     /// What `program` answers for `packet`, which begins with its IP header.
     pub(crate) fn socket_filter(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
-        // The kernel wants an Ethernet header, and hides it from this type of program.
-        let ether_type: [u8; 2] = if packet.first().is_some_and(|byte| byte >> 4 == 6) {
-            [0x86, 0xdd]
-        } else {
-            [8, 0]
-        };
-        let frame = [&[0; 12], &ether_type[..], packet].concat();
+        // The kernel wants an Ethernet header, and hides it from this type of program. Under the experimental type it
+        // does not look for an IP header of its own, so any bytes will do.
+        let frame = [&[0; 12], &[0x88, 0xb5][..], packet].concat();
         let mut attributes = RunAttributes {
             program: program.as_raw_fd().cast_unsigned(),
             result: 0,

@@ -161,3 +161,72 @@ fn acknowledgement(body: &[u8]) -> io::Result<()> {
         None => Err(io::Error::from(io::ErrorKind::InvalidData)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A message of type 7 around `body`, with a length that may lie.
+    fn message(length: u32, body: &[u8]) -> Vec<u8> {
+        [
+            &length.to_ne_bytes()[..],
+            &7_u16.to_ne_bytes(),
+            &[0; 10],
+            body,
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn messages_are_told_apart_by_their_lengths() {
+        let datagram = [message(17, &[1, 0, 0, 0]), message(18, &[2, 3])].concat();
+        let bodies: Vec<_> = Messages::new(&datagram)
+            .map(|message| (message.kind, message.body))
+            .collect();
+        assert_eq!(bodies, [(7, &[1][..]), (7, &[2, 3])]);
+    }
+
+    #[test]
+    fn a_length_that_lies_ends_the_walk() {
+        for length in [0, 15, 19, u32::MAX] {
+            assert_eq!(
+                Messages::new(&message(length, &[1, 2])).count(),
+                0,
+                "length {length}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_attribute_is_found_behind_others() {
+        let attributes = [
+            &5_u16.to_ne_bytes()[..],
+            &1_u16.to_ne_bytes(),
+            &[9, 0, 0, 0],
+        ]
+        .concat();
+        let attributes = [
+            attributes,
+            [8_u16, 4].map(u16::to_ne_bytes).concat(),
+            77_u32.to_ne_bytes().to_vec(),
+        ]
+        .concat();
+        assert_eq!(attribute_u32(&attributes, 4), Some(77));
+        assert_eq!(
+            attribute_u32(&attributes, 1),
+            None,
+            "one byte is not a number"
+        );
+        assert_eq!(attribute_u32(&attributes, 5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_walked_over_in_the_end(bytes in proptest::collection::vec(0_u8..32, 0..200)) {
+            prop_assert!(Messages::new(&bytes).count() <= bytes.len() / MESSAGE_HEADER_BYTES);
+            attribute_u32(&bytes, 200);
+        }
+    }
+}

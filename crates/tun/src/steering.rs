@@ -211,7 +211,7 @@ impl Program {
         code.half_from_big_endian(R1);
         code.jump_if(AnyBit, R1, IPV4_IS_FRAGMENT, Label::Addresses);
         code.load(Byte, R2, R10, IP + 9);
-        self.to_priority_if_equal(R2, ICMP);
+        self.prioritise_if_equal(R2, ICMP);
         self.code.jump(Label::Transport);
 
         self.code.place(Label::Ipv6);
@@ -224,7 +224,7 @@ impl Program {
         }
         self.code.with_number(Move, R8, IPV6_HEADER_BYTES);
         self.code.load(Byte, R2, R10, IP + 6);
-        self.to_priority_if_equal(R2, ICMPV6);
+        self.prioritise_if_equal(R2, ICMPV6);
     }
 
     fn udp(&mut self) {
@@ -232,7 +232,7 @@ impl Program {
         self.code.jump_if(Equal, R2, TCP, Label::Tcp);
         self.code.jump_if(NotEqual, R2, UDP, Label::Addresses);
         self.copy(TRANSPORT, PORT_BYTES, Label::Addresses);
-        self.dns_to_priority();
+        self.prioritise_dns();
         self.code.with_number(Xor, R9, UDP);
         self.code.jump(Label::Flow);
     }
@@ -240,7 +240,7 @@ impl Program {
     fn tcp(&mut self) {
         self.code.place(Label::Tcp);
         self.copy(TRANSPORT, TCP_BYTES_TO_FLAGS, Label::Addresses);
-        self.dns_to_priority();
+        self.prioritise_dns();
         if self.steering.priority_queue {
             let code = &mut self.code;
             code.load(Byte, R1, R10, TRANSPORT + 13);
@@ -295,18 +295,18 @@ impl Program {
     }
 
     /// A flow with port 53 at either end is DNS.
-    fn dns_to_priority(&mut self) {
+    fn prioritise_dns(&mut self) {
         if !self.steering.priority_queue {
             return;
         }
         for offset in [0, 2] {
             self.code.load(Half, R1, R10, TRANSPORT + offset);
             self.code.half_from_big_endian(R1);
-            self.to_priority_if_equal(R1, PORT_DNS);
+            self.prioritise_if_equal(R1, PORT_DNS);
         }
     }
 
-    fn to_priority_if_equal(&mut self, register: Register, value: i32) {
+    fn prioritise_if_equal(&mut self, register: Register, value: i32) {
         if self.steering.priority_queue {
             self.code.jump_if(Equal, register, value, Label::Priority);
         }

@@ -65,7 +65,7 @@ impl LinkWatch {
     ///
     /// # Errors
     /// The kernel's, from reading the socket; overflow is an event, not an error.
-    pub fn next(&mut self) -> io::Result<Option<LinkEvent>> {
+    pub fn next_event(&mut self) -> io::Result<Option<LinkEvent>> {
         loop {
             if let Some(event) = self.next_pending() {
                 return Ok(Some(event));
