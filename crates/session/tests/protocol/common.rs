@@ -1,0 +1,193 @@
+//! Two ends with a clock that the test moves by hand.
+
+use culvert_session::{
+    Activity, Clock, Destination, DropReason, HandshakeDatagram, Handshaker, Index, Output, PeerId,
+    PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Time, Transport,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const START: Time = Time::from_nanos(1_000_000_000_000);
+/// Seconds since the Unix epoch at [`START`].
+pub(crate) const START_WALL: u64 = 1_800_000_000;
+
+pub(crate) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn clock_at(since_start: Duration) -> Clock {
+    Clock {
+        now: START.saturating_add(since_start),
+        wall: Tai64n::from_unix(
+            START_WALL + since_start.as_secs(),
+            since_start.subsec_nanos(),
+        ),
+    }
+}
+
+pub(crate) fn private_key(number: u8) -> PrivateKey {
+    PrivateKey::from_bytes([number; 32])
+}
+
+pub(crate) fn public_key(number: u8) -> PublicKey {
+    private_key(number).public_key()
+}
+
+pub(crate) fn address(number: u8) -> SocketAddr {
+    SocketAddr::new([10, 0, 0, number].into(), 51820)
+}
+
+/// One end that knows one peer.
+pub(crate) struct End {
+    pub(crate) shaker: Handshaker,
+    pub(crate) peer: PeerId,
+    pub(crate) address: SocketAddr,
+}
+
+impl End {
+    /// An end that is up; `number` gives its key, address and seed.
+    pub(crate) fn new(number: u8, peer: u8) -> Self {
+        let mut shaker = Handshaker::new([number; 32]);
+        shaker.set_private_key(Some(private_key(number)), START);
+        shaker.set_up(true, clock_at(Duration::ZERO));
+        let peer = shaker.add_peer(public_key(peer)).unwrap();
+        Self {
+            shaker,
+            peer,
+            address: address(number),
+        }
+    }
+
+    pub(crate) fn drain(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.shaker.poll_output()).collect()
+    }
+
+    /// What the end wants to send, and nothing else of its outputs.
+    pub(crate) fn datagrams(&mut self) -> Vec<HandshakeDatagram> {
+        self.drain().iter().filter_map(datagram).collect()
+    }
+
+    /// The only datagram the end wants to send.
+    pub(crate) fn datagram(&mut self) -> HandshakeDatagram {
+        let [datagram] = self.datagrams()[..] else {
+            panic!("not exactly one datagram");
+        };
+        datagram
+    }
+
+    pub(crate) fn wants(&mut self, clock: Clock) {
+        self.shaker.handle_wanted(self.peer, clock);
+    }
+
+    pub(crate) fn receives(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        clock: Clock,
+    ) -> Result<PeerId, DropReason> {
+        self.shaker.handle_datagram(datagram, from, false, clock)
+    }
+
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        self.shaker.activity(self.peer).unwrap()
+    }
+
+    pub(crate) fn sending(&self) -> Option<Arc<Transport>> {
+        self.shaker.sending(self.peer)
+    }
+
+    pub(crate) fn receiving(&self) -> Vec<Index> {
+        let receiving = self.shaker.receiving(self.peer);
+        receiving.map(|keys| keys.local_index()).collect()
+    }
+
+    pub(crate) fn set_suite(&mut self, suite: Suite) {
+        self.shaker.set_suite(self.peer, suite);
+    }
+
+    pub(crate) fn set_preshared_key(&mut self, key: [u8; 32]) {
+        let key = PresharedKey::from_bytes(key);
+        self.shaker.set_preshared_key(self.peer, key);
+    }
+
+    /// Runs the timers in order until `until`; returns when each output came, since the start.
+    pub(crate) fn run_timers(&mut self, until: Duration) -> Vec<(Duration, Output)> {
+        let mut outputs = Vec::new();
+        while let Some(at) = self.shaker.next_timeout() {
+            let at = at.saturating_since(START);
+            if at > until {
+                break;
+            }
+            self.shaker.handle_timeout(clock_at(at));
+            outputs.extend(self.drain().into_iter().map(|output| (at, output)));
+        }
+        outputs
+    }
+}
+
+pub(crate) fn datagram(output: &Output) -> Option<HandshakeDatagram> {
+    match *output {
+        Output::Send { datagram, .. } | Output::SendCookieReply { datagram, .. } => Some(datagram),
+        _ => None,
+    }
+}
+
+pub(crate) fn is_initiation(output: &Output) -> bool {
+    matches!(output, Output::Send { datagram, to: Destination::Peer, .. } if datagram[0] == 1)
+}
+
+pub(crate) fn pair() -> (End, End) {
+    (End::new(1, 2), End::new(2, 1))
+}
+
+/// One empty packet from one end to the other, as its workers would send and open it.
+pub(crate) fn keepalive(from: &End, to: &mut End, clock: Clock) -> bool {
+    let keys = from.sending().unwrap();
+    let Some(reservation) = keys.reserve(1, clock.now) else {
+        return false;
+    };
+    let mut record = [0; culvert_session::DATA_OVERHEAD];
+    keys.seal_batch(reservation, &mut record, culvert_session::DATA_OVERHEAD);
+    from.activity().keepalive_sent(clock.now);
+    let receiving = to
+        .shaker
+        .receiving(to.peer)
+        .find(|receiving| receiving.local_index() == keys.remote_index());
+    let Some(receiving) = receiving else {
+        return false;
+    };
+    let opened = receiving.open_batch(&mut record, culvert_session::DATA_OVERHEAD, clock.now);
+    if opened.opened().is_empty() {
+        return false;
+    }
+    to.activity().keepalive_received(clock.now);
+    if receiving.confirm() {
+        let index = receiving.local_index();
+        to.shaker.handle_confirmed(to.peer, index, clock);
+    }
+    true
+}
+
+/// A whole handshake from `from`'s wish to the confirmation, with no time passing.
+pub(crate) fn shake(from: &mut End, to: &mut End, clock: Clock) {
+    from.wants(clock);
+    let initiation = from.datagram();
+    to.receives(&initiation, from.address, clock).unwrap();
+    let response = to.datagram();
+    from.receives(&response, to.address, clock).unwrap();
+    assert!(
+        from.drain()
+            .contains(&Output::SendKeepalive { peer: from.peer })
+    );
+    assert!(keepalive(from, to, clock));
+    to.drain();
+}
+
+/// Whether both ends send under one and the same key pair.
+pub(crate) fn share_keys(a: &End, b: &End) -> bool {
+    let (Some(a), Some(b)) = (a.sending(), b.sending()) else {
+        return false;
+    };
+    a.local_index() == b.remote_index() && a.remote_index() == b.local_index()
+}

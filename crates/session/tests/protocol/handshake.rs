@@ -1,0 +1,459 @@
+//! How sessions come to be (§5.4), and what prevents them.
+
+use crate::common::*;
+use culvert_session::{Destination, DropReason, Error, Handshaker, Output, Role, Suite};
+use proptest::prelude::*;
+use std::time::Duration;
+
+#[test]
+fn one_round_trip_gives_both_ends_keys_in_the_order_in_which_they_may_be_used() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    let initiation = a.datagram();
+    assert_eq!(initiation.len(), 148);
+
+    assert_eq!(b.receives(&initiation, a.address, clock), Ok(b.peer));
+    let outputs = b.drain();
+    let [
+        roamed,
+        keys_changed,
+        Output::Send {
+            peer,
+            datagram: response,
+            to,
+        },
+    ] = outputs[..]
+    else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!(
+        roamed,
+        Output::Roamed {
+            peer: b.peer,
+            to: a.address
+        }
+    );
+    assert_eq!(keys_changed, Output::KeysChanged { peer: b.peer });
+    assert_eq!((peer, to), (b.peer, Destination::Reply(a.address)));
+    assert_eq!(response.len(), 92);
+
+    assert_eq!(a.receives(&response, b.address, clock), Ok(a.peer));
+    assert_eq!(
+        a.drain(),
+        [
+            Output::Roamed {
+                peer: a.peer,
+                to: b.address
+            },
+            Output::KeysChanged { peer: a.peer },
+            Output::HandshakeCompleted {
+                peer: a.peer,
+                role: Role::Initiator
+            },
+            Output::SendKeepalive { peer: a.peer },
+        ]
+    );
+    assert_eq!(a.shaker.last_handshake(a.peer), Some(clock.wall));
+}
+
+/// §5.4.6: the responder "must wait to use the new session until it has received one encapsulated
+/// packet from the initiator".
+#[test]
+fn the_responder_sends_nothing_before_the_initiator_has_confirmed() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    b.receives(&a.datagram(), a.address, clock).unwrap();
+    assert!(b.sending().is_none());
+    assert_eq!(b.receiving().len(), 1);
+    assert_eq!(b.shaker.last_handshake(b.peer), None);
+    let response = b.datagram();
+    a.receives(&response, b.address, clock).unwrap();
+    assert!(keepalive(&a, &mut b, clock));
+    assert_eq!(
+        b.drain(),
+        [
+            Output::KeysChanged { peer: b.peer },
+            Output::HandshakeCompleted {
+                peer: b.peer,
+                role: Role::Responder
+            },
+        ]
+    );
+    assert!(share_keys(&a, &b));
+    assert!(keepalive(&b, &mut a, clock));
+}
+
+#[test]
+fn both_suites_and_preshared_keys_work_where_the_ends_agree() {
+    for suite in [Suite::ChaCha20Poly1305, Suite::Aes256Gcm] {
+        let (mut a, mut b) = pair();
+        for end in [&mut a, &mut b] {
+            end.set_suite(suite);
+            end.set_preshared_key([9; 32]);
+        }
+        shake(&mut a, &mut b, clock_at(Duration::ZERO));
+        assert!(share_keys(&a, &b));
+        assert_eq!(a.sending().unwrap().suite(), suite);
+        assert!(keepalive(&b, &mut a, clock_at(Duration::ZERO)));
+    }
+}
+
+#[test]
+fn ends_that_disagree_on_the_suite_never_complete() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.set_suite(Suite::Aes256Gcm);
+    a.wants(clock);
+    let from_a = a.datagram();
+    assert_eq!(
+        b.receives(&from_a, a.address, clock),
+        Err(DropReason::NotAuthentic)
+    );
+    // Even where the responder speaks the suite, with somebody else.
+    let other = b.shaker.add_peer(public_key(3)).unwrap();
+    b.shaker.set_suite(other, Suite::Aes256Gcm);
+    assert_eq!(
+        b.receives(&from_a, a.address, clock),
+        Err(DropReason::WrongSuite)
+    );
+    b.wants(clock);
+    let from_b = b.datagram();
+    assert_eq!(
+        a.receives(&from_b, b.address, clock),
+        Err(DropReason::NotAuthentic)
+    );
+    assert!(a.receiving().is_empty() && b.receiving().is_empty());
+}
+
+#[test]
+fn ends_that_disagree_on_the_preshared_key_never_complete() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.set_preshared_key([9; 32]);
+    a.wants(clock);
+    b.receives(&a.datagram(), a.address, clock).unwrap();
+    let response = b.datagram();
+    assert_eq!(
+        a.receives(&response, b.address, clock),
+        Err(DropReason::NotAuthentic)
+    );
+    assert!(a.sending().is_none() && b.sending().is_none());
+}
+
+/// §5.1: "the responder … discards packets containing timestamps less than or equal to it".
+#[test]
+fn a_replayed_initiation_is_refused_even_after_the_keys_were_cleared() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    let first = a.datagram();
+    assert!(b.receives(&first, a.address, clock).is_ok());
+    let later = clock_at(seconds(1));
+    assert_eq!(
+        b.receives(&first, a.address, later),
+        Err(DropReason::ReplayedInitiation)
+    );
+    b.shaker.set_up(false, later);
+    b.shaker.set_up(true, later);
+    assert!(b.receiving().is_empty());
+    assert_eq!(
+        b.receives(&first, a.address, later),
+        Err(DropReason::ReplayedInitiation)
+    );
+}
+
+#[test]
+fn an_initiator_whose_clock_is_set_back_is_still_answered() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(seconds(1000)));
+    let mut clock = clock_at(seconds(1200));
+    clock.wall = clock_at(Duration::ZERO).wall;
+    shake(&mut a, &mut b, clock);
+    assert!(share_keys(&a, &b));
+}
+
+#[test]
+fn a_peer_is_answered_at_most_fifty_times_a_second() {
+    let (_, mut b) = pair();
+    // Fresh ends with the same key and growing stamps, as an ill-behaved peer could be.
+    let mut answered = 0;
+    for millis in 0..1000 {
+        let clock = clock_at(Duration::from_millis(millis));
+        let mut a = End::new(1, 2);
+        let mut ahead = clock;
+        ahead.wall = clock_at(seconds(millis)).wall;
+        a.wants(ahead);
+        match b.receives(&a.datagram(), a.address, clock) {
+            Ok(_) => answered += 1,
+            Err(reason) => assert_eq!(reason, DropReason::InitiationFlood),
+        }
+    }
+    assert_eq!(answered, 50);
+}
+
+#[test]
+fn every_refusal_has_its_reason() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    let initiation = a.datagram();
+    let mut stranger = End::new(3, 2);
+    stranger.wants(clock);
+    let unknown = stranger.datagram();
+    assert_eq!(
+        b.receives(&unknown, a.address, clock),
+        Err(DropReason::UnknownPeer)
+    );
+    assert_eq!(
+        a.receives(&initiation, b.address, clock),
+        Err(DropReason::InvalidMac1)
+    );
+    assert_eq!(
+        b.receives(&initiation[..147], a.address, clock),
+        Err(DropReason::Malformed)
+    );
+    assert_eq!(
+        b.receives(&[4; 148], a.address, clock),
+        Err(DropReason::Malformed)
+    );
+
+    b.receives(&initiation, a.address, clock).unwrap();
+    let response = b.datagram();
+    a.receives(&response, b.address, clock).unwrap();
+    assert_eq!(
+        a.receives(&response, b.address, clock),
+        Err(DropReason::UnknownIndex)
+    );
+
+    let mut keyless = Handshaker::new([4; 32]);
+    let refused = keyless.handle_datagram(&initiation, a.address, false, clock);
+    assert_eq!(refused, Err(DropReason::Down));
+    keyless.set_up(true, clock);
+    let refused = keyless.handle_datagram(&initiation, a.address, false, clock);
+    assert_eq!(refused, Err(DropReason::NoPrivateKey));
+}
+
+#[test]
+fn both_ends_may_initiate_at_once_and_settle_on_one_session_in_one_round_trip() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    b.wants(clock);
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    // Each sends under its own session, and is understood.
+    assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
+    assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
+    assert!(share_keys(&a, &b));
+    let roles = [a.sending().unwrap().role(), b.sending().unwrap().role()];
+    assert!(
+        roles.contains(&Role::Initiator),
+        "someone must renew the session"
+    );
+    assert!(roles.contains(&Role::Responder), "only one must");
+    assert!(a.shaker.indices_in_use() <= 3 && b.shaker.indices_in_use() <= 3);
+}
+
+#[test]
+fn crossing_handshakes_keep_the_old_session_until_the_peer_shows_a_new_one() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    let clock = clock_at(seconds(130));
+    let old = (
+        a.sending().unwrap().local_index(),
+        b.sending().unwrap().local_index(),
+    );
+    a.wants(clock);
+    // The responder has no reason by time; it missed answers, say.
+    b.activity().data_sent(clock_at(seconds(110)).now);
+    b.shaker.handle_timeout(clock);
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    assert!(a.receiving().contains(&old.0) && b.receiving().contains(&old.1));
+    assert_eq!((a.receiving().len(), b.receiving().len()), (3, 3));
+    assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
+    assert!(share_keys(&a, &b));
+}
+
+#[test]
+fn during_a_rekey_packets_under_the_old_keys_still_arrive() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    let clock = clock_at(seconds(121));
+    a.wants(clock);
+    b.receives(&a.datagram(), a.address, clock).unwrap();
+    let response = b.datagram();
+    assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
+    let old = a.sending().unwrap();
+    a.receives(&response, b.address, clock).unwrap();
+    assert!(
+        keepalive(&b, &mut a, clock),
+        "the responder still sends under the old keys"
+    );
+    assert!(keepalive(&a, &mut b, clock));
+    assert!(b.receiving().contains(&old.remote_index()));
+    assert!(share_keys(&a, &b));
+}
+
+#[test]
+fn our_own_key_is_no_peer() {
+    let mut shaker = Handshaker::new([1; 32]);
+    assert_eq!(shaker.set_private_key(Some(private_key(1)), START), None);
+    assert_eq!(shaker.add_peer(public_key(1)), Err(Error::OwnKey));
+    let peer = shaker.add_peer(public_key(2)).unwrap();
+    assert_eq!(shaker.add_peer(public_key(2)), Err(Error::PeerExists(peer)));
+    assert_eq!(
+        shaker.set_private_key(Some(private_key(2)), START),
+        Some(peer)
+    );
+    assert_eq!(shaker.peer_by_key(&public_key(2)), None);
+    assert_eq!(
+        shaker.add_peer(public_key(1)),
+        Ok(peer),
+        "the slot is free again"
+    );
+}
+
+#[test]
+fn another_private_key_ends_sessions_and_the_same_one_does_not() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    a.shaker.set_private_key(Some(private_key(1)), START);
+    assert!(a.sending().is_some());
+    a.shaker.set_private_key(Some(private_key(5)), START);
+    assert!(a.receiving().is_empty());
+    assert_eq!(a.drain(), [Output::KeysChanged { peer: a.peer }]);
+    assert_eq!(a.shaker.indices_in_use(), 0);
+
+    let again = b.shaker.add_peer(public_key(5)).unwrap();
+    let clock = clock_at(seconds(10));
+    a.wants(clock);
+    assert_eq!(b.receives(&a.datagram(), a.address, clock), Ok(again));
+}
+
+#[test]
+fn a_removed_peer_leaves_nothing_behind() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    a.wants(clock_at(seconds(130)));
+    a.shaker.remove_peer(a.peer);
+    assert_eq!(a.drain(), []);
+    assert_eq!(a.shaker.indices_in_use(), 0);
+    assert_eq!(a.shaker.next_timeout(), None);
+    assert_eq!(a.shaker.live_transports().count(), 0);
+    a.wants(clock_at(seconds(140)));
+    assert_eq!(a.drain(), []);
+}
+
+#[test]
+fn a_peer_with_a_key_of_low_order_is_never_talked_to() {
+    let mut a = End::new(1, 2);
+    let low = a.shaker.add_peer([0; 32].into()).unwrap();
+    a.shaker.handle_wanted(low, clock_at(Duration::ZERO));
+    assert_eq!(a.drain(), []);
+    assert_eq!(a.shaker.next_timeout(), None);
+}
+
+/// One message of each kind that an end with a live session would take.
+fn messages_for_a_live_end() -> (End, Vec<Vec<u8>>) {
+    let (mut a, mut b) = pair();
+    shake(&mut b, &mut a, clock_at(Duration::ZERO));
+    let clock = clock_at(seconds(125));
+    b.shaker.handle_timeout(clock);
+    b.drain();
+    b.wants(clock);
+    let initiation = b.datagram();
+    a.activity().data_sent(clock_at(seconds(105)).now);
+    a.shaker.handle_timeout(clock);
+    let own = a.datagram();
+    b.receives(&own, a.address, clock).unwrap();
+    let response = b.datagram();
+    let refused = b.shaker.handle_datagram(&own, a.address, true, clock);
+    assert_eq!(refused, Err(DropReason::CookieRequired));
+    let reply = b.datagram();
+    let messages = [initiation, response, reply];
+    (a, messages.map(|message| message.to_vec()).into())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_damaged_message_never_changes_a_live_session(
+        kind in 0usize..3, bit in any::<proptest::sample::Index>(), len in 0usize..200,
+        truncate in any::<bool>(),
+    ) {
+        let (mut a, messages) = messages_for_a_live_end();
+        let mut message = messages[kind].clone();
+        let whole = message.clone();
+        if truncate {
+            message.resize(len, 0);
+        } else {
+            let bit = bit.index(message.len() * 8);
+            message[bit / 8] ^= 1 << (bit % 8);
+        }
+        // Nobody checks mac2 of an end that is not under load.
+        let mac2_is_free = kind < 2 && message.len() == whole.len();
+        let unchecked = if mac2_is_free { whole.len() - 16 } else { whole.len() };
+        prop_assume!(message.len() != whole.len() || message[..unchecked] != whole[..unchecked]);
+        let before = (a.receiving(), a.sending().map(|keys| keys.local_index()));
+        let refused = a.receives(&message, address(7), clock_at(seconds(125)));
+        prop_assert!(refused.is_err());
+        prop_assert_eq!(a.drain(), []);
+        prop_assert_eq!(before, (a.receiving(), a.sending().map(|keys| keys.local_index())));
+        // And the genuine message is still taken.
+        prop_assert!(a.receives(&whole, address(2), clock_at(seconds(125))).is_ok());
+    }
+
+    #[test]
+    fn random_bytes_never_do_anything(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 1u8..=3,
+    ) {
+        let (mut a, _) = messages_for_a_live_end();
+        for (byte, value) in bytes.iter_mut().zip([kind, 0, 0, 0]) {
+            *byte = value;
+        }
+        prop_assert!(a.receives(&bytes, address(7), clock_at(seconds(125))).is_err());
+        prop_assert_eq!(a.drain(), []);
+    }
+
+    #[test]
+    fn no_two_key_pairs_or_handshakes_of_an_end_share_an_index(
+        rounds in proptest::collection::vec((0usize..6, any::<bool>()), 1..40),
+    ) {
+        let mut hub = End::new(1, 2);
+        let mut spokes: Vec<End> = (2..8).map(|number| End::new(number, 1)).collect();
+        for spoke in &spokes[1..] {
+            hub.shaker.add_peer(spoke.shaker.public_key().unwrap()).unwrap();
+        }
+        for (round, (spoke, completes)) in rounds.into_iter().enumerate() {
+            let clock = clock_at(seconds(200 * round as u64));
+            let spoke = &mut spokes[spoke];
+            spoke.wants(clock);
+            for initiation in spoke.datagrams() {
+                hub.receives(&initiation, spoke.address, clock).unwrap();
+            }
+            for response in hub.datagrams() {
+                if completes {
+                    spoke.receives(&response, hub.address, clock).unwrap();
+                    spoke.drain();
+                }
+            }
+            let indices: Vec<_> = hub.shaker.live_transports().map(|keys| keys.local_index()).collect();
+            let distinct: std::collections::BTreeSet<_> = indices.iter().collect();
+            prop_assert_eq!(distinct.len(), indices.len());
+            prop_assert_eq!(hub.shaker.indices_in_use(), indices.len());
+            prop_assert!(indices.len() <= 3 * 6);
+        }
+    }
+}
