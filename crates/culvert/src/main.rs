@@ -1,2 +1,43 @@
 //! The culvert program: its command line.
-fn main() {}
+//!
+//! `culvert wg NAME` is a userspace WireGuard ([`wg`]); what carries packets is `culvert-engine`.
+//! This crate parses arguments, goes into the background, serves the configuration socket and the
+//! metrics, and shows what a running interface does.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod detach;
+mod exit;
+mod logging;
+mod wg;
+
+use arguments::{Arguments, Command};
+use clap::CommandFactory;
+use exit::Failure;
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::of(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        // Prints help and version too; the status of a wrong command line is 2.
+        Err(error) => error.exit(),
+    };
+    let outcome = match arguments.command {
+        Command::Wg(wg) => wg::run(wg),
+        Command::Completions { shell } => completions(shell),
+    };
+    outcome.unwrap_or_else(|failure| {
+        // Standard error may be closed; there is nowhere else to say it.
+        let _ = writeln!(std::io::stderr(), "culvert: {failure}");
+        failure.status.into()
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "culvert", &mut script);
+    exit::print(&script)?;
+    Ok(ExitCode::SUCCESS)
+}

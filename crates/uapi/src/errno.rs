@@ -16,14 +16,16 @@ impl Errno {
     pub const TOO_BIG: Self = Self(7);
     /// ENOMEM: a bound on peers or routes is reached.
     pub const NO_MEMORY: Self = Self(12);
-    /// EBUSY: too many clients are being served.
-    pub const BUSY: Self = Self(16);
+    /// EACCES: the user may not do this.
+    pub const ACCESS: Self = Self(13);
     /// ENODEV: the interface is gone.
     pub const NO_DEVICE: Self = Self(19);
     /// EINVAL: a key or value is not known, out of range or in the wrong section.
     pub const INVALID: Self = Self(22);
     /// EPROTO: the text is not this protocol.
     pub const PROTOCOL: Self = Self(71);
+    /// EAFNOSUPPORT: the machine has no such address family.
+    pub const FAMILY_NOT_SUPPORTED: Self = Self(97);
     /// EADDRINUSE: the listen port is taken.
     pub const ADDRESS_IN_USE: Self = Self(98);
 

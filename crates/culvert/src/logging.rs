@@ -1,0 +1,52 @@
+//! Where the log goes and how much of it there is.
+
+use crate::arguments::{LogLevel, RunArguments};
+use crate::exit::Failure;
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Starts logging for this process, as `arguments` ask. `foreground` says whether standard error
+/// stays open.
+pub(crate) fn start(arguments: &RunArguments, foreground: bool) -> Result<(), Failure> {
+    let kept = foreground || arguments.log_file.is_some();
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level(arguments.log_level, kept))
+        .with_target(false);
+    match &arguments.log_file {
+        Some(path) => {
+            let file = open(path).map_err(|error| {
+                Failure::io(format_args!("log file {}", path.display()), &error)
+            })?;
+            builder.with_ansi(false).with_writer(Arc::new(file)).init();
+        }
+        None => builder
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr)
+            .init(),
+    }
+    Ok(())
+}
+
+/// The level asked for; otherwise what `LOG_LEVEL` says; otherwise enough to follow what happens
+/// where somebody keeps the log, and warnings where it only flashes up before detaching.
+fn level(asked: Option<LogLevel>, kept: bool) -> LevelFilter {
+    let by_variable = || LogLevel::of_wireguard_go(&std::env::var("LOG_LEVEL").ok()?);
+    let default = match kept {
+        true => LogLevel::Info,
+        false => LogLevel::Warn,
+    };
+    asked.or_else(by_variable).unwrap_or(default).into()
+}
+
+/// Peers' addresses are in the log at DEBUG: nobody else may read it.
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+}

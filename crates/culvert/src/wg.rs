@@ -1,0 +1,173 @@
+//! `culvert wg`: an interface from its start to its end.
+
+mod apply;
+mod http;
+mod metrics;
+mod serve;
+mod show;
+mod socket;
+mod status;
+mod table;
+
+use crate::arguments::{RunArguments, WgArguments, WgCommand};
+use crate::detach::{Waiting, detach};
+use crate::exit::{Failure, Status};
+use crate::logging;
+use apply::Interface;
+use culvert_engine::{Device, EngineError, Options};
+use culvert_tun::TunError;
+use culvert_udp::UdpError;
+use serve::Control;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use socket::ControlSocket;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// Most workers where the number is not given. One carries several Gbit/s, and each has memory and
+/// TUN queues of its own: more than four is for whoever asks.
+const MAX_DEFAULT_WORKERS: usize = 4;
+
+/// Carries out `culvert wg`.
+pub(crate) fn run(arguments: WgArguments) -> Result<ExitCode, Failure> {
+    match (arguments.command, arguments.run) {
+        (Some(WgCommand::Show(show)), _) => show::show(&show),
+        (None, Some(run)) => start(&run),
+        (None, None) => Err(Failure::new(
+            Status::Failed,
+            "no interface is named; see culvert wg --help",
+        )),
+    }
+}
+
+/// Runs the interface in this process, or has another do it in the background.
+fn start(arguments: &RunArguments) -> Result<ExitCode, Failure> {
+    let waiting = Waiting::parent()?;
+    let by_variable = std::env::var_os("WG_PROCESS_FOREGROUND").is_some_and(|value| value == "1");
+    let foreground = waiting.is_none() && (arguments.foreground || by_variable);
+    if waiting.is_none() && !foreground {
+        return detach();
+    }
+    logging::start(arguments, foreground)?;
+    serve(arguments, waiting)
+}
+
+/// The life of an interface: made, served, ended, cleared away.
+fn serve(arguments: &RunArguments, waiting: Option<Waiting>) -> Result<ExitCode, Failure> {
+    let name = &arguments.name;
+    let directory = Path::new(socket::DIRECTORY);
+    let metrics = arguments.metrics.map(http::bind).transpose()?;
+    socket::refuse_if_in_use(directory, name)?;
+    let (sender, end) = channel();
+    watch_signals(sender.clone()).map_err(|error| Failure::io("watching for signals", &error))?;
+
+    let device = Device::start(options(arguments));
+    let device = Arc::new(device.map_err(|error| failure(name.as_str(), &error))?);
+    let interface = Arc::new(Interface::new(Arc::clone(&device)));
+    let mut control_socket = ControlSocket::bind(directory, name)?;
+    let failed = |error: io::Error| Failure::io("starting a thread", &error);
+    let control: Arc<dyn Control> = Arc::clone(&interface) as _;
+    serve::spawn(control_socket.listener(), &control).map_err(failed)?;
+    if let Some(listener) = metrics {
+        http::spawn(listener, move || interface.status().ok()).map_err(failed)?;
+    }
+    if let Some(watch) = control_socket.take_watch() {
+        let sender = sender.clone();
+        notify(sender, End::SocketDeleted, move || watch.wait()).map_err(failed)?;
+    }
+    let ended = Arc::clone(&device);
+    let wait = move || {
+        ended.wait();
+        Ok(())
+    };
+    notify(sender, End::DeviceEnded, wait).map_err(failed)?;
+
+    tracing::info!(interface = %name, "ready");
+    if let Some(waiting) = waiting {
+        waiting.announce()?;
+    }
+    wait_until_end(&end, &device);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for whatever ends the interface, then until the device has let go of it.
+fn wait_until_end(end: &Receiver<End>, device: &Device) {
+    // The senders live as long as their threads: an error means that nothing is left to wait for.
+    let mut reason = end.recv().unwrap_or(End::DeviceEnded);
+    tracing::info!(?reason, "ending");
+    device.stop();
+    while reason != End::DeviceEnded {
+        reason = end.recv().unwrap_or(End::DeviceEnded);
+    }
+}
+
+/// Why an interface ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// SIGTERM or SIGINT.
+    Signal,
+    /// The configuration socket was deleted.
+    SocketDeleted,
+    /// The interface was deleted, or the device has stopped as asked.
+    DeviceEnded,
+}
+
+/// Sends `end` when `wait` returns. An error of `wait` is logged and ends nothing.
+fn notify(
+    sender: Sender<End>,
+    end: End,
+    wait: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
+    let body = move || match wait() {
+        // Nobody listens when the interface has ended already.
+        Ok(()) => drop(sender.send(end)),
+        Err(error) => tracing::warn!(%error, ?end, "can't be watched for any longer"),
+    };
+    thread::Builder::new()
+        .name("wg-watch".to_owned())
+        .spawn(body)
+        .map(drop)
+}
+
+fn watch_signals(sender: Sender<End>) -> io::Result<()> {
+    let (mut receiving, sending) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGTERM, sending.try_clone()?)?;
+    signal_hook::low_level::pipe::register(SIGINT, sending)?;
+    notify(sender, End::Signal, move || receiving.read_exact(&mut [0]))
+}
+
+fn options(arguments: &RunArguments) -> Options {
+    Options {
+        interface: arguments.name.as_str().to_owned(),
+        workers: arguments.workers.unwrap_or_else(default_workers),
+        mtu: arguments.mtu,
+        offload: !arguments.no_offload,
+        segmentation: !arguments.no_gso,
+        suite: arguments.cipher.0,
+    }
+}
+
+fn default_workers() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
+}
+
+fn failure(name: &str, error: &EngineError) -> Failure {
+    let status = match error {
+        // It names the interface itself.
+        EngineError::Tun(TunError::InUse { .. }) => return Failure::new(Status::InUse, error),
+        EngineError::Udp(UdpError::PortTaken { .. }) => Status::InUse,
+        EngineError::Tun(
+            TunError::NeedsNetAdmin | TunError::NoTunDevice | TunError::TunDeviceForbidden,
+        )
+        | EngineError::Udp(UdpError::MarkRefused | UdpError::PortReserved { .. }) => {
+            Status::Permission
+        }
+        _ => Status::Failed,
+    };
+    Failure::new(status, format_args!("{name}: {error}"))
+}
