@@ -78,7 +78,8 @@ impl Pair {
         work_here: impl FnOnce() + Send,
         work_there: impl FnOnce() + Send,
     ) -> Vec<Seen> {
-        let (done, finished) = rustix::pipe::pipe().expect("a pipe is made");
+        let (done, finished) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe is made");
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 // The write end closes with this thread, also when a side panics.

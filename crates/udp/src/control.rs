@@ -128,7 +128,7 @@ pub(crate) fn read(mut messages: &[u8]) -> Told {
             }
             // IP_TOS comes as one byte, IPV6_TCLASS as an int.
             (libc::IPPROTO_IP, libc::IP_TOS) => {
-                told.ecn = data.first().map_or(0, |class| class & ECN_BITS)
+                told.ecn = data.first().map_or(0, |class| class & ECN_BITS);
             }
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 told.ecn = i32_at(data, 0).map_or(0, |class| class.to_le_bytes()[0] & ECN_BITS);

@@ -1,0 +1,247 @@
+//! Opening sockets: ports, sharing, marks, and what is told when it fails. Needs root: every test makes a namespace.
+
+mod support;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+
+use culvert_udp::{Family, ReceiveBatch, Socket, UdpError};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::thread::CapabilitySet;
+use support::Namespace;
+
+const PORT: u16 = 51820;
+
+fn bind(namespace: &Namespace, family: Family) -> Socket {
+    namespace
+        .run(|| Socket::bind(family, PORT, 0))
+        .expect("a free port")
+}
+
+fn group(namespace: &Namespace, family: Family, count: usize) -> Result<Vec<Socket>, UdpError> {
+    let count = NonZeroUsize::new(count).expect("at least one");
+    namespace.run(|| Socket::bind_group(family, PORT, count, 0))
+}
+
+#[test]
+fn both_families_share_a_port_and_any_port_is_told() {
+    let namespace = Namespace::new();
+    let four = namespace
+        .run(|| Socket::bind(Family::V4, 0, 0))
+        .expect("a free port");
+    assert_ne!(four.local_port(), 0);
+    let six = namespace
+        .run(|| Socket::bind(Family::V6, four.local_port(), 0))
+        .expect("IPv6 alone");
+    assert_eq!(six.local_port(), four.local_port());
+    assert_eq!((four.family(), six.family()), (Family::V4, Family::V6));
+    assert!(four.features().segmentation && four.features().receive_offload);
+}
+
+#[test]
+fn a_taken_port_is_told_with_its_remedy() {
+    let namespace = Namespace::new();
+    for family in [Family::V4, Family::V6] {
+        let _first = bind(&namespace, family);
+        for result in [
+            namespace.run(|| Socket::bind(family, PORT, 0)).map(|_| ()),
+            group(&namespace, family, 2).map(|_| ()),
+        ] {
+            let error = result.expect_err("the port is taken");
+            assert!(
+                matches!(error, UdpError::PortTaken { port: PORT }),
+                "{error}"
+            );
+            assert!(error.to_string().starts_with("UDP port 51820 is taken: "));
+        }
+    }
+}
+
+#[test]
+fn a_port_that_others_share_is_not_joined_and_ours_is_not_shared_by_accident() {
+    let namespace = Namespace::new();
+    let others = foreign_sharing(&namespace).expect("the port is free");
+    assert!(matches!(
+        namespace.run(|| Socket::bind(Family::V4, PORT, 0)),
+        Err(UdpError::PortTaken { .. })
+    ));
+    assert!(matches!(
+        group(&namespace, Family::V4, 3),
+        Err(UdpError::PortTaken { .. })
+    ));
+    drop(others);
+    let _alone = bind(&namespace, Family::V4);
+    foreign_sharing(&namespace).expect_err("a single socket is never shared");
+}
+
+#[test]
+fn a_group_keeps_each_peer_on_one_socket_uses_all_and_gives_a_stranger_nothing() {
+    let namespace = Namespace::new();
+    for (family, loopback) in [(Family::V4, "127.0.0.1"), (Family::V6, "::1")] {
+        let sockets = group(&namespace, family, 3).expect("a free port");
+        let stranger = (family == Family::V4)
+            .then(|| foreign_sharing(&namespace).expect("the kernel allows it"));
+        let mut batch = ReceiveBatch::new(4);
+        let mut peers_of = [0; 3];
+        for _ in 0..60 {
+            let peer = namespace.run(|| UdpSocket::bind((loopback, 0)).expect("a free port"));
+            for _ in 0..3 {
+                peer.send_to(b"hello", (loopback, PORT)).expect("sent");
+            }
+            let received: Vec<usize> = sockets
+                .iter()
+                .map(|socket| receive_datagrams(socket, &mut batch))
+                .collect();
+            assert_eq!(received.iter().sum::<usize>(), 3, "none is lost");
+            let chosen = received
+                .iter()
+                .position(|count| *count == 3)
+                .expect("all of a peer's on one socket");
+            peers_of[chosen] += 1;
+        }
+        assert!(peers_of.iter().all(|peers| *peers > 5), "{peers_of:?}");
+        if let Some(stranger) = stranger {
+            stranger.set_nonblocking(true).expect("set");
+            stranger.recv(&mut [0; 9]).expect_err("it receives nothing");
+        }
+    }
+}
+
+#[test]
+fn a_mark_chooses_the_route() {
+    let namespace = Namespace::new();
+    two_links(&namespace);
+    namespace.ip("rule add fwmark 7 table 100");
+    namespace.ip("route add 192.0.2.0/24 dev left");
+    namespace.ip("route add 192.0.2.0/24 dev right table 100");
+    let to: SocketAddr = "192.0.2.1:9".parse().expect("a literal address");
+    let mtu = |mark| {
+        namespace
+            .run(|| culvert_udp::path_mtu(to, mark))
+            .expect("there is a route")
+    };
+    assert_eq!((mtu(0), mtu(7)), (1500, 1400));
+
+    let socket = namespace
+        .run(|| Socket::bind(Family::V4, 0, 7))
+        .expect("bound");
+    let source = |socket: &Socket| {
+        rustix::net::connect(socket, &to).expect("there is a route");
+        SocketAddr::try_from(rustix::net::getsockname(socket).expect("a name"))
+            .expect("an address")
+            .ip()
+    };
+    assert_eq!(source(&socket), Ipv4Addr::new(10, 2, 0, 1));
+    let socket = namespace
+        .run(|| Socket::bind(Family::V4, 0, 0))
+        .expect("bound");
+    namespace.run(|| socket.set_mark(7)).expect("marked");
+    assert_eq!(source(&socket), Ipv4Addr::new(10, 2, 0, 1));
+    let socket = namespace
+        .run(|| Socket::bind(Family::V4, 0, 7))
+        .expect("bound");
+    socket.set_mark(0).expect("unmarked");
+    assert_eq!(source(&socket), Ipv4Addr::new(10, 1, 0, 1));
+}
+
+#[test]
+fn what_needs_a_privilege_is_told_with_its_remedy_or_done_as_far_as_allowed() {
+    let namespace = Namespace::new();
+    let unprivileged = |port, mark| {
+        namespace.run(|| {
+            without(
+                CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE,
+            );
+            let socket = Socket::bind(Family::V4, port, mark)?;
+            socket.set_send_buffer(100_000).expect("within the limits");
+            socket.set_mark(7).expect_err("not permitted");
+            Ok(socket)
+        })
+    };
+    let error = unprivileged(0, 7)
+        .map(|_: Socket| ())
+        .expect_err("not permitted");
+    assert!(matches!(error, UdpError::MarkRefused), "{error}");
+    assert!(error.to_string().contains("CAP_NET_ADMIN"));
+    let error = unprivileged(53, 0).map(|_| ()).expect_err("not permitted");
+    assert!(
+        matches!(error, UdpError::PortReserved { port: 53 }),
+        "{error}"
+    );
+    let limited = unprivileged(PORT, 0).expect("needs nothing");
+    let size = |socket: &Socket| sockopt::socket_recv_buffer_size(socket).expect("told");
+    let full = namespace
+        .run(|| Socket::bind(Family::V4, 0, 0))
+        .expect("bound");
+    assert_eq!(size(&full), 2 * 8 * 1024 * 1024);
+    assert!(size(&limited) < size(&full), "limited by rmem_max");
+}
+
+#[test]
+fn sockets_do_not_block_and_do_not_pass_to_children() {
+    let namespace = Namespace::new();
+    let socket = bind(&namespace, Family::V4);
+    let flags = rustix::fs::fcntl_getfl(socket.as_fd()).expect("told");
+    assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
+    assert!(
+        rustix::io::fcntl_getfd(&socket)
+            .expect("told")
+            .contains(rustix::io::FdFlags::CLOEXEC)
+    );
+    assert_eq!(
+        socket
+            .receive_batch(&mut ReceiveBatch::new(1))
+            .expect("nothing waits"),
+        0
+    );
+}
+
+/// Another program's socket on our port that asks to share it.
+fn foreign_sharing(namespace: &Namespace) -> rustix::io::Result<UdpSocket> {
+    namespace.run(|| {
+        let socket = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        rustix::net::bind(
+            &socket,
+            &SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT),
+        )?;
+        Ok(UdpSocket::from(socket))
+    })
+}
+
+fn receive_datagrams(socket: &Socket, batch: &mut ReceiveBatch) -> usize {
+    let runs = socket.receive_batch(batch).expect("received");
+    assert_eq!(batch.iter_mut().count(), runs);
+    batch
+        .iter_mut()
+        .map(|run| run.bytes.len() / run.stride)
+        .sum()
+}
+
+/// Two links that lead nowhere: `left` with 10.1.0.1 and MTU 1500, `right` with 10.2.0.1 and MTU 1400.
+fn two_links(namespace: &Namespace) {
+    for (name, address, mtu) in [
+        ("left", "10.1.0.1/24", 1500),
+        ("right", "10.2.0.1/24", 1400),
+    ] {
+        namespace.ip(&format!(
+            "link add {name} mtu {mtu} type veth peer name {name}-far"
+        ));
+        namespace.ip(&format!("link set {name}-far up"));
+        namespace.ip(&format!("link set {name} up"));
+        namespace.ip(&format!("address add {address} dev {name}"));
+    }
+}
+
+/// Takes `capabilities` from this thread.
+fn without(capabilities: CapabilitySet) {
+    let mut sets = rustix::thread::capabilities(None).expect("capabilities are read");
+    sets.effective.remove(capabilities);
+    rustix::thread::set_capabilities(None, sets).expect("capabilities are dropped");
+}
