@@ -129,6 +129,24 @@ impl Link {
         Ok(())
     }
 
+    /// Makes the link keep the order of packets.
+    ///
+    /// A veth hands a packet to the queue of whichever processor sends it, so a sender that moves
+    /// from one processor to another overtakes itself. Steering all that arrives to one processor
+    /// (RPS) prevents it: what is out of order then is not the link's doing.
+    ///
+    /// # Errors
+    /// When the kernel has no RPS.
+    pub fn keep_order(&self) -> Result<()> {
+        for namespace in [&self.left, &self.right] {
+            let interface = &self.interface;
+            namespace.shell(&format!(
+                "echo 1 > /sys/class/net/{interface}/queues/rx-0/rps_cpus"
+            ))?;
+        }
+        Ok(())
+    }
+
     /// Adds an address with its prefix length, usable at once.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ sweep "$1"; sleep 0.2; sweep "$1"
 /// The first call cleans up after the dead and starts the watcher.
 ///
 /// # Errors
-/// When the directory cannot be made or the watcher not started.
+/// When this machine cannot run the lab ([`crate::require`]), the directory cannot be made or the watcher not started.
 pub(crate) fn process_dir() -> Result<PathBuf> {
     static STARTED: OnceLock<std::result::Result<Watched, String>> = OnceLock::new();
     match STARTED.get_or_init(|| start().map_err(|error| format!("{error:#}"))) {
@@ -75,6 +75,7 @@ struct Watched {
 }
 
 fn start() -> Result<Watched> {
+    crate::require()?;
     bury_the_dead();
     let own_id = std::process::id();
     let dir = std::env::temp_dir().join(format!("{PREFIX}{own_id}"));

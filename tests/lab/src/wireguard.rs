@@ -289,6 +289,21 @@ impl WireGuardEnd {
         serde_json::from_str(&text).with_context(|| format!("`{line}` printed {text}"))
     }
 
+    /// How often `culvert` has dropped something at `stage` for `reason`.
+    ///
+    /// # Errors
+    /// As [`WireGuardEnd::culvert_json`], or when there is no such stage and reason.
+    pub fn culvert_drops(&self, stage: &str, reason: &str) -> Result<u64> {
+        let status = self.culvert_json()?;
+        let drops = status["drops"].as_array().context("no list of drops")?;
+        let found = drops
+            .iter()
+            .find(|drop| drop["stage"] == stage && drop["reason"] == reason);
+        found
+            .and_then(|drop| drop["count"].as_u64())
+            .with_context(|| format!("no drops counted as {stage}/{reason} in {status}"))
+    }
+
     /// Processor time and memory that the program has used so far.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub struct TcpLoad {
     pub reverse: bool,
     /// How long, in whole seconds: iperf3 takes no parts of them.
     pub seconds: u32,
+    /// The rate of each connection in Mbit/s; `None` is as fast as it can.
+    pub rate_mbit: Option<u32>,
     /// The congestion control of the sender. Hosts have different defaults, and figures of two of
     /// them cannot be compared.
     pub congestion_control: String,
@@ -41,6 +43,7 @@ impl TcpLoad {
             connections: 1,
             reverse: false,
             seconds,
+            rate_mbit: None,
             congestion_control: "cubic".to_owned(),
         }
     }
@@ -90,8 +93,11 @@ impl IperfServer {
     /// # Errors
     /// When iperf3 cannot be started.
     pub fn start_tcp(&self, client: &Namespace, load: &TcpLoad) -> Result<Process> {
+        let rate = load
+            .rate_mbit
+            .map_or(String::new(), |mbit| format!(" -b {mbit}M"));
         client.spawn(&format!(
-            "iperf3 -J -c {} -t {} -P {} -C {}{}",
+            "iperf3 -J -c {} -t {} -P {} -C {}{}{rate}",
             self.address,
             load.seconds,
             load.connections,

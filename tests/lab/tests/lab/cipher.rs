@@ -1,0 +1,84 @@
+//! The second cipher suite.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
+
+use crate::support::{SOON, carries};
+
+fn aes() -> Implementation {
+    Implementation::culvert_with("--cipher aes256gcm")
+}
+
+#[test]
+fn ends_that_both_choose_aes_exchange_files() {
+    let tunnel = TunnelPlan::between(&aes(), &aes()).build().unwrap();
+    tunnel.wait_until_up().unwrap();
+    carries(&tunnel).unwrap();
+    let status = tunnel.left.culvert_json().unwrap();
+    assert_eq!(status["peers"][0]["cipher"], "aes256gcm");
+}
+
+#[test]
+fn ends_that_disagree_about_the_cipher_never_complete_a_handshake() {
+    let plain = Implementation::culvert();
+    for (left, right) in [
+        (aes(), plain.clone()),
+        (plain, aes()),
+        (aes(), Implementation::WireguardGo),
+        (Implementation::WireguardGo, aes()),
+    ] {
+        let tunnel = TunnelPlan::between(&left, &right).build().unwrap();
+        let ping = format!("ping -c 3 -i 0.2 -W 1 {}", tunnel.right_address(Family::V4));
+        assert!(
+            tunnel.left.namespace.run(&ping).is_err(),
+            "{left:?} to {right:?}"
+        );
+        if let Implementation::Culvert { .. } = right {
+            // The initiation arrived, and was refused for what it is.
+            wait_until("a refused initiation", SOON, || refusals(&tunnel.right) > 0).unwrap();
+        }
+        for (end, peer) in [(&tunnel.left, &tunnel.right), (&tunnel.right, &tunnel.left)] {
+            assert_eq!(end.latest_handshake_s(&peer.keys.public_key).unwrap(), 0);
+        }
+    }
+}
+
+fn refusals(end: &WireGuardEnd) -> u64 {
+    ["not_authentic", "wrong_suite"]
+        .iter()
+        .map(|reason| end.culvert_drops("handshake", reason).unwrap())
+        .sum()
+}
+
+#[test]
+fn the_configuration_socket_chooses_the_cipher_as_well() {
+    let plain = Implementation::culvert();
+    let tunnel = TunnelPlan::between(&plain, &aes()).build().unwrap();
+    let answer = request(
+        &WireGuardEnd::socket_path(&tunnel.left.interface),
+        "set=1\ncipher=aes256gcm\n\n",
+    );
+    assert_eq!(answer, "errno=0\n\n");
+    tunnel.wait_until_up().unwrap();
+    carries_a_ping(&tunnel);
+}
+
+fn carries_a_ping(tunnel: &Tunnel) {
+    let right = tunnel.right_address(Family::V6);
+    tunnel
+        .wait_until_reachable(&tunnel.left.namespace, right)
+        .unwrap();
+}
+
+/// Sends a request to a configuration socket and returns the answer.
+fn request(socket_path: &Path, text: &str) -> String {
+    let mut stream = UnixStream::connect(socket_path).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

@@ -1,0 +1,183 @@
+//! Addresses, links and MTUs that change while the tunnel is in use.
+
+use std::net::SocketAddr;
+
+use culvert_lab::{Family, Implementation, LinkShape, Subnet, Tunnel, TunnelPlan, wait_until};
+
+use crate::support::{PacketCounter, SOON, carries, culvert_tunnel};
+
+/// Both ends Culvert, and each beside wireguard-go.
+fn pairs() -> [(Implementation, Implementation); 3] {
+    [
+        (Implementation::culvert(), Implementation::culvert()),
+        (Implementation::culvert(), Implementation::WireguardGo),
+        (Implementation::WireguardGo, Implementation::culvert()),
+    ]
+}
+
+fn up(left: &Implementation, right: &Implementation) -> Tunnel {
+    let tunnel = TunnelPlan::between(left, right).build().unwrap();
+    tunnel.wait_until_up().unwrap();
+    tunnel
+}
+
+/// An address of the same host beside the one it has, with its prefix length.
+fn second_address(tunnel: &Tunnel, host: u8) -> String {
+    format!("{}/24", tunnel.link.subnet.host(Family::V4, host))
+}
+
+#[test]
+fn a_tunnel_follows_an_end_that_changes_its_address_while_traffic_flows() {
+    for (left, right) in pairs() {
+        let tunnel = up(&left, &right);
+        let ping = format!(
+            "ping -q -i 0.05 -c 400 {}",
+            tunnel.right_address(Family::V4)
+        );
+        let traffic = tunnel.left.namespace.spawn(&ping).unwrap();
+        let link = &tunnel.link;
+        let interface = &link.interface;
+        let old = second_address(&tunnel, 1);
+        let new = second_address(&tunnel, 11);
+        // What is promoted when the first address goes.
+        tunnel
+            .left
+            .namespace
+            .run("sysctl -qw net.ipv4.conf.all.promote_secondaries=1")
+            .unwrap();
+        link.add_address(&tunnel.left.namespace, &new).unwrap();
+        tunnel
+            .left
+            .namespace
+            .run(&format!("ip address del {old} dev {interface}"))
+            .unwrap();
+
+        let moved = SocketAddr::new(link.subnet.host(Family::V4, 11), tunnel.left_port());
+        wait_until("the right end to follow", SOON, || {
+            tunnel
+                .right
+                .show("endpoints")
+                .unwrap()
+                .contains(&moved.to_string())
+        })
+        .unwrap();
+        drop(traffic);
+        tunnel.wait_until_up().unwrap();
+        carries(&tunnel).unwrap();
+    }
+}
+
+#[test]
+fn an_end_answers_from_the_address_it_was_called_at_until_that_is_removed() {
+    let culvert = Implementation::culvert();
+    for left in [culvert.clone(), Implementation::WireguardGo] {
+        let tunnel = up(&left, &culvert);
+        let second = second_address(&tunnel, 22);
+        tunnel
+            .link
+            .add_address(&tunnel.right.namespace, &second)
+            .unwrap();
+        let called = SocketAddr::new(tunnel.link.subnet.host(Family::V4, 22), tunnel.right_port());
+        let first = SocketAddr::new(tunnel.link.subnet.host(Family::V4, 2), tunnel.right_port());
+        let endpoint = || tunnel.left.show("endpoints").unwrap();
+
+        let peer = &tunnel.right.keys.public_key;
+        tunnel
+            .left
+            .set(&format!("peer {peer} endpoint {called}"))
+            .unwrap();
+        tunnel.wait_until_up().unwrap();
+        // Had it answered from its first address, the left end would have followed there.
+        assert!(endpoint().contains(&called.to_string()), "{}", endpoint());
+
+        let rule = format!("udp sport {} ip saddr {}", tunnel.right_port(), called.ip());
+        let removed = PacketCounter::new(&tunnel.right.namespace, "output", &rule).unwrap();
+        let interface = &tunnel.link.interface;
+        tunnel
+            .right
+            .namespace
+            .run(&format!("ip address del {second} dev {interface}"))
+            .unwrap();
+        let used = removed.packets().unwrap();
+        tunnel
+            .wait_until_reachable(&tunnel.right.namespace, tunnel.left_address(Family::V4))
+            .unwrap();
+        assert_eq!(
+            removed.packets().unwrap(),
+            used,
+            "the removed address was used again"
+        );
+        assert!(endpoint().contains(&first.to_string()), "{}", endpoint());
+        carries(&tunnel).unwrap();
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_and_up_again_carries_traffic_again() {
+    let tunnel = culvert_tunnel().unwrap();
+    let (left, right) = (&tunnel.left, &tunnel.right);
+    for end in [left, right] {
+        end.namespace
+            .run(&format!("ip link set {} down", end.interface))
+            .unwrap();
+        let ping = format!("ping -c 1 -W 0.5 {}", tunnel.right_address(Family::V4));
+        assert!(left.namespace.run(&ping).is_err());
+        end.namespace
+            .run(&format!("ip link set {} up", end.interface))
+            .unwrap();
+        // The kernel has removed the IPv6 address with the link.
+        let host = if std::ptr::eq(end, left) { 1 } else { 2 };
+        let address = Subnet(100).host(Family::V6, host);
+        let line = format!(
+            "ip address replace {address}/64 dev {} nodad",
+            end.interface
+        );
+        end.namespace.run(&line).unwrap();
+        tunnel.wait_until_up().unwrap();
+    }
+    carries(&tunnel).unwrap();
+}
+
+#[test]
+fn the_link_underneath_may_go_down_and_up_again() {
+    let tunnel = culvert_tunnel().unwrap();
+    let interface = &tunnel.link.interface;
+    tunnel
+        .link
+        .left
+        .run(&format!("ip link set {interface} down"))
+        .unwrap();
+    let ping = format!("ping -c 1 -W 0.5 {}", tunnel.right_address(Family::V4));
+    assert!(tunnel.left.namespace.run(&ping).is_err());
+    tunnel
+        .link
+        .left
+        .run(&format!("ip link set {interface} up"))
+        .unwrap();
+    tunnel.wait_until_up().unwrap();
+    carries(&tunnel).unwrap();
+}
+
+#[test]
+fn the_mtu_may_change_while_the_interface_runs() {
+    let tunnel = culvert_tunnel().unwrap();
+    tunnel
+        .link
+        .shape(LinkShape {
+            mtu_bytes: Some(9000),
+            ..LinkShape::default()
+        })
+        .unwrap();
+    for mtu_bytes in [1280, 1420, 8920, 1400] {
+        for end in [&tunnel.left, &tunnel.right] {
+            let line = format!("ip link set {} mtu {mtu_bytes}", end.interface);
+            end.namespace.run(&line).unwrap();
+        }
+        carries(&tunnel).unwrap();
+        // A packet of exactly that size passes whole.
+        let payload_bytes = mtu_bytes - 28;
+        let address = tunnel.right_address(Family::V4);
+        let ping = format!("ping -M do -c 1 -W 2 -s {payload_bytes} {address}");
+        tunnel.left.namespace.run(&ping).unwrap();
+    }
+}

@@ -1,0 +1,79 @@
+//! What a tunnel is for.
+
+use culvert_lab::measure::{IperfServer, TcpLoad};
+use culvert_lab::{Implementation, TunnelPlan};
+
+use crate::support::{FAMILIES, carries, culvert_plan, culvert_tunnel};
+
+#[test]
+fn files_pass_unharmed_over_ipv4_and_ipv6_inside_and_outside() {
+    for outer in FAMILIES {
+        let tunnel = TunnelPlan {
+            outer,
+            ..culvert_plan()
+        }
+        .build()
+        .unwrap();
+        tunnel.wait_until_up().unwrap();
+        carries(&tunnel).unwrap();
+    }
+}
+
+#[test]
+fn files_pass_unharmed_whatever_is_switched_off() {
+    for arguments in ["--no-offload", "--no-gso", "--no-offload --no-gso"] {
+        let plain = Implementation::culvert_with(arguments);
+        for (left, right) in [(&plain, &plain), (&plain, &Implementation::culvert())] {
+            let tunnel = TunnelPlan::between(left, right).build().unwrap();
+            tunnel.wait_until_up().unwrap();
+            carries(&tunnel).unwrap();
+        }
+    }
+}
+
+#[test]
+fn tcp_streams_run_both_ways_and_wg_shows_the_bytes() {
+    let tunnel = culvert_tunnel().unwrap();
+    for family in FAMILIES {
+        let address = tunnel.right_address(family);
+        let server = IperfServer::start(&tunnel.right.namespace, address).unwrap();
+        for reverse in [false, true] {
+            let load = TcpLoad {
+                reverse,
+                connections: 4,
+                ..TcpLoad::forward(1)
+            };
+            let report = server.tcp(&tunnel.left.namespace, &load).unwrap();
+            assert!(
+                report.received_bytes > 0,
+                "nothing arrived, reverse: {reverse}"
+            );
+
+            let shown = tunnel.left.show("transfer").unwrap();
+            let bytes: Vec<u64> = shown
+                .split_whitespace()
+                .skip(1)
+                .map(|word| word.parse().unwrap())
+                .collect();
+            let carried = if reverse { bytes[0] } else { bytes[1] };
+            assert!(carried > report.received_bytes, "{shown} of {report:?}");
+        }
+    }
+}
+
+#[test]
+fn udp_passes_without_loss_at_a_modest_rate() {
+    let tunnel = culvert_tunnel().unwrap();
+    for family in FAMILIES {
+        let address = tunnel.right_address(family);
+        let server = IperfServer::start(&tunnel.right.namespace, address).unwrap();
+        for payload_bytes in [200, 1350] {
+            let client = &tunnel.left.namespace;
+            let report = server.udp(client, 5_000_000, payload_bytes, 1).unwrap();
+            assert!(
+                report.lost_share < 0.01,
+                "{payload_bytes} bytes over {family:?}: {report:?}"
+            );
+        }
+    }
+}
