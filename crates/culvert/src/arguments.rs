@@ -70,7 +70,7 @@ pub(crate) struct WgArguments {
     #[command(subcommand)]
     pub(crate) command: Option<WgCommand>,
     #[command(flatten)]
-    pub(crate) run: Option<RunArguments>,
+    pub(crate) run: RunArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,7 +90,7 @@ pub(crate) struct ShowArguments {
     /// Print one line of JSON with a schema_version: totals since the start, no throughput
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print again every SECONDS until interrupted
+    /// Print again every SECONDS (2 without a number) until interrupted
     #[arg(
         long,
         value_name = "SECONDS",
@@ -104,8 +104,11 @@ pub(crate) struct ShowArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
+    // There is none when a subcommand stands in its place: environment variables of the options
+    // below must not get in the way of that.
     /// The name of the interface to create, at most 15 bytes
-    pub(crate) name: InterfaceName,
+    #[arg(required = true)]
+    pub(crate) name: Option<InterfaceName>,
 
     /// Stay in the foreground
     ///
@@ -273,7 +276,7 @@ const SHOW_EXAMPLES: &str = "\
 Examples:
   culvert wg show
   culvert wg show wg0 --watch=1
-  culvert wg show wg0 --json | jq '.drops[] | select(.packets > 0)'";
+  culvert wg show wg0 --json | jq '.drops[] | select(.count > 0)'";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -294,7 +297,7 @@ mod tests {
     #[test]
     fn a_link_named_culvert_wg_takes_just_the_interface_name() {
         let run = run_of(&["/usr/local/bin/culvert-wg", "wg0"]);
-        assert_eq!(run.name.as_str(), "wg0");
+        assert_eq!(name_of(&run), "wg0");
         assert!(!run.foreground);
         assert_eq!((run.mtu, run.cipher.0), (1420, Suite::ChaCha20Poly1305));
         assert!(run_of(&["culvert-wg", "-f", "wg0"]).foreground);
@@ -320,19 +323,13 @@ mod tests {
         let Command::Wg(wg) = parse(&["culvert", "wg", "show", "wg0"]).command else {
             panic!("the wg command");
         };
-        assert!(wg.run.is_none());
+        assert_eq!(wg.run.name, None);
         let Some(WgCommand::Show(show)) = wg.command else {
             panic!("the show command");
         };
         assert_eq!(show.name.unwrap().as_str(), "wg0");
-        assert_eq!(
-            run_of(&["culvert", "wg", "--", "show"]).name.as_str(),
-            "show"
-        );
-        assert_eq!(
-            run_of(&["culvert", "wg", "-f", "help"]).name.as_str(),
-            "help"
-        );
+        assert_eq!(name_of(&run_of(&["culvert", "wg", "--", "show"])), "show");
+        assert_eq!(name_of(&run_of(&["culvert", "wg", "-f", "help"])), "help");
     }
 
     #[test]
@@ -350,6 +347,11 @@ mod tests {
         let Command::Wg(wg) = parse(words).command else {
             panic!("the wg command");
         };
-        wg.run.unwrap()
+        assert!(wg.command.is_none());
+        wg.run
+    }
+
+    fn name_of(run: &RunArguments) -> &str {
+        run.name.as_ref().unwrap().as_str()
     }
 }

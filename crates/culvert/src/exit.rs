@@ -4,11 +4,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit statuses that `--help` documents, beside 0 and the 2 of a wrong command line.
+/// The exit statuses that `--help` documents, beside 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Something failed.
     Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
     /// A permission is missing.
     Permission = 3,
     /// The interface name or the port is in use.

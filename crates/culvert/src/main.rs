@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let outcome = match arguments.command {
-        Command::Wg(wg) => wg::run(wg),
+        Command::Wg(wg) => wg::run(&wg),
         Command::Completions { shell } => completions(shell),
     };
     outcome.unwrap_or_else(|failure| {

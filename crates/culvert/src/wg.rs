@@ -16,6 +16,7 @@ use crate::logging;
 use apply::Interface;
 use culvert_engine::{Device, EngineError, Options};
 use culvert_tun::TunError;
+use culvert_uapi::InterfaceName;
 use culvert_udp::UdpError;
 use serve::Control;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -33,19 +34,22 @@ use std::thread;
 const MAX_DEFAULT_WORKERS: usize = 4;
 
 /// Carries out `culvert wg`.
-pub(crate) fn run(arguments: WgArguments) -> Result<ExitCode, Failure> {
-    match (arguments.command, arguments.run) {
-        (Some(WgCommand::Show(show)), _) => show::show(&show),
-        (None, Some(run)) => start(&run),
-        (None, None) => Err(Failure::new(
-            Status::Failed,
-            "no interface is named; see culvert wg --help",
-        )),
+pub(crate) fn run(arguments: &WgArguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        Some(WgCommand::Show(show)) => show::show(show),
+        None => start(&arguments.run),
     }
 }
 
 /// Runs the interface in this process, or has another do it in the background.
 fn start(arguments: &RunArguments) -> Result<ExitCode, Failure> {
+    // Without a subcommand the parser insists on a name.
+    let Some(name) = &arguments.name else {
+        return Err(Failure::new(
+            Status::Usage,
+            "no interface is named; see culvert wg --help",
+        ));
+    };
     let waiting = Waiting::parent()?;
     let by_variable = std::env::var_os("WG_PROCESS_FOREGROUND").is_some_and(|value| value == "1");
     let foreground = waiting.is_none() && (arguments.foreground || by_variable);
@@ -53,19 +57,22 @@ fn start(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return detach();
     }
     logging::start(arguments, foreground)?;
-    serve(arguments, waiting)
+    serve(name, arguments, waiting)
 }
 
 /// The life of an interface: made, served, ended, cleared away.
-fn serve(arguments: &RunArguments, waiting: Option<Waiting>) -> Result<ExitCode, Failure> {
-    let name = &arguments.name;
+fn serve(
+    name: &InterfaceName,
+    arguments: &RunArguments,
+    waiting: Option<Waiting>,
+) -> Result<ExitCode, Failure> {
     let directory = Path::new(socket::DIRECTORY);
     let metrics = arguments.metrics.map(http::bind).transpose()?;
     socket::refuse_if_in_use(directory, name)?;
     let (sender, end) = channel();
     watch_signals(sender.clone()).map_err(|error| Failure::io("watching for signals", &error))?;
 
-    let device = Device::start(options(arguments));
+    let device = Device::start(options(name, arguments));
     let device = Arc::new(device.map_err(|error| failure(name.as_str(), &error))?);
     let interface = Arc::new(Interface::new(Arc::clone(&device)));
     let mut control_socket = ControlSocket::bind(directory, name)?;
@@ -140,9 +147,9 @@ fn watch_signals(sender: Sender<End>) -> io::Result<()> {
     notify(sender, End::Signal, move || receiving.read_exact(&mut [0]))
 }
 
-fn options(arguments: &RunArguments) -> Options {
+fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
     Options {
-        interface: arguments.name.as_str().to_owned(),
+        interface: name.as_str().to_owned(),
         workers: arguments.workers.unwrap_or_else(default_workers),
         mtu: arguments.mtu,
         offload: !arguments.no_offload,

@@ -82,6 +82,16 @@ fn an_interface_that_nobody_serves_is_one_line() {
 }
 
 #[test]
+fn environment_variables_of_the_interface_do_not_get_in_the_way_of_show() {
+    let output = command(&["wg", "show", "cv-nobody"])
+        .env("CULVERT_WORKERS", "2")
+        .env("CULVERT_FOREGROUND", "1")
+        .output();
+    let line = one_line(&output.unwrap());
+    assert!(line.starts_with("culvert: cv-nobody: "), "{line}");
+}
+
+#[test]
 fn a_metrics_port_that_is_taken_is_one_line_and_status_4_in_the_foreground() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -269,6 +269,36 @@ fn a_request_without_its_empty_line_is_truncated() {
 }
 
 #[test]
+fn the_end_of_a_connection_is_an_error_only_within_a_request() {
+    for (text, end) in [
+        ("", None),
+        ("get=1\n\n", None),
+        ("g", Some(RequestErrorReason::Truncated)),
+        ("get=1\n", Some(RequestErrorReason::Truncated)),
+        ("get=2\n", Some(RequestErrorReason::UnknownOperation)),
+        ("get=1\n\ng", Some(RequestErrorReason::Truncated)),
+    ] {
+        let mut parser = RequestParser::new();
+        let mut bytes = text.as_bytes();
+        while !bytes.is_empty() {
+            let _ = parser.handle_bytes(&mut bytes);
+        }
+        assert_eq!(
+            parser.handle_end().map(|error| error.reason),
+            end,
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn keys_may_have_digits_of_either_case() {
+    let upper = format!("set=1\npublic_key={}\n\n", KEY.to_uppercase());
+    let lower = format!("set=1\npublic_key={KEY}\n\n");
+    assert_eq!(parse(&upper).unwrap(), parse(&lower).unwrap());
+}
+
+#[test]
 fn the_longest_line_is_parsed_and_a_longer_one_is_refused() {
     let zeros = |count| format!("listen_port={}1", "0".repeat(count));
     let longest = zeros(MAX_LINE - "listen_port=1".len());
