@@ -18,6 +18,7 @@ const LINK_NAME: &str = "culvert-wg";
 #[command(
     name = "culvert",
     version,
+    propagate_version = true,
     after_help = EXIT_STATUS,
     disable_help_subcommand = true,
     arg_required_else_help = true

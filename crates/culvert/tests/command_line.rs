@@ -31,7 +31,11 @@ fn help_teaches_with_examples_and_exit_statuses() {
     }
     assert!(stdout(&culvert(&["wg", "show", "--help"])).contains("--json"));
     assert_eq!(culvert(&["--help"]).status.code(), Some(0));
-    assert_eq!(culvert(&["--version"]).status.code(), Some(0));
+    for words in [&["--version"][..], &["wg", "--version"]] {
+        let output = culvert(words);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stdout(&output).contains(env!("CARGO_PKG_VERSION")));
+    }
 }
 
 #[test]
