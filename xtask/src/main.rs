@@ -1,2 +1,46 @@
-//! Checks of the repository itself: layering, documents.
-fn main() {}
+//! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`.
+//!
+//! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
+//! they hold are data: `layering/rules.rs`.
+
+#![forbid(unsafe_code)]
+
+mod documents;
+mod layering;
+mod metadata;
+mod source;
+
+use anyhow::{Context, Result, bail};
+use metadata::Workspace;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask layering|docs
+  layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3)
+  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate";
+
+fn main() -> Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let problems = match (arguments.next().as_deref(), arguments.next()) {
+        (Some("layering"), None) => layering::check(&root()?, &Workspace::load()?)?,
+        (Some("docs"), None) => documents::check(&root()?, &Workspace::load()?)?,
+        _ => bail!("{USAGE}"),
+    };
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    Ok(match problems.len() {
+        0 => ExitCode::SUCCESS,
+        count => {
+            eprintln!("{count} problem(s)");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// The repository's root folder.
+fn root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest.parent().context("xtask lies in the root")?;
+    Ok(root.to_owned())
+}

@@ -1,0 +1,168 @@
+//! The layers of the workspace: who may depend on whom, who may hold unsafe code, and what pure
+//! crates may name.
+
+mod rules;
+
+use crate::metadata::{Member, Workspace};
+use crate::source;
+use anyhow::{Context, Result};
+use rules::{EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, UNSAFE};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Lists what breaks the rules.
+pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
+    let mut problems = edges(workspace);
+    problems.extend(keepers(workspace));
+    problems.extend(purity(workspace));
+    for member in &workspace.members {
+        for path in &member.roots {
+            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let shown = shown(root, path);
+            problems.extend(unsafe_code(&member.name, &shown, &text));
+        }
+        problems.extend(lints(root, member)?);
+        if PURE.contains(&member.name.as_str()) {
+            for path in source::files(&member.folder.join("src"), "rs")? {
+                let text = fs::read_to_string(&path)?;
+                problems.extend(impure_names(&shown(root, &path), &text));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// Edges between crates of the workspace that the table does not have.
+fn edges(workspace: &Workspace) -> Vec<String> {
+    let mut problems = Vec::new();
+    for member in &workspace.members {
+        let name = member.name.as_str();
+        let Some((_, allowed)) = EDGES.iter().find(|(from, _)| *from == name) else {
+            problems.push(format!(
+                "{name} is not in the table of layers (xtask/src/layering/rules.rs)"
+            ));
+            continue;
+        };
+        for dependency in workspace.dependencies_of(name) {
+            if workspace.is_member(dependency) && !allowed.contains(&dependency.as_str()) {
+                problems.push(format!("{name} may not depend on {dependency}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Direct dependencies on the operating system by crates that have no business with it.
+fn keepers(workspace: &Workspace) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (kept, keepers) in KEEPERS {
+        for member in &workspace.members {
+            let name = member.name.as_str();
+            let depends = workspace.dependencies_of(name).iter().any(|it| it == kept);
+            if depends && !keepers.contains(&name) {
+                problems.push(format!(
+                    "{name} may not depend on {kept}, only {keepers:?} may"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Ways from a pure crate to an impure one, and permissions that nobody needs.
+fn purity(workspace: &Workspace) -> Vec<String> {
+    let mut problems = Vec::new();
+    for pure in PURE {
+        if workspace.is_member(pure) {
+            let mut seen = BTreeSet::new();
+            walk(workspace, &mut vec![pure], &mut seen, &mut problems);
+        }
+    }
+    for (from, to, _) in PERMITTED {
+        if !workspace.dependencies_of(from).iter().any(|it| it == to) {
+            problems.push(format!(
+                "{from} → {to} is permitted (rules.rs), but there is no such edge"
+            ));
+        }
+    }
+    problems
+}
+
+/// Follows every edge but the permitted ones from the end of `way`.
+fn walk<'w>(
+    workspace: &'w Workspace,
+    way: &mut Vec<&'w str>,
+    seen: &mut BTreeSet<&'w str>,
+    problems: &mut Vec<String>,
+) {
+    let Some(&from) = way.last() else { return };
+    for to in workspace.dependencies_of(from) {
+        let is_permitted = PERMITTED
+            .iter()
+            .any(|(permitted, target, _)| (*permitted, *target) == (from, to));
+        if is_permitted || !seen.insert(to) {
+            continue;
+        }
+        way.push(to);
+        if IMPURE.contains(&to.as_str()) {
+            problems.push(format!(
+                "a pure crate reaches an impure one: {}",
+                way.join(" → ")
+            ));
+        } else {
+            walk(workspace, way, seen, problems);
+        }
+        way.pop();
+    }
+}
+
+/// A root that neither forbids unsafe code nor may hold it.
+fn unsafe_code(name: &str, shown: &str, root_text: &str) -> Option<String> {
+    let forbids = source::code(root_text).contains("#![forbid(unsafe_code)]");
+    match (UNSAFE.contains(&name), forbids) {
+        (true, true) => Some(format!(
+            "{shown} forbids unsafe code: take {name} off the list in xtask/src/layering/rules.rs"
+        )),
+        (false, false) => Some(format!("{shown} must begin with #![forbid(unsafe_code)]")),
+        _ => None,
+    }
+}
+
+/// A crate that does not take part in the workspace's lints.
+fn lints(root: &Path, member: &Member) -> Result<Option<String>> {
+    let manifest = member.folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)?;
+    let follows = text.contains("[lints]\nworkspace = true");
+    Ok((!follows).then(|| {
+        let shown = shown(root, &manifest);
+        format!("{shown} must have [lints] workspace = true")
+    }))
+}
+
+/// What a source file of a pure crate names although it may not.
+fn impure_names(shown: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (line, path) in source::paths(text) {
+        let path = path.replace("core::", "std::");
+        let starts_impure = |impure: &str| {
+            path.strip_prefix(impure)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let names_impure = path.split("::").any(|name| IMPURE_NAMES.contains(&name));
+        if names_impure || IMPURE_PATHS.iter().any(|impure| starts_impure(impure)) {
+            problems.push(format!("{shown}:{line}: a pure crate may not use {path}"));
+        }
+    }
+    problems
+}
+
+fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests;

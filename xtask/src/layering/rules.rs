@@ -1,0 +1,164 @@
+//! The rules of ARCHITECTURE.md's invariants, as tables.
+
+/// Crates without I/O, clock, randomness or environment. Those not yet written stand here for when
+/// they are.
+pub(super) const PURE: [&str; 8] = [
+    "culvert-aead",
+    "culvert-dns",
+    "culvert-packet",
+    "culvert-path",
+    "culvert-policy",
+    "culvert-session",
+    "culvert-uapi",
+    "culvert-wire",
+];
+
+/// What no pure crate may reach, directly or through others: system calls, runtimes, clocks and
+/// sources of randomness.
+pub(super) const IMPURE: [&str; 24] = [
+    "async-io",
+    "async-std",
+    "aws-lc-sys",
+    "chrono",
+    "crossbeam-channel",
+    "fastrand",
+    "getrandom",
+    "libc",
+    "linux-raw-sys",
+    "mio",
+    "nix",
+    "openssl-sys",
+    "quanta",
+    "rand",
+    "rand_chacha",
+    "ring",
+    "rustix",
+    "signal-hook",
+    "smol",
+    "socket2",
+    "time",
+    "tokio",
+    "tracing",
+    "windows-sys",
+];
+
+/// Edges that pure crates may reach an impure one by: from, to, and why that is harmless.
+pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
+    (
+        "aws-lc-rs",
+        "aws-lc-sys",
+        "the cipher of `aead`: C code that asks the processor for its features and the C library \
+         for memory; Culvert calls nothing of it that draws random bytes",
+    ),
+    (
+        "cpufeatures",
+        "libc",
+        "asks the C library for the features of an ARM processor, once, and nothing else",
+    ),
+];
+
+/// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
+/// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
+/// whose types are converted at the border.
+pub(super) const EDGES: [(&str, &[&str]); 18] = [
+    (
+        "culvert",
+        &[
+            "culvert-aead",
+            "culvert-engine",
+            "culvert-session",
+            "culvert-tun",
+            "culvert-uapi",
+            "culvert-udp",
+        ],
+    ),
+    ("culvert-aead", &[]),
+    ("culvert-bench", &["culvert-lab"]),
+    ("culvert-dns", &["culvert-packet"]),
+    (
+        "culvert-engine",
+        &[
+            "culvert-aead",
+            "culvert-packet",
+            "culvert-policy",
+            "culvert-session",
+            "culvert-tun",
+            "culvert-udp",
+        ],
+    ),
+    (
+        "culvert-fuzz-targets",
+        &[
+            "culvert-engine",
+            "culvert-packet",
+            "culvert-session",
+            "culvert-uapi",
+        ],
+    ),
+    ("culvert-host", &[]),
+    ("culvert-lab", &[]),
+    ("culvert-packet", &[]),
+    ("culvert-path", &[]),
+    ("culvert-policy", &["culvert-packet"]),
+    ("culvert-session", &["culvert-aead"]),
+    ("culvert-sim", &["culvert-session"]),
+    ("culvert-tun", &[]),
+    ("culvert-uapi", &["culvert-aead", "culvert-session"]),
+    ("culvert-udp", &[]),
+    ("culvert-wire", &[]),
+    ("xtask", &[]),
+];
+
+/// Who may depend directly on what reaches the operating system or is an async runtime. Whoever is
+/// listed nowhere may.
+pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
+    ("getrandom", &["culvert", "culvert-engine", "culvert-host"]),
+    (
+        "libc",
+        &[
+            "culvert-engine",
+            "culvert-host",
+            "culvert-tun",
+            "culvert-udp",
+        ],
+    ),
+    ("mio", &[]),
+    (
+        "rustix",
+        &[
+            "culvert",
+            "culvert-engine",
+            "culvert-host",
+            "culvert-lab",
+            "culvert-tun",
+            "culvert-udp",
+        ],
+    ),
+    ("socket2", &[]),
+    ("tokio", &["culvert"]),
+];
+
+/// Crates that may hold unsafe code, each block with its reason. Every other root forbids it.
+pub(super) const UNSAFE: [&str; 2] = ["culvert-tun", "culvert-udp"];
+
+/// Modules of the standard library, and names in them, that pure crates do not use. A path is
+/// compared from its beginning, so a module stands for all that is in it.
+pub(super) const IMPURE_PATHS: [&str; 14] = [
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net::TcpListener",
+    "std::net::TcpStream",
+    "std::net::ToSocketAddrs",
+    "std::net::UdpSocket",
+    "std::os",
+    "std::process",
+    "std::thread::park_timeout",
+    "std::thread::sleep",
+    "std::thread::spawn",
+    "std::time::Instant",
+    "std::time::SystemTime",
+];
+
+/// Names that in a pure crate can only mean the standard library's, however they were imported.
+pub(super) const IMPURE_NAMES: [&str; 3] = ["Instant", "SystemTime", "UdpSocket"];
