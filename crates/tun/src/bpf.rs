@@ -289,6 +289,23 @@ struct LoadAttributes {
 /// `EPERM` without CAP_BPF (or CAP_SYS_ADMIN); `ENOSYS` without BPF in the kernel; `EINVAL` or `EACCES` when the kernel's
 /// verifier refuses the program.
 pub(crate) fn load_socket_filter(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let mut attempts = 1;
+    loop {
+        match load_once(program) {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && attempts < MAX_LOAD_ATTEMPTS =>
+            {
+                attempts += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The verifier gives up with `EAGAIN` when a signal arrives; a process does not get that many in a row.
+const MAX_LOAD_ATTEMPTS: u32 = 5;
+
+fn load_once(program: &[Instruction]) -> io::Result<OwnedFd> {
     let attributes = LoadAttributes {
         program_type: TYPE_SOCKET_FILTER,
         instruction_count: program.len() as u32,

@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 use culvert_tun::{
     Device, Feature, FrameBatch, MAX_FRAME_BYTES, MAX_FRAMES_PER_BATCH, OffReason, OffloadGroup,
@@ -105,7 +106,11 @@ fn the_interface_goes_with_its_last_descriptor() {
     drop(device);
     assert!(namespace.ip("link show").contains("cv0"));
     drop(queues);
-    assert!(!namespace.ip("link show").contains("cv0"));
+    // A child of another test, between its fork and its exec, may still hold the closed descriptors.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while namespace.ip("link show").contains("cv0") {
+        assert!(Instant::now() < deadline, "the interface stays");
+    }
 }
 
 #[test]

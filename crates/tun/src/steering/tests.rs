@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
@@ -19,9 +20,10 @@ fn loaded(steering: Steering) -> OwnedFd {
         .expect("loading the program needs CAP_BPF: run the tests as root")
 }
 
+/// What the program of `STEERING` answers; it is loaded once, as the kernel frees programs late and bounds their memory.
 fn queue_of(packet: &[u8]) -> usize {
-    bpf::run::socket_filter(loaded(STEERING).as_fd(), packet).expect("the kernel runs the program")
-        as usize
+    static PROGRAM: LazyLock<OwnedFd> = LazyLock::new(|| loaded(STEERING));
+    bpf::run::socket_filter(PROGRAM.as_fd(), packet).expect("the kernel runs the program") as usize
 }
 
 const SYN: u8 = 0x02;
@@ -198,7 +200,6 @@ fn ipv6_with_extension_headers_is_steered_by_addresses_alone() {
 
 #[test]
 fn many_flows_reach_every_bulk_queue_evenly() {
-    let program = loaded(STEERING);
     let flows = 4000_u16;
     for version in [4, 6] {
         let mut count = [0_u32; 5];
@@ -209,8 +210,7 @@ fn many_flows_reach_every_bulk_queue_evenly() {
             } else {
                 ipv6(2, 17, &content)
             };
-            count[bpf::run::socket_filter(program.as_fd(), &packet)
-                .expect("the kernel runs the program") as usize] += 1;
+            count[queue_of(&packet)] += 1;
         }
         assert_eq!(count[PRIORITY_QUEUE], 0);
         assert!(
@@ -332,8 +332,7 @@ fn any_packet() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn the_program_and_the_model_agree_on_any_packet(packet in any_packet()) {
-        let program = loaded(STEERING);
-        let queue = bpf::run::socket_filter(program.as_fd(), &packet).expect("the kernel runs the program") as usize;
+        let queue = queue_of(&packet);
         prop_assert!(queue < STEERING.queues());
         prop_assert_eq!(queue == PRIORITY_QUEUE, model_is_priority(&packet));
     }
