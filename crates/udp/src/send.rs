@@ -103,9 +103,9 @@ impl Socket {
         }
     }
 
-    /// `EINVAL` has three reasons: a source that is not ours, datagrams above the path MTU in a run (before Linux 6.14,
-    /// later `EMSGSIZE`), and no support for runs at all. Confusing them would forget a good source or turn runs off for
-    /// good, so the first two are checked.
+    /// `EINVAL` has three reasons: a source that is not ours, datagrams above the path MTU in a run (other kernels say
+    /// `EMSGSIZE`), and no support for runs at all. Confusing them would forget a good source or turn runs off for good,
+    /// so the first two are checked.
     fn explain_invalid(
         &self,
         error: io::Error,

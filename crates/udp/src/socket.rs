@@ -15,8 +15,8 @@ use crate::UdpError;
 use crate::system;
 
 /// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. A joined run
-/// of datagrams of 64 KiB is charged at up to 200 KiB, so the default of 208 KiB holds one or two of them; this holds
-/// some eighty, about 5 ms at 10 Gbit/s, longer than the worker is ever away.
+/// of datagrams of 64 KiB is charged at some 100 KiB, so the default of 208 KiB holds two; this holds some 160, about
+/// 8 ms at 10 Gbit/s, longer than a worker is away.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most sockets on one port: more workers than that have no cores.
