@@ -1,0 +1,75 @@
+# What one does with this repository. `make` alone lists it.
+
+SHELL := /bin/bash
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
+
+# Peers that tests speak to; the benchmark measures against all that scripts/peers.sh knows.
+TEST_PEERS := wireguard-go boringtun
+# What `make bench` passes on, such as BENCH="--only ping --workers 2".
+BENCH ?=
+# Seconds for each fuzz target, and which (all).
+FUZZ_SECONDS ?= 60
+TARGETS ?=
+
+target_dir := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench bench-quick lint audit fuzz docs clean-lab ci rust
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install the Debian packages that are missing (as root), or say what to install
+	@scripts/setup.sh
+
+demo: setup ## Two ends, a tunnel, real traffic: see it work (root; builds first)
+	@scripts/demo.sh
+
+test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)
+	@scripts/peers.sh $(TEST_PEERS)
+	@# Builds all that tests run, the program included, so that no test waits for the compiler.
+	cargo test --workspace --no-run
+	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --no-fail-fast
+
+bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
+	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
+	cargo build --release -p culvert
+	cargo run --release -p culvert-bench -- $(BENCH)
+
+bench-quick: setup ## The same in under three minutes
+	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
+	cargo build --release -p culvert
+	cargo run --release -p culvert-bench -- --quick $(BENCH)
+
+lint: rust ## Format, clippy, layers, links
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask layering
+	cargo xtask docs
+
+audit: rust ## Licences, duplicates, sources and known vulnerabilities of dependencies
+	@.ci/audit
+
+fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
+
+docs: rust ## The documentation of the code, as web pages
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+clean-lab: ## Remove namespaces and sockets that killed tests left behind (root)
+	@for path in /run/netns/cvl-*; do \
+		name=$${path##*/}; owner=$${name#cvl-}; owner=$${owner%%-*}; \
+		if [ -e "$$path" ] && [ ! -d "/proc/$$owner" ]; then \
+			echo "removing $$name"; \
+			for pid in $$(ip netns pids "$$name"); do kill -9 "$$pid"; done; \
+			ip netns del "$$name"; \
+			rm -f /var/run/wireguard/cw"$$owner"n*.sock; \
+		fi; \
+	done
+
+ci: ## What CI runs
+	@.ci/run
+
+rust:
+	@command -v cargo >/dev/null || { \
+		echo "Rust is missing. Install it from https://rustup.rs/, then open a new shell." >&2; exit 1; }
