@@ -6,7 +6,7 @@ use crate::counters::WorkerCounters;
 use crate::error::EngineError;
 use crate::snapshot::{Published, Snapshot};
 use crate::status::Status;
-use crate::worker::{Worker, WorkerOptions};
+use crate::worker::{MIN_QUEUE_FRAMES, Worker, WorkerOptions};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -52,6 +52,9 @@ impl Device {
         let watch = LinkWatch::open().map_err(EngineError::system("watch the network"))?;
         if let Err(error) = limit_superframes(&tun, options.mtu) {
             tracing::debug!(%error, "superframes may exceed one segmented send");
+        }
+        if let Err(error) = tun.set_queue_len(MIN_QUEUE_FRAMES) {
+            tracing::debug!(%error, "the queue length stays");
         }
         let published = Published::new(Snapshot::empty(options.mtu));
         let shared = Shared::new(options.workers, published)

@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
-use crate::worker::Command;
+use crate::worker::{Command, MIN_QUEUE_FRAMES};
 use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PeerId, PrivateKey, Suite, Time,
     UNDER_LOAD_AFTER,
@@ -96,6 +96,10 @@ pub(crate) struct Control {
     is_dirty: bool,
     /// Until when senders must show a cookie.
     under_load_until: Time,
+    /// The queue length that each worker asked for.
+    queue_frames: Vec<u32>,
+    /// The interface lives in another network namespace, from where no events reach us.
+    is_moved: bool,
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
     paths_checked: Time,
@@ -114,6 +118,7 @@ pub(crate) struct Parts {
 
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
+        let workers = parts.shared.workers();
         Self {
             handshaker: Handshaker::new(parts.seed),
             suite: parts.options.suite,
@@ -134,7 +139,9 @@ impl Control {
             sockets: None,
             is_up: false,
             is_dirty: true,
+            is_moved: false,
             under_load_until: Time::ZERO,
+            queue_frames: vec![MIN_QUEUE_FRAMES; workers],
             paths_stale: false,
             paths_checked: clock::now(),
         }
@@ -223,6 +230,7 @@ impl Control {
                     self.handshaker.handle_confirmed(peer, index, clock);
                 }
                 Event::SegmentationRefused(peer) => self.learn_path(peer),
+                Event::QueueLength { worker, frames } => self.set_queue_length(worker, frames),
                 Event::SuperframeRefused => {
                     tracing::warn!("the TUN refused a superframe: packets are written one by one");
                 }

@@ -27,7 +27,11 @@ impl Control {
                     self.set_mtu(mtu);
                     self.set_up(up);
                 }
-                LinkEvent::Removed { index } if index == self.tun.index() => return Ok(false),
+                LinkEvent::Removed { index } if index == self.tun.index() => {
+                    if !self.is_elsewhere() {
+                        return Ok(false);
+                    }
+                }
                 LinkEvent::Link { .. } | LinkEvent::Removed { .. } => self.paths_stale = true,
                 LinkEvent::AddressOrRouteChanged => self.paths_stale = true,
                 LinkEvent::Overflow => {
@@ -41,8 +45,35 @@ impl Control {
         Ok(true)
     }
 
+    /// Whether the interface that left this namespace lives on in another one. There it is taken to
+    /// be up: its sockets stay here, which is what people move a WireGuard interface for. If it is
+    /// deleted there, the workers find out.
+    fn is_elsewhere(&mut self) -> bool {
+        self.is_moved = matches!(self.tun.current_name(), Ok(Some(_)));
+        if self.is_moved {
+            tracing::info!("the interface moved to another network namespace");
+            self.set_up(true);
+        }
+        self.is_moved
+    }
+
+    /// Gives the queues the length that the worker with the smallest frames wants.
+    pub(super) fn set_queue_length(&mut self, worker: usize, frames: u32) {
+        let before = self.queue_frames.iter().copied().max();
+        self.queue_frames[worker] = frames;
+        let after = self.queue_frames.iter().copied().max();
+        if let Some(frames) = after.filter(|_| after != before)
+            && let Err(error) = self.tun.set_queue_len(frames)
+        {
+            tracing::debug!(%error, "the queue length stays");
+        }
+    }
+
     /// Reads the state of our interface anew. False where it is gone.
     pub(super) fn read_link(&mut self) -> bool {
+        if self.is_moved {
+            return matches!(self.tun.current_name(), Ok(Some(_)));
+        }
         let (Ok(mtu), Ok(up)) = (self.tun.mtu(), self.tun.is_up()) else {
             return false;
         };

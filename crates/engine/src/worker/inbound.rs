@@ -69,6 +69,9 @@ impl Inbound {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
+        if entries == 0 {
+            return Ok(false);
+        }
         context.counters.udp_receives.add(1);
         for index in 0..entries {
             let Some(entry) = self.receive.get_mut(index) else {

@@ -4,6 +4,7 @@
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
 mod batch;
+mod depth;
 mod inbound;
 mod outbound;
 mod queues;
@@ -32,6 +33,8 @@ const ICMP_INTERVAL: Duration = Duration::from_millis(1);
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
 const MAX_ICMP_LEN: usize = 1280;
+
+pub(crate) use depth::MIN_FRAMES as MIN_QUEUE_FRAMES;
 
 /// What the control thread asks of a worker.
 #[derive(Clone, Copy, Debug)]

@@ -161,10 +161,16 @@ impl Outbound {
             self.frame[..frame.len()].copy_from_slice(&frame);
             frame.len()
         } else {
-            match queues.receive(&mut self.frame)? {
-                Some(len) => len,
-                None => return Ok(None),
+            let Some(received) = queues.receive(&mut self.frame, context.now)? else {
+                return Ok(None);
+            };
+            if let Some(frames) = received.wanted_frames {
+                context.tell(Event::QueueLength {
+                    worker: context.worker,
+                    frames,
+                });
             }
+            received.len
         };
         context.counters.tun_frames_received.add(1);
         Ok(Some(

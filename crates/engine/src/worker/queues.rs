@@ -4,6 +4,8 @@
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
 //! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
 
+use super::depth::Depth;
+use culvert_session::Time;
 use culvert_tun::Queue;
 use std::io;
 
@@ -27,6 +29,15 @@ pub(super) struct Queues {
     /// Whether queue 0 is the priority queue.
     has_priority: bool,
     priority_burst: u32,
+    depth: Depth,
+}
+
+/// A frame that was read.
+pub(super) struct Received {
+    /// Bytes, the virtio-net header included.
+    pub(super) len: usize,
+    /// The length that the queues should have from here on.
+    pub(super) wanted_frames: Option<u32>,
 }
 
 impl Queues {
@@ -44,6 +55,7 @@ impl Queues {
             writer,
             has_priority,
             priority_burst: 0,
+            depth: Depth::new(),
         }
     }
 
@@ -65,13 +77,18 @@ impl Queues {
     /// # Errors
     /// What reading the TUN says; a device that is gone is [`io::ErrorKind::Other`]'s business of
     /// the caller.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(super) fn receive(&mut self, buffer: &mut [u8], now: Time) -> io::Result<Option<Received>> {
         while self.ready != 0 {
             let queue = self.choose();
             match self.queues[queue].receive(buffer) {
                 Ok(len) => {
                     self.deficits[queue] -= len as i64;
-                    return Ok(Some(len));
+                    let wanted_frames = if self.is_bulk(queue) {
+                        self.depth.note(len, now)
+                    } else {
+                        None
+                    };
+                    return Ok(Some(Received { len, wanted_frames }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.ready &= !(1 << queue);

@@ -1,0 +1,107 @@
+//! How long the TUN's queues should be.
+//!
+//! The kernel counts a TUN queue in frames, and a frame is anything from a 40-byte packet to a 64 KiB
+//! superframe. A length that holds a burst of small datagrams holds 30 MB of superframes: milliseconds
+//! of waiting, and far more than the caches, so that every byte is fetched from memory again. So the
+//! length follows the size of what arrives.
+
+use culvert_session::Time;
+use std::time::Duration;
+
+/// Bytes that a queue should hold: about what a single flow keeps in flight inside the host at
+/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured with
+/// `culvert-bench --only depth`: docs/performance.md, "Queue length".
+const TARGET_BYTES: u64 = 2 << 20;
+
+/// Frames that a queue holds when nothing is known, and the least: superframes of [`TARGET_BYTES`].
+pub(crate) const MIN_FRAMES: u32 = 32;
+
+/// The most frames: a burst of a millisecond at a million packets per second.
+pub(crate) const MAX_FRAMES: u32 = 1024;
+
+/// Frames after which the average means something.
+const SAMPLE_FRAMES: u64 = 32;
+
+/// How long small frames must have stayed away before the queue is made shorter: what it holds above
+/// its new length is lost.
+const SHRINK_AFTER: Duration = Duration::from_secs(1);
+
+/// Watches the frames that a worker reads from its bulk queues.
+pub(super) struct Depth {
+    frames: u64,
+    bytes: u64,
+    wanted: u32,
+    /// When a length above `wanted` was last asked for.
+    last_longer: Option<Time>,
+}
+
+impl Depth {
+    pub(super) fn new() -> Self {
+        Self {
+            frames: 0,
+            bytes: 0,
+            wanted: MIN_FRAMES,
+            last_longer: None,
+        }
+    }
+
+    /// Notes a frame of `len` bytes. Returns the queue length to ask for where it changed.
+    pub(super) fn note(&mut self, len: usize, now: Time) -> Option<u32> {
+        self.frames += 1;
+        self.bytes += len as u64;
+        if self.frames < SAMPLE_FRAMES {
+            return None;
+        }
+        let average = (self.bytes / self.frames).max(1);
+        self.frames = 0;
+        self.bytes = 0;
+        let fitting = u32::try_from(TARGET_BYTES / average).unwrap_or(MAX_FRAMES);
+        // Powers of two: a length that trembles with the average would be set again and again.
+        let fitting = fitting.clamp(MIN_FRAMES, MAX_FRAMES);
+        let fitting = 1 << fitting.ilog2();
+        if fitting >= self.wanted {
+            self.last_longer = Some(now);
+        }
+        let may_shrink = self
+            .last_longer
+            .is_none_or(|last| now.saturating_since(last) >= SHRINK_AFTER);
+        if fitting > self.wanted || (fitting < self.wanted && may_shrink) {
+            self.wanted = fitting;
+            return Some(fitting);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(depth: &mut Depth, len: usize, at_ms: u64) -> Option<u32> {
+        let now = Time::from_nanos(at_ms * 1_000_000);
+        (0..SAMPLE_FRAMES)
+            .filter_map(|_| depth.note(len, now))
+            .last()
+    }
+
+    #[test]
+    fn small_packets_get_a_long_queue_at_once() {
+        let mut depth = Depth::new();
+        assert_eq!(feed(&mut depth, 1350, 0), Some(MAX_FRAMES));
+        assert_eq!(feed(&mut depth, 1350, 1), None);
+    }
+
+    #[test]
+    fn superframes_keep_the_shortest_queue() {
+        let mut depth = Depth::new();
+        assert_eq!(feed(&mut depth, 61_000, 0), None);
+    }
+
+    #[test]
+    fn a_queue_is_made_shorter_only_after_small_packets_stayed_away() {
+        let mut depth = Depth::new();
+        feed(&mut depth, 1350, 0);
+        assert_eq!(feed(&mut depth, 61_000, 500), None);
+        assert_eq!(feed(&mut depth, 61_000, 1_000), Some(MIN_FRAMES));
+    }
+}
