@@ -6,7 +6,9 @@ mod rules;
 use crate::metadata::{Member, Workspace};
 use crate::source;
 use anyhow::{Context, Result};
-use rules::{EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, UNSAFE};
+use rules::{
+    CONFINED, EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, UNSAFE,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -119,7 +121,9 @@ fn walk<'w>(
 
 /// A root that neither forbids unsafe code nor may hold it.
 fn unsafe_code(name: &str, shown: &str, root_text: &str) -> Option<String> {
-    let forbids = source::code(root_text).contains("#![forbid(unsafe_code)]");
+    let code = source::code(root_text);
+    let denies = CONFINED.contains(&name) && code.contains("#![deny(unsafe_code)]");
+    let forbids = denies || code.contains("#![forbid(unsafe_code)]");
     match (UNSAFE.contains(&name), forbids) {
         (true, true) => Some(format!(
             "{shown} forbids unsafe code: take {name} off the list in xtask/src/layering/rules.rs"

@@ -138,8 +138,13 @@ pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
     ("tokio", &["culvert"]),
 ];
 
-/// Crates that may hold unsafe code, each block with its reason. Every other root forbids it.
+/// Crates that may hold unsafe code anywhere, each block with its reason. Every other root forbids
+/// it, but those of [`CONFINED`].
 pub(super) const UNSAFE: [&str; 2] = ["culvert-tun", "culvert-udp"];
+
+/// Crates whose root may deny unsafe code instead of forbidding it, so that one module that must
+/// have it can say so: the vector instructions of `aead`.
+pub(super) const CONFINED: [&str; 1] = ["culvert-aead"];
 
 /// Modules of the standard library, and names in them, that pure crates do not use. A path is
 /// compared from its beginning, so a module stands for all that is in it.

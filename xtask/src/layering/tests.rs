@@ -91,6 +91,10 @@ fn every_root_but_the_devices_forbids_unsafe_code() {
     assert!(unsafe_code("culvert-engine", "lib.rs", silent).is_some());
     assert_eq!(unsafe_code("culvert-tun", "lib.rs", silent), None);
     assert!(unsafe_code("culvert-tun", "lib.rs", forbids).is_some());
+    let denies = "#![deny(unsafe_code)]\n";
+    assert_eq!(unsafe_code("culvert-aead", "lib.rs", denies), None);
+    assert!(unsafe_code("culvert-aead", "lib.rs", silent).is_some());
+    assert!(unsafe_code("culvert-engine", "lib.rs", denies).is_some());
 }
 
 #[test]
