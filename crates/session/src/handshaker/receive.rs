@@ -26,7 +26,7 @@ impl From<Refusal> for DropReason {
 impl Handshaker {
     /// Takes a datagram of type 1, 2 or 3 that came from `source`. `under_load` says that more of
     /// them wait than can be handled soon; it holds for
-    /// [`UNDER_LOAD_AFTER`](crate::UNDER_LOAD_AFTER). Returns whom the datagram came from.
+    /// [`UNDER_LOAD_AFTER`]. Returns whom the datagram came from.
     ///
     /// # Errors
     /// [`DropReason`]: the datagram was refused, for the owner to count. No session changed.

@@ -1,0 +1,107 @@
+//! A datagram network with moods.
+
+use crate::random::Random;
+use culvert_session::Time;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+/// How the network treats what is sent from here on.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// How long a datagram takes. A range reorders.
+    pub delay: Range<Duration>,
+    /// How many of a thousand datagrams are lost.
+    pub loss_per_mille: u32,
+    /// How many of a thousand datagrams arrive twice, each copy with a delay of its own.
+    pub duplicate_per_mille: u32,
+}
+
+impl Conditions {
+    /// Nothing is lost, and everything takes `delay`.
+    pub fn perfect(delay: Duration) -> Self {
+        Self {
+            delay: delay..delay,
+            loss_per_mille: 0,
+            duplicate_per_mille: 0,
+        }
+    }
+}
+
+/// A datagram under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What is under way, by the time of arrival and, within one instant, the order of sending.
+#[derive(Debug)]
+pub struct Network {
+    conditions: Conditions,
+    random: Random,
+    under_way: BTreeMap<(Time, u64), Datagram>,
+    sent: u64,
+    /// Everything sent, while somebody listens on the wire.
+    recording: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            conditions: Conditions::perfect(Duration::from_millis(20)),
+            random: Random::new(seed),
+            under_way: BTreeMap::new(),
+            sent: 0,
+            recording: None,
+        }
+    }
+
+    /// Changes how datagrams are treated from here on.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+    }
+
+    /// Begins to record what is sent.
+    pub fn record(&mut self) {
+        self.recording = Some(Vec::new());
+    }
+
+    /// Ends the recording: source, destination and bytes of every datagram, lost ones included.
+    pub fn take_recording(&mut self) -> Vec<(SocketAddr, SocketAddr, Vec<u8>)> {
+        self.recording.take().unwrap_or_default()
+    }
+
+    /// Sends a datagram, from whatever address it claims.
+    pub fn send(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>, now: Time) {
+        if let Some(recording) = &mut self.recording {
+            recording.push((from, to, bytes.clone()));
+        }
+        let datagram = Datagram { from, to, bytes };
+        if self.random.chance(self.conditions.duplicate_per_mille) {
+            self.put(datagram.clone(), now);
+        }
+        self.put(datagram, now);
+    }
+
+    pub(crate) fn next_arrival(&self) -> Option<Time> {
+        self.under_way.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Datagram> {
+        let entry = self.under_way.first_entry()?;
+        (entry.key().0 <= now).then(|| entry.remove())
+    }
+
+    fn put(&mut self, datagram: Datagram, now: Time) {
+        let delay = self.random.duration(&self.conditions.delay);
+        if self.random.chance(self.conditions.loss_per_mille) {
+            return;
+        }
+        self.sent += 1;
+        let arrival = now.saturating_add(delay);
+        self.under_way.insert((arrival, self.sent), datagram);
+    }
+}
