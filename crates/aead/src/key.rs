@@ -1,3 +1,4 @@
+use crate::avx512::Wide;
 use crate::{Layout, MAX_RECORDS, Opened};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use core::fmt;
@@ -25,11 +26,25 @@ pub enum Suite {
 pub struct Key {
     suite: Suite,
     cipher: LessSafeKey,
+    /// Works on whole batches, where the suite and the processor allow.
+    wide: Option<Wide>,
 }
 
 impl Key {
-    /// Prepares `bytes` for use with `suite`. AWS-LC wipes its copy when the key is dropped.
+    /// Prepares `bytes` for use with `suite`, by the fastest implementation that the processor
+    /// allows. All copies are wiped when the key is dropped.
     pub fn new(suite: Suite, bytes: &[u8; KEY_LEN]) -> Self {
+        Self {
+            wide: match suite {
+                Suite::ChaCha20Poly1305 => Wide::detect(bytes),
+                Suite::Aes256Gcm => None,
+            },
+            ..Self::new_portable(suite, bytes)
+        }
+    }
+
+    /// As [`Key::new`], but AWS-LC does all the work whatever the processor.
+    pub fn new_portable(suite: Suite, bytes: &[u8; KEY_LEN]) -> Self {
         let algorithm = match suite {
             Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
             Suite::Aes256Gcm => &AES_256_GCM,
@@ -39,6 +54,7 @@ impl Key {
         Self {
             suite,
             cipher: LessSafeKey::new(unbound),
+            wide: None,
         }
     }
 
@@ -81,6 +97,11 @@ impl Key {
     /// Where a record, the shorter last one included, has no room for head and tag: the caller
     /// laid the batch out itself.
     pub fn seal_batch(&self, first_nonce: u64, buffer: &mut [u8], layout: Layout) {
+        if let Some(wide) = &self.wide
+            && Wide::gains(layout, buffer.len())
+        {
+            return wide.seal_batch(first_nonce, buffer, layout);
+        }
         let buffer_len = buffer.len();
         for (index, nonce) in (0..layout.count(buffer_len)).zip(first_nonce..) {
             let sealed = layout
@@ -98,6 +119,11 @@ impl Key {
     /// Records past [`MAX_RECORDS`] or past the end of `nonces`, and records too short for head
     /// and tag, are not authentic. The plaintext of a record that is not authentic is unspecified.
     pub fn open_batch(&self, nonces: &[u64], buffer: &mut [u8], layout: Layout) -> Opened {
+        if let Some(wide) = &self.wide
+            && Wide::gains(layout, buffer.len())
+        {
+            return wide.open_batch(nonces, buffer, layout);
+        }
         let buffer_len = buffer.len();
         let count = layout.count(buffer_len).min(MAX_RECORDS);
         let mut opened = Opened::NONE;

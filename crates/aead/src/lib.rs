@@ -13,8 +13,9 @@
 //! an implementation that works on many records at once can stand behind it; the one here hands
 //! each record to AWS-LC ([ADR 0002](../../../docs/adr/0002-aead-by-aws-lc.md)).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod avx512;
 mod key;
 mod layout;
 mod opened;
