@@ -14,8 +14,9 @@ use crate::statistics::Samples;
 /// A connection needs this long to reach its full rate; pings before that see no load yet.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// The share of a TCP load during which pings are sent: the rest is its ramp and its end.
-const PINGED_SHARE: f64 = 0.75;
+/// The share of a TCP load during which pings are sent: the rest is its ramp and its end. `ping` takes
+/// up to a fifth longer than asked, for it sleeps in ticks of the kernel.
+const PINGED_SHARE: f64 = 0.65;
 
 /// Measures one connection, one in reverse, and four; with them the processor time and what TCP saw
 /// out of order.

@@ -161,8 +161,10 @@ impl IperfServer {
     fn results(&self, mut client: Process, seconds: u32) -> Result<Value> {
         client.wait(Duration::from_secs(seconds.into()) + GRACE)?;
         let output = client.output();
+        // Warnings may stand in front.
+        let report = &output[output.find('{').unwrap_or(0)..];
         let results: Value =
-            serde_json::from_str(&output).with_context(|| format!("iperf3 printed {output}"))?;
+            serde_json::from_str(report).with_context(|| format!("iperf3 printed {output}"))?;
         if let Some(error) = results.get("error") {
             bail!(
                 "iperf3: {error}; its server: {}",

@@ -7,7 +7,10 @@
 //! Needs root, the tools of scripts/setup.sh and the peers of scripts/peers.sh; a test fails and
 //! says so where something is missing.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do: with a panic")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do: with a panic"
+)]
 
 mod aging;
 mod cipher;
