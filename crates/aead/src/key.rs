@@ -58,6 +58,12 @@ impl Key {
         }
     }
 
+    /// Whether batches of this key are worked on as a whole where that is faster, rather than
+    /// record by record.
+    pub fn is_batched(&self) -> bool {
+        self.wide.is_some()
+    }
+
     /// The suite that this key is for.
     pub fn suite(&self) -> Suite {
         self.suite
@@ -98,7 +104,7 @@ impl Key {
     /// laid the batch out itself.
     pub fn seal_batch(&self, first_nonce: u64, buffer: &mut [u8], layout: Layout) {
         if let Some(wide) = &self.wide
-            && Wide::gains(layout, buffer.len())
+            && wide.gains(layout, buffer.len())
         {
             return wide.seal_batch(first_nonce, buffer, layout);
         }
@@ -120,7 +126,7 @@ impl Key {
     /// and tag, are not authentic. The plaintext of a record that is not authentic is unspecified.
     pub fn open_batch(&self, nonces: &[u64], buffer: &mut [u8], layout: Layout) -> Opened {
         if let Some(wide) = &self.wide
-            && Wide::gains(layout, buffer.len())
+            && wide.gains(layout, buffer.len())
         {
             return wide.open_batch(nonces, buffer, layout);
         }

@@ -138,4 +138,40 @@ fn aes_256_gcm_matches_the_test_cases_of_its_specification() {
 fn the_key_does_not_show_in_debug_output() {
     let key = Key::new(Suite::Aes256Gcm, &[0xab; 32]);
     assert_eq!(format!("{key:?}"), "Key { suite: Aes256Gcm, .. }");
+    let key = Key::new(Suite::ChaCha20Poly1305, &[0xab; 32]);
+    assert_eq!(format!("{key:?}"), "Key { suite: ChaCha20Poly1305, .. }");
+}
+
+#[test]
+fn a_portable_key_works_record_by_record() {
+    for suite in [Suite::ChaCha20Poly1305, Suite::Aes256Gcm] {
+        assert!(!Key::new_portable(suite, &[1; 32]).is_batched());
+    }
+    assert!(!Key::new(Suite::Aes256Gcm, &[1; 32]).is_batched());
+}
+
+/// The batched implementation leaves refused records alone, AWS-LC does not: that is how one sees
+/// from outside which of them ran.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn batches_are_worked_on_as_a_whole_where_the_processor_can() {
+    let able = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512ifma")
+        && is_x86_feature_detected!("avx512vbmi2");
+    let layout = Layout {
+        head_len: HEAD_LEN,
+        stride: 300,
+    };
+    let junk = [0x5a; 300 * 40];
+    for (key, batched) in [
+        (Key::new(Suite::ChaCha20Poly1305, &[1; 32]), able),
+        (Key::new_portable(Suite::ChaCha20Poly1305, &[1; 32]), false),
+    ] {
+        assert_eq!(key.is_batched(), batched);
+        let mut buffer = junk;
+        assert_eq!(key.open_batch(&[0; 40], &mut buffer, layout), Opened::NONE);
+        assert_eq!(buffer == junk, batched);
+    }
 }

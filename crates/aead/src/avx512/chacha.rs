@@ -159,3 +159,6 @@ fn add_initial(x: &mut Blocks, key: &[u32; 8], at: Positions) {
         *word = _mm512_add_epi32(*word, initial);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,14 +10,6 @@ pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
-/// Stores 64 bytes.
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(super) fn store(bytes: &mut [u8; 64], value: __m512i) {
-    // SAFETY: the reference covers the 64 bytes written; the store needs no alignment.
-    unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), value) }
-}
-
 /// Loads at most the first 64 bytes of `bytes`; the rest of the vector is zero.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
@@ -30,12 +22,52 @@ pub(super) fn load_partial(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
 }
 
-/// Stores the front of `value` to at most the first 64 bytes of `bytes`.
+/// XORs the front of `value` to at most the first 64 bytes of `bytes`.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-pub(super) fn store_partial(bytes: &mut [u8], value: __m512i) {
+pub(super) fn xor_front(bytes: &mut [u8], value: __m512i) {
+    let sum = _mm512_xor_si512(load_partial(bytes), value);
     // SAFETY: the mask selects only bytes inside the slice, others are not accessed.
-    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), value) }
+    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), sum) }
+}
+
+/// XORs the 64 bytes in `rows[i]` to those of `buffer` from `offsets[i]` on.
+///
+/// # Panics
+/// Where such bytes lie outside of the buffer.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn xor_rows(buffer: &mut [u8], offsets: __m512i, rows: &[__m512i; 16]) {
+    let end = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+    let last = end.checked_sub(64).expect("the buffer holds a row");
+    let last = _mm512_set1_epi32(last.cast_signed());
+    assert!(
+        _mm512_cmple_epu32_mask(offsets, last) == !0,
+        "every row lies in the buffer"
+    );
+    let offsets = words(offsets);
+    let base = buffer.as_mut_ptr();
+    macro_rules! xor {
+        ($($row:literal)+) => {$(
+            // SAFETY: 64 bytes from this offset on are inside of the buffer, by the assertion;
+            // loads and stores need no alignment.
+            unsafe {
+                let at = base.add(offsets[$row] as usize).cast();
+                _mm512_storeu_si512(at, _mm512_xor_si512(_mm512_loadu_si512(at), rows[$row]));
+            }
+        )+};
+    }
+    xor!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+}
+
+/// The sixteen 32-bit words of a vector.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn words(value: __m512i) -> [u32; 16] {
+    let mut words = [0; 16];
+    // SAFETY: the array covers the 64 bytes written; the store needs no alignment.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) };
+    words
 }
 
 /// Loads sixteen 32-bit words.

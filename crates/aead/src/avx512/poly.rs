@@ -79,10 +79,7 @@ pub(super) fn tags(keys: &Keys, messages: [&[u8]; LANES]) -> Tags {
     }
     let high_bits = [_mm512_set1_epi64(HIGH_BIT); BLOCKS_PER_ROW];
     for row in 0..last - first_full {
-        let mut lanes = [_mm512_setzero_si512(); LANES];
-        for lane in 0..LANES {
-            lanes[lane] = memory::load(&full[lane][row]);
-        }
+        let lanes = full.map(|rows| memory::load(&rows[row]));
         h = absorb(&powers, h, lanes, high_bits);
     }
     h = absorb_edge(&powers, h, messages, last, rows);
@@ -167,11 +164,11 @@ impl Product {
     fn add(&mut self, factor: Limbs, power: &Power) {
         let [r0, r1, r2] = power.limbs;
         let [twenty1, twenty2] = power.twenty;
-        let columns = [[r0, twenty2, twenty1], [r1, r0, twenty2], [r2, r1, r0]];
-        for j in 0..3 {
-            for i in 0..3 {
-                self.low[i] = _mm512_madd52lo_epu64(self.low[i], factor[j], columns[i][j]);
-                self.high[i] = _mm512_madd52hi_epu64(self.high[i], factor[j], columns[i][j]);
+        let columns = [[r0, r1, r2], [twenty2, r0, r1], [twenty1, twenty2, r0]];
+        for (factor, column) in factor.into_iter().zip(columns) {
+            for (limb, multiplier) in column.into_iter().enumerate() {
+                self.low[limb] = _mm512_madd52lo_epu64(self.low[limb], factor, multiplier);
+                self.high[limb] = _mm512_madd52hi_epu64(self.high[limb], factor, multiplier);
             }
         }
     }
@@ -179,9 +176,9 @@ impl Product {
     /// The sum modulo p, not fully reduced: limbs 0 and 2 are at most their size, limb 1 exceeds
     /// its by less than 2^10.
     ///
-    /// Factors below 2^45, 2^45 and 2^43 (a reduced number plus a block) and powers of the size
-    /// returned here keep twelve products within: low sums < 2^56; high sums of limbs 0 and 1
-    /// < 2^46, of limb 2 < 2^40. So `over` < 2^51, `bottom` < 2^54, and its carry is < 2^10.
+    /// With factors below 2^45, 2^45 + 2^10 and 2^43 (what this returns plus a block) and powers as
+    /// this returns them, twelve products stay within these bounds: low sums < 2^56; high sums of
+    /// limbs 0 and 1 < 2^43, of limb 2 < 2^40. So `over` < 2^51, `bottom` < 2^53, its carry < 2^10.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn reduce(self) -> Limbs {
@@ -372,3 +369,6 @@ fn carry([h0, h1, h2]: Limbs) -> Limbs {
 fn sum3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_add_epi64(_mm512_add_epi64(a, b), c)
 }
+
+#[cfg(test)]
+mod tests;
