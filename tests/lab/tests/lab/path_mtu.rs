@@ -2,12 +2,18 @@
 
 use std::net::SocketAddr;
 
-use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Tunnel, wait_until};
+use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Transfer, Tunnel, wait_until};
 
 use crate::support::{SOON, carries, culvert_plan};
 
 /// Less than the 1420 + 60 bytes of a full packet over IPv4, and still room for 1280 inside.
 const NARROW_MTU_BYTES: u32 = 1400;
+
+/// Enough for many runs of full packets.
+const BULK_BYTES: u64 = 1 << 20;
+
+/// Where files are received.
+const FILE_PORT: u16 = 9001;
 
 /// Left and right with a router between them; `far` is the link beyond the router.
 struct Routed {
@@ -46,7 +52,6 @@ fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
         ..LinkShape::default()
     })
     .unwrap();
-    // A single large packet still leaves in fragments; a run of them meets the limit.
     carries(&tunnel).unwrap();
 
     for (family, headers_bytes, flag) in [(Family::V4, 28, "-4"), (Family::V6, 48, "-6")] {
@@ -58,6 +63,10 @@ fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
         };
         // 1420 bytes cannot pass, and whoever sent them learns what can.
         wait_until("packet too big to arrive inside", SOON, || {
+            // One large packet leaves in fragments, unseen; a run of them meets the limit.
+            let target = SocketAddr::new(address, FILE_PORT);
+            let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
+            Transfer::run(left, right, target, BULK_BYTES).unwrap();
             let output = ping(1420);
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text).to_lowercase();
