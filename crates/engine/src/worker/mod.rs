@@ -3,6 +3,7 @@
 //! A turn loads the newest snapshot, asks which devices are ready, carries one budget of superframes
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
+mod backlog;
 mod batch;
 mod depth;
 mod inbound;
@@ -14,6 +15,7 @@ use crate::clock;
 use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
 use crate::snapshot::{Snapshot, SocketPair};
+use backlog::Backlog;
 use culvert_packet::{Accept, VNET_HEADER_LEN};
 use culvert_session::{OpenedBatch, PeerId, Time};
 use culvert_tun::Queue;
@@ -142,6 +144,8 @@ pub(crate) struct Worker {
     epoll: OwnedFd,
     v4_ready: bool,
     v6_ready: bool,
+    v4_backlog: Backlog,
+    v6_backlog: Backlog,
     /// A keepalive that waits for the batch before it.
     keepalive: Option<PeerId>,
 }
@@ -187,6 +191,8 @@ impl Worker {
             epoll,
             v4_ready: false,
             v6_ready: false,
+            v4_backlog: Backlog::new(),
+            v6_backlog: Backlog::new(),
             keepalive: None,
         };
         worker.adopt(None)?;
@@ -252,7 +258,10 @@ impl Worker {
             }
         }
         match room_for {
-            Some(token) => self.watch_for_room(token, false),
+            Some(token) => {
+                self.note_room(token);
+                self.watch_for_room(token, false)
+            }
             None => Ok(()),
         }
     }
@@ -305,9 +314,13 @@ impl Worker {
     fn watch_sockets(&mut self, pair: &SocketPair) -> io::Result<()> {
         for (socket, token) in [(&pair.v4, TOKEN_V4), (&pair.v6, TOKEN_V6)] {
             if let Some(socket) = socket {
+                if let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES) {
+                    tracing::debug!(%error, "the send buffer stays");
+                }
                 watch(&self.epoll, socket, token, epoll::EventFlags::IN)?;
             }
         }
+        (self.v4_backlog, self.v6_backlog) = (Backlog::new(), Backlog::new());
         // What arrived before the sockets were watched.
         self.v4_ready = pair.v4.is_some();
         self.v6_ready = pair.v6.is_some();
@@ -351,15 +364,14 @@ impl Worker {
         };
         let pair = &sockets[self.context.worker];
         let old = Arc::clone(&self.snapshot);
-        if let Some(socket) = pair.v4.as_ref().filter(|_| self.v4_ready) {
-            self.v4_ready =
-                self.inbound
-                    .turn(&mut self.snapshot, &mut self.context, socket, &self.queues)?;
-        }
-        if let Some(socket) = pair.v6.as_ref().filter(|_| self.v6_ready) {
-            self.v6_ready =
-                self.inbound
-                    .turn(&mut self.snapshot, &mut self.context, socket, &self.queues)?;
+        for (socket, ready) in [
+            (&pair.v4, &mut self.v4_ready),
+            (&pair.v6, &mut self.v6_ready),
+        ] {
+            if let Some(socket) = socket.as_ref().filter(|_| *ready) {
+                let (snapshot, context) = (&mut self.snapshot, &mut self.context);
+                *ready = self.inbound.turn(snapshot, context, socket, &self.queues)?;
+            }
         }
         if !Arc::ptr_eq(&old, &self.snapshot) {
             self.adopt(Some(&old))?;
@@ -387,6 +399,28 @@ impl Worker {
         Ok(())
     }
 
+    /// Adapts the send buffer to how much was left when the socket reported room.
+    fn note_room(&mut self, token: u64) {
+        let Some(sockets) = &self.snapshot.sockets else {
+            return;
+        };
+        let pair = &sockets[self.context.worker];
+        let (socket, backlog) = if token == TOKEN_V4 {
+            (&pair.v4, &mut self.v4_backlog)
+        } else {
+            (&pair.v6, &mut self.v6_backlog)
+        };
+        let Some(socket) = socket else {
+            return;
+        };
+        let left_bytes = socket.unsent_bytes().unwrap_or(0);
+        if let Some(bytes) = backlog.note_room(left_bytes, clock::now())
+            && let Err(error) = set_send_buffer(socket, bytes)
+        {
+            tracing::debug!(%error, "the send buffer stays");
+        }
+    }
+
     /// Asks to be told when the socket has room again, or no longer: while it is watched for room it
     /// reports every datagram that leaves it.
     fn watch_for_room(&self, token: u64, on: bool) -> io::Result<()> {
@@ -406,6 +440,11 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Sets what the kernel compares with: it doubles the number it is given.
+fn set_send_buffer(socket: &culvert_udp::Socket, bytes: usize) -> io::Result<()> {
+    socket.set_send_buffer(bytes / 2)
 }
 
 /// Watches a descriptor edge-triggered: it is reported when something arrives, not while something

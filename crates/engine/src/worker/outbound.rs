@@ -11,6 +11,7 @@ use crate::snapshot::{Road, Snapshot};
 use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
 use culvert_session::{DATA_HEADER_LEN, PeerId};
+use culvert_tun::MAX_FRAME_BYTES;
 use culvert_udp::{MAX_SEGMENTS, SendError};
 use std::io;
 use std::sync::Arc;
@@ -22,9 +23,6 @@ const BUDGET_SUPERFRAMES: usize = 4;
 
 /// Plain packets that one turn carries out: one full batch.
 const BUDGET_FRAMES: usize = MAX_SEGMENTS;
-
-/// The largest frame the kernel hands over, with its virtio-net header.
-const MAX_FRAME_LEN: usize = VNET_HEADER_LEN + 65_535;
 
 /// What one worker needs to send.
 pub(super) struct Outbound {
@@ -68,7 +66,7 @@ pub(super) enum Progress {
 impl Outbound {
     pub(super) fn new() -> Self {
         Self {
-            frame: vec![0; MAX_FRAME_LEN].into_boxed_slice(),
+            frame: vec![0; MAX_FRAME_BYTES].into_boxed_slice(),
             cursor: None,
             batch: Batch::new(),
             staging: Staging::default(),
