@@ -39,13 +39,21 @@ impl Jobs {
     pub(super) fn new(group: &Group, counters: &[u64; GROUP]) -> Self {
         let count = group.count;
         let splat = |value: usize| _mm512_set1_epi32(value as i32);
-        let vector = |word: fn(usize, usize) -> usize| {
-            memory::load_words(&core::array::from_fn(|lane| word(lane, count) as u32))
-        };
+        let (mut record, mut block) = (0, 0);
+        let mut records = [0; LANES];
+        let mut blocks = [0; LANES];
+        for lane in 0..LANES {
+            (records[lane], blocks[lane]) = (record, block);
+            (record, block) = if record + 1 < count as u32 {
+                (record + 1, block)
+            } else {
+                (0, block + 1)
+            };
+        }
         Self {
             left: count * (1 + group.longest.div_ceil(BLOCK_LEN)),
-            records: vector(|lane, count| lane % count),
-            blocks: vector(|lane, count| lane / count),
+            records: memory::load_words(&records),
+            blocks: memory::load_words(&blocks),
             record_step: splat(LANES % count),
             block_step: splat(LANES / count),
             count: splat(count),

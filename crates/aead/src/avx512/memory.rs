@@ -1,6 +1,11 @@
 //! The loads and stores of this implementation: the only unsafe code besides the calls into it.
 
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
+
+/// How many vectors deep a batch reaches into the stack: the frames of `seal` or `open`, of `crypt`
+/// and of `poly::tags` are 5 KiB together in an optimised build.
+const STACK_VECTORS: usize = 96;
 
 /// Loads 64 bytes.
 #[target_feature(enable = "avx512f")]
@@ -94,6 +99,19 @@ pub(super) fn double_words(value: __m512i) -> [u64; 8] {
     // SAFETY: the array covers the 64 bytes written; the store needs no alignment.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) };
     words
+}
+
+/// Wipes what the functions that its caller called before have left on the stack: one-time keys,
+/// their powers, keystream. The compiler promises nothing about where those lay, so this is the best
+/// that can be done, not a guarantee; registers are overwritten by whatever comes next.
+#[target_feature(enable = "avx512f")]
+#[inline(never)]
+pub(super) fn wipe_stack() {
+    let mut below = [const { MaybeUninit::<__m512i>::uninit() }; STACK_VECTORS];
+    for vector in &mut below {
+        // SAFETY: a reference is valid for writes. Volatile, because nothing reads it afterwards.
+        unsafe { vector.as_mut_ptr().write_volatile(_mm512_setzero_si512()) };
+    }
 }
 
 /// A mask of the first `len` bytes of a vector; all of them from 64 on.

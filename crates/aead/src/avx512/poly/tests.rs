@@ -263,6 +263,36 @@ fn sums_around_p_and_its_multiples_are_reduced_fully() {
 }
 
 #[test]
+fn limbs_as_large_as_a_reduction_leaves_them_are_reduced_fully() {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn inner(limbs: [u64; 3]) -> u128 {
+        let h = limbs.map(|limb| _mm512_set1_epi64(limb.cast_signed()));
+        numbers(finish(h, [_mm512_setzero_si512(); 2]))[0]
+    }
+    if !present() {
+        return;
+    }
+    let [low, middle, top] = [1 << 44, (1 << 44) + (1 << 10), 1 << 42];
+    for h0 in (0..8).chain(low - 8..low) {
+        for h1 in [0, 1]
+            .into_iter()
+            .chain((1 << 44) - 2..(1 << 44) + 2)
+            .chain([middle - 1])
+        {
+            for h2 in [0, 1, top - 2, top - 1] {
+                let [bits_44, bits_88] = [1 << 44, 1 << 88];
+                let value = Slow(0, h0.into())
+                    .plus(Slow(0, u128::from(h1) * bits_44))
+                    .plus(Slow(0, h2.into()).times(bits_88));
+                // SAFETY: this returns above where the processor lacks the features.
+                let reduced = unsafe { inner([h0, h1, h2]) };
+                assert_eq!(reduced, value.1, "{h0:#x} {h1:#x} {h2:#x}");
+            }
+        }
+    }
+}
+
+#[test]
 fn messages_of_every_length_are_padded_and_carry_their_length() {
     if !present() {
         return;
