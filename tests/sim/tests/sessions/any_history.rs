@@ -9,7 +9,7 @@ use std::time::Duration;
 const NODES: usize = 3;
 const DELAY_MAX: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Send {
         from: usize,
