@@ -8,6 +8,7 @@ mod batch;
 mod depth;
 mod inbound;
 mod outbound;
+mod poller;
 mod queues;
 mod staging;
 
@@ -21,10 +22,9 @@ use culvert_session::{OpenedBatch, PeerId, Time};
 use culvert_tun::Queue;
 use inbound::Inbound;
 use outbound::{Blocked, Outbound, Progress};
+use poller::Poller;
 use queues::Queues;
-use rustix::event::{Timespec, epoll};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ pub(crate) struct Worker {
     queues: Queues,
     outbound: Outbound,
     inbound: Inbound,
-    epoll: OwnedFd,
+    poller: Poller,
     v4_ready: bool,
     v6_ready: bool,
     v4_backlog: Backlog,
@@ -155,23 +155,18 @@ const TOKEN_V4: u64 = 1 << 32;
 const TOKEN_V6: u64 = TOKEN_V4 + 1;
 const TOKEN_WAKE: u64 = TOKEN_V4 + 2;
 
-const NO_WAIT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
-
 impl Worker {
     /// Registers the worker's devices.
     ///
     /// # Errors
     /// Those of `epoll`: no descriptors or no memory left.
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = Poller::new()?;
         for (queue, number) in options.queues.iter().zip(0..) {
-            watch(&epoll, queue, number, epoll::EventFlags::IN)?;
+            poller.add(queue, number)?;
         }
         let waker = options.shared.worker_waker(options.worker);
-        watch(&epoll, waker, TOKEN_WAKE, epoll::EventFlags::IN)?;
+        poller.add(waker, TOKEN_WAKE)?;
         let mut generation = 0;
         let snapshot = options.shared.published.newer_than(&mut generation);
         let mut worker = Self {
@@ -188,7 +183,7 @@ impl Worker {
             queues: Queues::new(options.queues, options.writer, options.has_priority),
             outbound: Outbound::new(),
             inbound: Inbound::new(options.accept),
-            epoll,
+            poller,
             v4_ready: false,
             v6_ready: false,
             v4_backlog: Backlog::new(),
@@ -223,30 +218,18 @@ impl Worker {
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
                 && (self.queues.is_ready() || self.keepalive.is_some()));
-        if !busy {
-            self.context.counters.sleeps.add(1);
-        }
-        const MAX_EVENTS: usize = 32;
-        let mut events: [std::mem::MaybeUninit<epoll::Event>; MAX_EVENTS] =
-            [const { std::mem::MaybeUninit::uninit() }; MAX_EVENTS];
-        let timeout = busy.then_some(&NO_WAIT);
-        let (events, _) = match epoll::wait(&self.epoll, &mut events, timeout) {
-            Ok(events) => events,
-            Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let mut room_for = None;
-        for event in events.iter() {
-            match event.data.u64() {
+        self.poller.wait(busy, &self.context.counters)?;
+        let mut has_room = None;
+        for (token, room) in self.poller.ready() {
+            match token {
                 TOKEN_WAKE => {
                     self.context.shared.worker_awake(self.context.worker);
-                    self.unblock(Blocked::Turn);
+                    unblock(&mut self.outbound, Blocked::Turn);
                 }
-                token @ (TOKEN_V4 | TOKEN_V6) => {
-                    let flags = event.flags;
-                    if flags.contains(epoll::EventFlags::OUT) {
-                        self.unblock(Blocked::Socket);
-                        room_for = Some(token);
+                TOKEN_V4 | TOKEN_V6 => {
+                    if room {
+                        unblock(&mut self.outbound, Blocked::Socket);
+                        has_room = Some(token);
                     }
                     if token == TOKEN_V4 {
                         self.v4_ready = true;
@@ -257,19 +240,12 @@ impl Worker {
                 queue => self.queues.set_ready(queue as usize),
             }
         }
-        match room_for {
+        match has_room {
             Some(token) => {
                 self.note_room(token);
                 self.watch_for_room(token, false)
             }
             None => Ok(()),
-        }
-    }
-
-    /// The reason for which the outbound direction stands may be gone: try again.
-    fn unblock(&mut self, reason: Blocked) {
-        if self.outbound.blocked == Some(reason) {
-            self.outbound.blocked = None;
         }
     }
 
@@ -294,7 +270,7 @@ impl Worker {
             // A socket that closes leaves epoll by itself once its last reference is gone.
             if let Some(pair) = old_sockets.map(|all| &all[self.context.worker]) {
                 for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
-                    let _gone_already = epoll::delete(&self.epoll, socket);
+                    self.poller.remove(socket);
                 }
             }
             match &snapshot.sockets {
@@ -317,7 +293,7 @@ impl Worker {
                 if let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES) {
                     tracing::debug!(%error, "the send buffer stays");
                 }
-                watch(&self.epoll, socket, token, epoll::EventFlags::IN)?;
+                self.poller.add(socket, token)?;
             }
         }
         (self.v4_backlog, self.v6_backlog) = (Backlog::new(), Backlog::new());
@@ -433,32 +409,21 @@ impl Worker {
         } else {
             &pair.v6
         };
-        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        flags.set(epoll::EventFlags::OUT, on);
-        if let Some(socket) = socket {
-            epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags)?;
+        match socket {
+            Some(socket) => self.poller.watch_for_room(socket, token, on),
+            None => Ok(()),
         }
-        Ok(())
+    }
+}
+
+/// The reason for which the outbound direction stands may be gone: try again.
+fn unblock(outbound: &mut Outbound, reason: Blocked) {
+    if outbound.blocked == Some(reason) {
+        outbound.blocked = None;
     }
 }
 
 /// Sets what the kernel compares with: it doubles the number it is given.
 fn set_send_buffer(socket: &culvert_udp::Socket, bytes: usize) -> io::Result<()> {
     socket.set_send_buffer(bytes / 2)
-}
-
-/// Watches a descriptor edge-triggered: it is reported when something arrives, not while something
-/// is there, so a device that is left alone for a while costs nothing.
-fn watch(
-    epoll: &OwnedFd,
-    what: &impl AsFd,
-    token: u64,
-    flags: epoll::EventFlags,
-) -> io::Result<()> {
-    Ok(epoll::add(
-        epoll,
-        what,
-        epoll::EventData::new_u64(token),
-        flags | epoll::EventFlags::ET,
-    )?)
 }
