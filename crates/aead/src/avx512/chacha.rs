@@ -31,11 +31,11 @@ pub(super) struct Positions {
 /// The four words "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// "20 rounds, alternating between column rounds and diagonal rounds".
+/// "ChaCha20 runs 20 rounds, alternating between "column rounds" and "diagonal rounds"" (§2.3).
 const DOUBLE_ROUNDS: usize = 10;
 
-/// Half of four quarter rounds (RFC 8439 §2.1) on each of the states: "a += b; d ^= a; d <<<= D;
-/// c += d; b ^= c; b <<<= B". The four are independent and advance side by side.
+/// Half of four quarter rounds (RFC 8439 §2.1) on each of the states: a += b; d ^= a; rotate d;
+/// c += d; b ^= c; rotate b. The four are independent and advance side by side.
 ///
 /// A macro, because the compiler keeps a state in registers only where all of this is one function.
 macro_rules! half_rounds {
@@ -59,7 +59,7 @@ macro_rules! half_rounds {
     };
 }
 
-/// "A column round" and "a diagonal round" (RFC 8439 §2.3) on each of the states.
+/// A column round and a diagonal round on each of the states.
 macro_rules! double_round {
     ($($x:ident),+) => {
         half_rounds!(16, 12, [$($x),+], [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]);

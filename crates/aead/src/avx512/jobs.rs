@@ -34,6 +34,7 @@ pub(super) struct Taken {
 }
 
 impl Jobs {
+    /// All blocks of the records of `group`, record `i` under `counters[i]`.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn new(group: &Group, counters: &[u64; GROUP]) -> Self {
@@ -65,10 +66,12 @@ impl Jobs {
         }
     }
 
+    /// How many there are.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
+    /// The next sixteen; where fewer are left, the last lanes lie behind the end of their records.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn take(&mut self) -> Taken {

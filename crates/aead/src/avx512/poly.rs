@@ -107,8 +107,8 @@ struct Power {
 }
 
 impl Powers {
-    /// `r^4` to `r^1`, with `r` clamped: "r[3], r[7], r[11], and r[15] are required to have their
-    /// top four bits clear …".
+    /// `r^4` to `r^1`, with `r` clamped: "`r[3]`, `r[7]`, `r[11]`, and `r[15]` are required to have
+    /// their top four bits clear …".
     #[target_feature(enable = "avx512f,avx512ifma,avx512vbmi2")]
     #[inline]
     fn new(r: [__m512i; 2]) -> Self {
