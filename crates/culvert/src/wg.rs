@@ -84,55 +84,56 @@ fn serve(
     }
     if let Some(watch) = control_socket.take_watch() {
         let sender = sender.clone();
-        notify(sender, End::SocketDeleted, move || watch.wait()).map_err(failed)?;
+        notify(sender, move || watch.wait().map(|()| End::SocketDeleted)).map_err(failed)?;
     }
     let ended = Arc::clone(&device);
-    let wait = move || {
-        ended.wait();
-        Ok(())
-    };
-    notify(sender, End::DeviceEnded, wait).map_err(failed)?;
+    let wait = move || Ok(End::DeviceEnded(ended.wait().err()));
+    notify(sender, wait).map_err(failed)?;
 
     tracing::info!(interface = %name, "ready");
     if let Some(waiting) = waiting {
         waiting.announce()?;
     }
-    wait_until_end(&end, &device);
-    Ok(ExitCode::SUCCESS)
+    match wait_until_end(&end, &device) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(error) => Err(failure(name.as_str(), &error)),
+    }
 }
 
 /// Waits for whatever ends the interface, then until the device has let go of it.
-fn wait_until_end(end: &Receiver<End>, device: &Device) {
-    // The senders live as long as their threads: an error means that nothing is left to wait for.
-    let mut reason = end.recv().unwrap_or(End::DeviceEnded);
-    tracing::info!(?reason, "ending");
-    device.stop();
-    while reason != End::DeviceEnded {
-        reason = end.recv().unwrap_or(End::DeviceEnded);
+/// Returns why it failed, if it did.
+fn wait_until_end(end: &Receiver<End>, device: &Device) -> Option<EngineError> {
+    loop {
+        // The senders live as long as their threads: an error means that nothing is left to wait for.
+        let reason = end.recv().unwrap_or(End::DeviceEnded(None));
+        tracing::info!(?reason, "ending");
+        device.stop();
+        if let End::DeviceEnded(error) = reason {
+            return error;
+        }
     }
 }
 
 /// Why an interface ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum End {
     /// SIGTERM or SIGINT.
     Signal,
     /// The configuration socket was deleted.
     SocketDeleted,
-    /// The interface was deleted, or the device has stopped as asked.
-    DeviceEnded,
+    /// The interface was deleted, the device has stopped as asked, or it failed.
+    DeviceEnded(Option<EngineError>),
 }
 
-/// Sends `end` when `wait` returns. An error of `wait` is logged and ends nothing.
+/// Sends the end that `wait` returns. An error of `wait` is logged and ends nothing.
 fn notify(
     sender: Sender<End>,
-    end: End,
-    wait: impl FnOnce() -> io::Result<()> + Send + 'static,
+    wait: impl FnOnce() -> io::Result<End> + Send + 'static,
 ) -> io::Result<()> {
     let body = move || match wait() {
         // Nobody listens when the interface has ended already.
-        Ok(()) => drop(sender.send(end)),
-        Err(error) => tracing::warn!(%error, ?end, "can't be watched for any longer"),
+        Ok(end) => drop(sender.send(end)),
+        Err(error) => tracing::warn!(%error, "one way to end is watched for no longer"),
     };
     thread::Builder::new()
         .name("wg-watch".to_owned())
@@ -144,7 +145,9 @@ fn watch_signals(sender: Sender<End>) -> io::Result<()> {
     let (mut receiving, sending) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGTERM, sending.try_clone()?)?;
     signal_hook::low_level::pipe::register(SIGINT, sending)?;
-    notify(sender, End::Signal, move || receiving.read_exact(&mut [0]))
+    notify(sender, move || {
+        receiving.read_exact(&mut [0]).map(|()| End::Signal)
+    })
 }
 
 fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {

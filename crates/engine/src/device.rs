@@ -9,6 +9,7 @@ use crate::status::Status;
 use crate::worker::{MIN_QUEUE_FRAMES, Worker, WorkerOptions};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
+use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -27,7 +28,7 @@ pub struct Device {
     interface: String,
     shared: Arc<Shared>,
     requests: SyncSender<Request>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
 }
 
 impl Device {
@@ -63,7 +64,7 @@ impl Device {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| EngineError::System {
             what: "draw random bytes",
-            source: std::io::Error::other(error),
+            source: io::Error::other(error),
         })?;
         let worker_counters: Vec<Arc<WorkerCounters>> =
             (0..options.workers).map(|_| Arc::default()).collect();
@@ -129,12 +130,19 @@ impl Device {
     }
 
     /// Waits until the device has ended: by [`Self::stop`], or because its interface was deleted.
-    pub fn wait(&self) {
+    ///
+    /// # Errors
+    /// What ended it where it was neither of the two.
+    pub fn wait(&self) -> Result<(), EngineError> {
         let threads = std::mem::take(&mut *self.lock_threads());
+        let mut result = Ok(());
         for thread in threads {
-            // A thread that panicked has said so on standard error.
-            let _panicked = thread.join();
+            let ended = thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread of the device panicked")));
+            result = result.and(ended);
         }
+        result.map_err(EngineError::system("carry packets"))
     }
 
     fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Result<T, EngineError> {
@@ -149,13 +157,14 @@ impl Device {
     fn spawn(&self, control: Control, workers: Vec<Worker>) -> Result<(), EngineError> {
         let mut threads = self.lock_threads();
         for (number, worker) in workers.into_iter().enumerate() {
-            let shared = Arc::clone(&self.shared);
+            let ending = Ending(Arc::clone(&self.shared));
             let body = move || {
+                let _ending = ending;
                 if let Err(error) = worker.run() {
                     // The interface was deleted, or its descriptor broke: either way the road ends.
                     tracing::debug!(%error, "worker ends");
                 }
-                shared.stop();
+                Ok(())
             };
             let thread = thread::Builder::new().name(format!("culvert-road-{number}"));
             threads.push(
@@ -164,12 +173,10 @@ impl Device {
                     .map_err(EngineError::system("start a worker"))?,
             );
         }
-        let shared = Arc::clone(&self.shared);
+        let ending = Ending(Arc::clone(&self.shared));
         let body = move || {
-            if let Err(error) = control.run() {
-                tracing::error!(%error, "control thread ends");
-            }
-            shared.stop();
+            let _ending = ending;
+            control.run()
         };
         let thread = thread::Builder::new().name("culvert-control".to_owned());
         threads.push(
@@ -180,7 +187,7 @@ impl Device {
         Ok(())
     }
 
-    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<io::Result<()>>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,7 +195,18 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop();
-        self.wait();
+        // Whoever wants to know has called `wait`.
+        let _unasked = self.wait();
+    }
+}
+
+/// Ends all threads of a device with the one that holds it, even if that one panics: a device that
+/// has lost a thread must not look alive.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -9,8 +9,8 @@ use culvert_session::Time;
 use std::time::Duration;
 
 /// Bytes that a queue should hold: about what a single flow keeps in flight inside the host at
-/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured with
-/// `culvert-bench --only depth`: docs/performance.md, "Queue length".
+/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured:
+/// docs/performance.md, "Queue length".
 const TARGET_BYTES: u64 = 2 << 20;
 
 /// Frames that a queue holds when nothing is known, and the least: superframes of [`TARGET_BYTES`].
