@@ -1,8 +1,9 @@
 //! Two ends with a clock that the test moves by hand.
 
+use culvert_session::parse::DataHeader;
 use culvert_session::{
-    Activity, Clock, Destination, DropReason, HandshakeDatagram, Handshaker, Index, Output, PeerId,
-    PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Time, Transport,
+    Activity, Clock, DATA_OVERHEAD, Destination, DropReason, HandshakeDatagram, Handshaker, Index,
+    Output, PeerId, PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Time, Transport,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -141,32 +142,38 @@ pub(crate) fn pair() -> (End, End) {
     (End::new(1, 2), End::new(2, 1))
 }
 
-/// One empty packet from one end to the other, as its workers would send and open it.
-pub(crate) fn keepalive(from: &End, to: &mut End, clock: Clock) -> bool {
+/// An empty packet, as the workers of `from` would seal it.
+pub(crate) fn sealed_keepalive(from: &End, clock: Clock) -> [u8; DATA_OVERHEAD] {
     let keys = from.sending().unwrap();
-    let Some(reservation) = keys.reserve(1, clock.now) else {
-        return false;
-    };
-    let mut record = [0; culvert_session::DATA_OVERHEAD];
-    keys.seal_batch(reservation, &mut record, culvert_session::DATA_OVERHEAD);
+    let reservation = keys.reserve(1, clock.now).unwrap();
+    let mut record = [0; DATA_OVERHEAD];
+    keys.seal_batch(reservation, &mut record, DATA_OVERHEAD);
     from.activity().keepalive_sent(clock.now);
-    let receiving = to
-        .shaker
-        .receiving(to.peer)
-        .find(|receiving| receiving.local_index() == keys.remote_index());
-    let Some(receiving) = receiving else {
+    record
+}
+
+/// Whether the workers of `to` open `record`.
+pub(crate) fn opens_keepalive(to: &mut End, mut record: [u8; DATA_OVERHEAD], clock: Clock) -> bool {
+    let index = DataHeader::parse(&record).unwrap().receiver;
+    let mut receiving = to.shaker.receiving(to.peer);
+    let Some(keys) = receiving.find(|keys| keys.local_index() == index) else {
         return false;
     };
-    let opened = receiving.open_batch(&mut record, culvert_session::DATA_OVERHEAD, clock.now);
+    drop(receiving);
+    let opened = keys.open_batch(&mut record, DATA_OVERHEAD, clock.now);
     if opened.opened().is_empty() {
         return false;
     }
     to.activity().keepalive_received(clock.now);
-    if receiving.confirm() {
-        let index = receiving.local_index();
+    if keys.confirm() {
         to.shaker.handle_confirmed(to.peer, index, clock);
     }
     true
+}
+
+/// One empty packet from one end to the other.
+pub(crate) fn keepalive(from: &End, to: &mut End, clock: Clock) -> bool {
+    opens_keepalive(to, sealed_keepalive(from, clock), clock)
 }
 
 /// A whole handshake from `from`'s wish to the confirmation, with no time passing.

@@ -306,6 +306,41 @@ fn during_a_rekey_packets_under_the_old_keys_still_arrive() {
 }
 
 #[test]
+fn answering_an_initiation_costs_no_keys_that_still_receive() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    shake(&mut a, &mut b, clock_at(seconds(121)));
+    let before = b.receiving();
+    assert_eq!(before.len(), 2);
+    a.activity().data_sent(clock_at(seconds(121)).now);
+    let clock = clock_at(seconds(137));
+    a.shaker.handle_timeout(clock);
+    b.receives(&a.datagram(), a.address, clock).unwrap();
+    let after = b.receiving();
+    assert_eq!(after.len(), 3);
+    assert!(before.iter().all(|index| after.contains(index)));
+}
+
+/// What crosses on the wire was sealed before either end saw the other's.
+#[test]
+fn ends_whose_first_packets_cross_settle_on_one_session_as_well() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    b.wants(clock);
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    a.receives(&from_b, b.address, clock).unwrap();
+    b.receives(&from_a, a.address, clock).unwrap();
+    let (record_a, record_b) = (sealed_keepalive(&a, clock), sealed_keepalive(&b, clock));
+    assert!(opens_keepalive(&mut a, record_b, clock));
+    assert!(opens_keepalive(&mut b, record_a, clock));
+    assert!(share_keys(&a, &b));
+}
+
+#[test]
 fn our_own_key_is_no_peer() {
     let mut shaker = Handshaker::new([1; 32]);
     assert_eq!(shaker.set_private_key(Some(private_key(1)), START), None);
