@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aead_batch;
 mod allowed_ips;
 mod coalesce;
 mod cut;
@@ -27,6 +28,7 @@ mod seeds;
 mod transport;
 mod uapi;
 
+pub use aead_batch::aead_batch;
 pub use allowed_ips::allowed_ips;
 pub use coalesce::coalesce;
 pub use cut::cut;
@@ -43,7 +45,8 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
+    ("aead_batch", aead_batch),
     ("allowed_ips", allowed_ips),
     ("coalesce", coalesce),
     ("cut", cut),

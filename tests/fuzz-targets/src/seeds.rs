@@ -8,6 +8,7 @@ use crate::naive;
 #[must_use]
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
+        "aead_batch" => aead_batch(),
         "allowed_ips" => allowed_ips(),
         "coalesce" => coalesce(),
         "cut" => cut(),
@@ -281,6 +282,43 @@ fn transport() -> Vec<Vec<u8>> {
             scripts.map(move |script| [&[suite, len], &script[..]].concat())
         })
         .collect()
+}
+
+/// Batches of both suites: few records and many, empty, short and full ones, the last shorter or
+/// not, whole and damaged.
+fn aead_batch() -> Vec<Vec<u8>> {
+    let mut batches = Vec::new();
+    for (records, len, last_len) in [
+        (1_u8, 0_u16, 0_u16),
+        (2, 1420, 1420),
+        (5, 64, 3),
+        (8, 1420, 1420),
+        (16, 1419, 1),
+        (17, 255, 254),
+        (45, 1420, 700),
+        (127, 200, 200),
+        (128, 33, 32),
+    ] {
+        for suite in [0, 1] {
+            for damage in [0, 1, 3] {
+                let place = u16::from(records) * 97;
+                let batch = [
+                    &[suite][..],
+                    &[0x42; 32],
+                    &[16],
+                    &len.to_be_bytes(),
+                    &[records - 1],
+                    &last_len.to_be_bytes(),
+                    &[0, 0, 0, 0, 0, 0, 0xFF, 0xFE],
+                    &[damage],
+                    &[&place.to_be_bytes()[..], &[0x41]].concat().repeat(3),
+                    b"content",
+                ];
+                batches.push(batch.concat());
+            }
+        }
+    }
+    batches
 }
 
 /// Tables whose ranges nest, touch and repeat: how many, then for each a byte for kind and known

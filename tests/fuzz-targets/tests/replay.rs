@@ -46,6 +46,7 @@ macro_rules! replay {
 }
 
 replay!(
+    aead_batch,
     allowed_ips,
     coalesce,
     cut,

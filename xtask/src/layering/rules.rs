@@ -89,6 +89,7 @@ pub(super) const EDGES: [(&str, &[&str]); 18] = [
     (
         "culvert-fuzz-targets",
         &[
+            "culvert-aead",
             "culvert-engine",
             "culvert-packet",
             "culvert-session",
