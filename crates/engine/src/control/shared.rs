@@ -21,7 +21,8 @@ pub(crate) const MAX_HANDSHAKE_MESSAGES: usize = 1024;
 pub(crate) const UNDER_LOAD_MESSAGES: usize = MAX_HANDSHAKE_MESSAGES / 8;
 
 /// Other news from workers. Each peer has at most one request for a handshake and one confirmation
-/// on the way; what finds no room is told again by the next packet.
+/// on the way. A request that finds no room is made again by the next packet; a confirmation that
+/// finds none leaves this end without a key to send under, so the next packet asks for a handshake.
 const MAX_EVENTS: usize = 4096;
 
 /// Commands that wait for one worker: every peer's keepalive at once, up to a size that costs little;

@@ -8,6 +8,7 @@ use crate::control::Event;
 use crate::counters::Dropped;
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Road, Snapshot};
+use culvert_packet::ecn::{self, Ecn};
 use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
 use culvert_session::{DATA_HEADER_LEN, PeerId};
@@ -127,18 +128,15 @@ impl Outbound {
             want_handshake(context, &road.peer);
             return true;
         };
-        self.batch
-            .address(road, sending, culvert_packet::ecn::Ecn::NotEct);
+        self.batch.address(road, sending, Ecn::NotEct);
         let record_len = RecordShape {
             mtu: usize::from(snapshot.mtu),
         }
         .record_len(0);
         self.batch.add(record_len);
         self.seal(context);
+        // It leaves with the turn that follows, which knows what to do when the socket is full.
         road.peer.activity.keepalive_sent(context.now);
-        if self.batch.sealed().is_some() {
-            self.send(snapshot, context);
-        }
         true
     }
 
@@ -244,13 +242,13 @@ impl Outbound {
             context.counters.count_drop(Dropped::PeerGone, 1);
             return;
         };
-        let ecn = culvert_packet::ecn::encapsulate(cursor.cut.ip().ecn);
-        if !self.batch.takes(road, sending, ecn) {
+        let outer_ecn = ecn::encapsulate(cursor.cut.ip().ecn);
+        if !self.batch.takes(road, sending, outer_ecn) {
             self.seal(context);
             self.cursor = Some(cursor);
             return;
         }
-        self.batch.address(road, sending, ecn);
+        self.batch.address(road, sending, outer_ecn);
         let shape = RecordShape {
             mtu: usize::from(snapshot.mtu),
         };
