@@ -38,6 +38,8 @@ pub(super) struct Inbound {
     refused: Vec<u8>,
     /// UDP packets written since this thread last gave way to their readers.
     unread: usize,
+    /// UDP packets were written in this turn.
+    pub(super) has_readers: bool,
 }
 
 /// Where the datagrams of one receive came from.
@@ -56,6 +58,7 @@ impl Inbound {
             coalescer: Coalescer::new(accept),
             refused: Vec::new(),
             unread: 0,
+            has_readers: false,
         }
     }
 
@@ -100,7 +103,7 @@ impl Inbound {
             open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
             let writer = queues.writer();
             let refused = &mut self.refused;
-            let unread = &mut self.unread;
+            let (unread, has_readers) = (&mut self.unread, &mut self.has_readers);
             let mut superframes_refused = false;
             self.coalescer
                 .flush(entry.bytes, |vnet, buffer, parts, packets| {
@@ -110,6 +113,7 @@ impl Inbound {
                         write_apart(context, writer, refused, vnet, buffer, parts);
                     }
                     if is_udp(&buffer[parts[0].clone()]) {
+                        *has_readers = true;
                         give_way(unread, packets);
                     }
                 });

@@ -218,7 +218,9 @@ impl Worker {
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
                 && (self.queues.is_ready() || self.keepalive.is_some()));
-        self.poller.wait(busy, &self.context.counters)?;
+        // Readers of UDP packets may be waiting for this core: it is theirs while nothing arrives.
+        let may_look = !std::mem::take(&mut self.inbound.has_readers);
+        self.poller.wait(busy, may_look, &self.context.counters)?;
         let mut has_room = None;
         for (token, room) in self.poller.ready() {
             match token {

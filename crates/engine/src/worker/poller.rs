@@ -77,16 +77,21 @@ impl Poller {
     }
 
     /// Takes in which devices have become ready. Where there is nothing else to do (`is_busy` is
-    /// false), waits until one has.
+    /// false), waits until one has; `may_look` is whether to look for a while before sleeping.
     ///
     /// # Errors
     /// Those of `epoll`.
-    pub(super) fn wait(&mut self, is_busy: bool, counters: &WorkerCounters) -> io::Result<()> {
+    pub(super) fn wait(
+        &mut self,
+        is_busy: bool,
+        may_look: bool,
+        counters: &WorkerCounters,
+    ) -> io::Result<()> {
         if is_busy {
             return self.poll(Some(&NO_WAIT));
         }
         let began = clock::now();
-        if self.is_watchful {
+        if self.is_watchful && may_look {
             self.look(began)?;
             if !self.ready.is_empty() {
                 return Ok(());
