@@ -10,6 +10,7 @@ use crate::exit::{Failure, Status};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Tells a child that its parent waits at the other end of standard output.
@@ -21,8 +22,11 @@ const READY: &[u8] = b"ready\n";
 pub(crate) fn detach() -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| Failure::io("going into the background", &error);
     let mut arguments = std::env::args_os();
-    // The path of the program may have changed since the start; this names it anyway.
-    let mut command = Command::new("/proc/self/exe");
+    // By its path, so that `pgrep culvert` finds it; a program that was replaced or deleted since its
+    // start has none, and this link still leads to it.
+    let program = std::env::current_exe().ok().filter(|path| path.exists());
+    let program = program.unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let mut command = Command::new(program);
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }

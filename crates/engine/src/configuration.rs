@@ -1,6 +1,6 @@
 //! What may be asked of a running device, and what it answers.
 
-use crate::Prefix;
+use crate::{BULK_QUEUES_PER_WORKER, Prefix};
 use culvert_aead::Suite;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ pub struct Options {
     pub suite: Suite,
 }
 
-/// More workers than any machine this was measured on has cores; the kernel allows 256 queues to a
-/// TUN, and each worker takes up to [`crate::BULK_QUEUES_PER_WORKER`].
-pub const MAX_WORKERS: usize = 32;
+/// The kernel allows a TUN 256 queues: one is the priority queue, and each worker takes
+/// [`BULK_QUEUES_PER_WORKER`] of the others.
+pub const MAX_WORKERS: usize = (culvert_tun::MAX_QUEUES - 1) / BULK_QUEUES_PER_WORKER;
 
 /// A change of the configuration, applied whole or not at all.
 #[derive(Debug, Default)]

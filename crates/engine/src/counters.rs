@@ -57,7 +57,6 @@ drops! {
     SendFailed, "udp_send", "failed", "The host refused to send to the endpoint.";
     DatagramTruncated, "udp_receive", "truncated", "A datagram longer than the receive buffer.";
     DatagramUnknown, "udp_receive", "unknown_type", "A datagram that is no well-formed WireGuard message.";
-    DatagramShort, "udp_receive", "short", "A data message too short to hold a record.";
     HandshakeQueueFull, "udp_receive", "handshake_queue_full", "More handshake messages than the control thread keeps up with.";
     UnknownIndex, "open", "unknown_index", "A record for a key that does not exist, or no longer.";
     KeyExpired, "open", "key_expired", "A record for a key past its time or message limit.";

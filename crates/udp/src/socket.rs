@@ -119,6 +119,18 @@ impl Socket {
         self.features
     }
 
+    /// Lets every datagram come by itself from here on, instead of in runs that the kernel joined.
+    ///
+    /// # Errors
+    /// The kernel's, from UDP_GRO.
+    pub fn disable_receive_offload(&mut self) -> io::Result<()> {
+        if self.features.receive_offload {
+            system::set_option(self.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 0)?;
+            self.features.receive_offload = false;
+        }
+        Ok(())
+    }
+
     /// Changes the mark of the packets sent from here on; 0 takes it away.
     ///
     /// # Errors

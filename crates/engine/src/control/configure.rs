@@ -24,6 +24,7 @@ impl Control {
             self.mark_sockets(sockets.as_deref(), mark)?;
         }
         if let Some(sockets) = sockets {
+            self.retire_sockets();
             self.sockets = Some(sockets);
             for state in self.peers() {
                 // The kernel's WireGuard, too, lets the host choose anew after a change of the port.
@@ -80,7 +81,10 @@ impl Control {
     }
 
     /// Opens sockets on another port where one is asked for and the link is up.
-    fn change_sockets(&self, change: &Change) -> Result<Option<Arc<[SocketPair]>>, EngineError> {
+    fn change_sockets(
+        &mut self,
+        change: &Change,
+    ) -> Result<Option<Arc<[SocketPair]>>, EngineError> {
         match change.listen_port {
             Some(port) if self.is_up && port != self.bound_port() => self.bind(port).map(Some),
             _ => Ok(None),

@@ -30,9 +30,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
@@ -101,6 +101,8 @@ pub(crate) struct Control {
     listen_port: u16,
     mark: u32,
     sockets: Option<Arc<[SocketPair]>>,
+    /// Sockets given up, as long as a worker has them.
+    retired_sockets: Weak<[SocketPair]>,
     is_up: bool,
     mtu: u16,
     /// Something changed that workers must see.
@@ -148,6 +150,7 @@ impl Control {
             listen_port: 0,
             mark: 0,
             sockets: None,
+            retired_sockets: Weak::<[SocketPair; 0]>::new(),
             is_up: false,
             is_dirty: true,
             is_moved: false,

@@ -113,13 +113,40 @@ impl Control {
                 }
             }
         } else {
-            self.sockets = None;
+            self.retire_sockets();
         }
         self.is_up = up;
         self.is_dirty = true;
         tracing::debug!(up, "link state changed");
         self.handshaker.set_up(up, clock::clock());
         self.carry_out(None);
+    }
+
+    /// Gives the sockets up. Workers let go of them with the snapshot that they have now.
+    pub(super) fn retire_sockets(&mut self) {
+        if let Some(sockets) = self.sockets.take() {
+            self.retired_sockets = Arc::downgrade(&sockets);
+        }
+    }
+
+    /// Waits until every worker has let go of the sockets that were given up, for they may have the
+    /// very port that is asked for next: a link that goes down and up at once, a port that is changed
+    /// and changed back. Workers look for a newer snapshot every turn, so it takes microseconds.
+    fn wait_for_retired_sockets(&mut self) {
+        /// A worker that takes longer is stopped by a debugger, or the machine is: the port is then
+        /// reported as taken.
+        const PATIENCE: Duration = Duration::from_millis(500);
+        const PAUSE: Duration = Duration::from_micros(100);
+        if self.retired_sockets.strong_count() == 0 {
+            return;
+        }
+        self.publish();
+        let began = clock::now();
+        while self.retired_sockets.strong_count() > 0
+            && clock::now().saturating_since(began) < PATIENCE
+        {
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Tries a link that is up but could not bind once more.
@@ -130,10 +157,11 @@ impl Control {
     }
 
     /// Opens every worker's pair of sockets on one port.
-    pub(super) fn bind(&self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+    pub(super) fn bind(&mut self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
         /// A port that is free for one family may be taken for the other: that many ports are tried
         /// where the kernel chooses.
         const ATTEMPTS: usize = 16;
+        self.wait_for_retired_sockets();
         let mut last = None;
         for _ in 0..if port == 0 { ATTEMPTS } else { 1 } {
             match self.bind_once(port) {
@@ -163,7 +191,16 @@ impl Control {
     fn bind_family(&self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
         let workers = NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN);
         match Socket::bind_group(family, port, workers, self.mark) {
-            Ok(sockets) => Ok(sockets),
+            Ok(mut sockets) => {
+                if !self.options.segmentation {
+                    for socket in &mut sockets {
+                        socket
+                            .disable_receive_offload()
+                            .map_err(EngineError::system("turn receive offload off"))?;
+                    }
+                }
+                Ok(sockets)
+            }
             Err(UdpError::NoSuchFamily { .. }) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }

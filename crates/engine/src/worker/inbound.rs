@@ -4,6 +4,7 @@
 use super::Context;
 use super::outbound::want_handshake;
 use super::queues::Queues;
+use crate::clock;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
 use crate::snapshot::{Receiving, Snapshot};
@@ -19,6 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
 pub(super) const RECEIVE_BUFFERS: usize = 4;
@@ -86,6 +88,10 @@ impl Inbound {
             let Some(entry) = self.receive.get_mut(index) else {
                 break;
             };
+            if entry.bytes.is_empty() {
+                context.counters.count_drop(Dropped::DatagramUnknown, 1);
+                continue;
+            }
             if entry.truncated || entry.stride == 0 {
                 context.counters.count_drop(Dropped::DatagramTruncated, 1);
                 continue;
@@ -108,7 +114,8 @@ impl Inbound {
             self.coalescer
                 .flush(entry.bytes, |vnet, buffer, parts, packets| {
                     context.counters.coalesced.record(packets);
-                    if !write(context, writer, vnet, buffer, parts) && packets > 1 {
+                    let refused_whole = write(context, writer, vnet, buffer, parts);
+                    if refused_whole && packets > 1 {
                         superframes_refused = true;
                         write_apart(context, writer, refused, vnet, buffer, parts);
                     }
@@ -239,10 +246,26 @@ fn open_run(
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
-    note_arrival(context, receiving, index, data, received_bytes, arrival);
+    let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
+    if confirmed {
+        wait_for_key(snapshot, context);
+    }
 }
 
-/// What an authentic run means for its peer: it lives, and this is where.
+/// Waits until the control thread has made the key that was just confirmed the one to send under: a
+/// peer that has lost its memory knows no other, and the first answer to it must not be lost.
+fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context) {
+    /// The control thread takes some 50 µs; a busy machine may take longer, and then the answer goes
+    /// under the key before, which most peers still know.
+    const PATIENCE: Duration = Duration::from_millis(2);
+    let began = clock::now();
+    while !context.refresh(snapshot) && clock::now().saturating_since(began) < PATIENCE {
+        rustix::thread::sched_yield();
+    }
+}
+
+/// What an authentic run means for its peer: it lives, and this is where. True where it is the first
+/// under a key that this end made as responder.
 fn note_arrival(
     context: &mut Context,
     receiving: &Receiving,
@@ -250,7 +273,7 @@ fn note_arrival(
     data: usize,
     received_bytes: usize,
     arrival: Arrival,
-) {
+) -> bool {
     let Receiving { transport, peer } = receiving;
     peer.roam(arrival.source, arrival.local);
     peer.rx_bytes
@@ -260,12 +283,14 @@ fn note_arrival(
     } else {
         peer.activity.keepalive_received(context.now);
     }
-    if transport.confirm() {
+    let confirmed = transport.confirm();
+    if confirmed {
         context.tell(Event::Confirmed(peer.id, index));
     }
     if transport.wants_rekey_on_receive(context.now) {
         want_handshake(context, peer);
     }
+    confirmed
 }
 
 struct Admitted {
@@ -330,7 +355,8 @@ fn is_udp(packet: &[u8]) -> bool {
     packet[protocol_at] == PROTOCOL_UDP
 }
 
-/// Writes one frame to the TUN. False where it refused.
+/// Writes one frame to the TUN. True where it does not take a superframe of this kind, which says
+/// nothing of its packets; one that can't be written at all is counted.
 fn write(
     context: &Context,
     writer: &Queue,
@@ -348,14 +374,19 @@ fn write(
     match writer.send(&slices[..=parts.len()]) {
         Ok(_) => {
             context.counters.tun_frames_sent.add(1);
-            true
+            false
         }
         Err(error) => {
             tracing::trace!(%error, "write to the TUN");
-            if parts.len() == 1 {
-                context.counters.count_drop(Dropped::TunWriteFailed, 1);
+            // Anything else, such as a link that is down, befalls every frame alike.
+            let is_kind = error.kind() == io::ErrorKind::InvalidInput && parts.len() > 1;
+            if !is_kind {
+                let packets = parts.len() as u64;
+                context
+                    .counters
+                    .count_drop(Dropped::TunWriteFailed, packets);
             }
-            false
+            is_kind
         }
     }
 }

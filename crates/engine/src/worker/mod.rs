@@ -91,7 +91,7 @@ impl Context {
         );
         counters.count_drop(Dropped::NotAuthentic, opened.not_authentic().len() as u64);
         counters.count_drop(Dropped::KeyExpired, opened.expired().len() as u64);
-        counters.count_drop(Dropped::DatagramShort, opened.malformed().len() as u64);
+        counters.count_drop(Dropped::DatagramUnknown, opened.malformed().len() as u64);
     }
 
     /// Writes an ICMP message to the inside, unless one was written a moment ago. `make` fills its
@@ -144,6 +144,8 @@ pub(crate) struct Worker {
     poller: Poller,
     v4_ready: bool,
     v6_ready: bool,
+    /// The outbound direction used its budget up and may have more to carry.
+    has_more: bool,
     v4_backlog: Backlog,
     v6_backlog: Backlog,
     /// A keepalive that waits for the batch before it.
@@ -186,6 +188,7 @@ impl Worker {
             poller,
             v4_ready: false,
             v6_ready: false,
+            has_more: false,
             v4_backlog: Backlog::new(),
             v6_backlog: Backlog::new(),
             keepalive: None,
@@ -217,7 +220,7 @@ impl Worker {
             || self.v6_ready
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
-                && (self.queues.is_ready() || self.keepalive.is_some()));
+                && (self.has_more || self.queues.is_ready() || self.keepalive.is_some()));
         // Readers of UDP packets may be waiting for this core: it is theirs while nothing arrives.
         let may_look = !std::mem::take(&mut self.inbound.has_readers);
         self.poller.wait(busy, may_look, &self.context.counters)?;
@@ -366,6 +369,7 @@ impl Worker {
         let progress = self
             .outbound
             .turn(&snapshot, &mut self.context, &mut self.queues)?;
+        self.has_more = progress != Progress::Idle;
         if progress == Progress::Blocked && self.outbound.blocked == Some(Blocked::Socket) {
             let token = if self.outbound.sends_to_v4() {
                 TOKEN_V4

@@ -160,6 +160,7 @@ impl Outbound {
             let Some(received) = queues.receive(&mut self.frame, context.now)? else {
                 return Ok(None);
             };
+            context.counters.tun_frames_received.add(1);
             if let Some(frames) = received.wanted_frames {
                 context.tell(Event::QueueLength {
                     worker: context.worker,
@@ -168,7 +169,6 @@ impl Outbound {
             }
             received.len
         };
-        context.counters.tun_frames_received.add(1);
         Ok(Some(
             self.route(snapshot, context, queues, len).unwrap_or(0),
         ))
