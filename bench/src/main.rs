@@ -6,6 +6,8 @@
 //!
 //! Progress goes to standard error, the tables to standard output, everything to a JSON file.
 
+#![forbid(unsafe_code)]
+
 mod bed;
 mod effort;
 mod links;
@@ -127,8 +129,7 @@ fn measure(
         samples.note(subject, result);
     }
     if parts.contains(&Part::Udp) && effort.measures_udp_of(subject) {
-        let result = udp::loss_free_rates(&bed, effort, samples);
-        samples.note(subject, result);
+        udp::loss_free_rates(&bed, effort, samples);
     }
     if parts.contains(&Part::Links) && effort.measures_links_of(subject, round) {
         let result = links::shaped(&bed, effort, samples);

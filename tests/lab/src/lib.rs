@@ -10,6 +10,8 @@
 //!
 //! Needs root and the tools that `scripts/setup.sh` installs: [`require`] says what is missing.
 
+#![forbid(unsafe_code)]
+
 mod command;
 mod link;
 pub mod measure;

@@ -8,6 +8,8 @@
 //!
 //! One seed gives one run, down to the last packet.
 
+#![forbid(unsafe_code)]
+
 mod model;
 mod network;
 mod node;

@@ -3,6 +3,8 @@
 //! Two namespaces stand for two machines, joined by one link. Each runs `culvert wg`; then a file and
 //! as much traffic as possible pass through the tunnel between them. Everything is real and nothing
 //! stays: the namespaces go away with this program, however it ends.
+
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what it prints is the demonstration")]
 
 use std::net::IpAddr;
