@@ -54,7 +54,8 @@ fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nig
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
 
 docs: rust ## The documentation of the code, as web pages
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	@# Pages for who works on the code: private items are in them, and may be linked to.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items
 
 clean-lab: ## Remove namespaces and sockets that killed tests left behind (root)
 	@for path in /run/netns/cvl-*; do \

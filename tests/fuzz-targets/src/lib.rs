@@ -4,7 +4,7 @@
 //! The functions live in the main workspace so that ordinary tests can call them: `tests/replay.rs`
 //! runs every committed input, on the stable toolchain, without a fuzzer. `fuzz/` has the thin
 //! wrappers by which `cargo fuzz` grows the corpora (`make fuzz`), `fuzz/corpus/TARGET` what it
-//! found worth keeping, and `fuzz/regressions/TARGET` inputs that once failed. [`seeds`] are where
+//! found worth keeping, and `fuzz/regressions/TARGET` inputs that once failed. [`seeds()`] are where
 //! both begin.
 //!
 //! A target never takes the code's own word where an independent one is at hand: checksums are

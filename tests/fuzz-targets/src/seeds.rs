@@ -133,7 +133,7 @@ fn cut() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Scripts of [`crate::coalesce`]: a byte for what is accepted, then one for each packet, its low
+/// Scripts of [`crate::coalesce()`]: a byte for what is accepted, then one for each packet, its low
 /// half the flow and its high half what is special about it.
 fn coalesce() -> Vec<Vec<u8>> {
     let mut scripts = Vec::new();
@@ -231,7 +231,7 @@ fn message() -> Vec<Vec<u8>> {
     messages
 }
 
-/// Steps of [`crate::replay_window`] around the window: every word's last counter, a lap later what
+/// Steps of [`crate::replay_window()`] around the window: every word's last counter, a lap later what
 /// lies between, the edges from both sides.
 fn replay_window() -> Vec<Vec<u8>> {
     let ahead = |by: u16| [&[1][..], &by.to_be_bytes()].concat();
