@@ -14,6 +14,9 @@ use crate::statistics::Samples;
 /// A connection needs this long to reach its full rate; pings before that see no load yet.
 const RAMP: Duration = Duration::from_millis(500);
 
+/// A `ping` ends about when the load does, but a full queue may delay its last replies.
+const PING_GRACE: Duration = Duration::from_secs(10);
+
 /// The share of a TCP load during which pings are sent: the rest is its ramp and its end. `ping` takes
 /// up to a fifth longer than asked, for it sleeps in ticks of the kernel.
 const PINGED_SHARE: f64 = 0.65;
@@ -97,7 +100,7 @@ pub(crate) fn loaded(bed: &Bed<'_>, effort: &Effort) -> Result<(TcpReport, PingR
     let count = u32::try_from(duration.as_millis() / interval.as_millis())?;
     let ping = start_ping(&bed.client, bed.server_address, interval, count)?;
     let tcp = bed.iperf.finish_tcp(tcp, &load)?;
-    Ok((tcp, PingReport::of(ping, duration)?))
+    Ok((tcp, PingReport::of(ping, PING_GRACE)?))
 }
 
 #[expect(

@@ -1,6 +1,6 @@
 //! The highest rate of UDP that arrives.
 
-use anyhow::Result;
+use culvert_lab::measure::UdpReport;
 
 use crate::bed::Bed;
 use crate::effort::Effort;
@@ -20,22 +20,37 @@ const LOSS_OF_A_HICCUP_SHARE: f64 = 0.03;
 const SIZES: [(u32, f64, f64); 2] = [(1350, 40e6, 8e9), (200, 8e6, 1.6e9)];
 
 /// Finds the loss-free rate at each size by bisection.
-pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) -> Result<()> {
+pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) {
     for (payload_bytes, lowest, highest) in SIZES {
         let rate = bisect(lowest, highest, effort.udp_steps, |rate| {
             let measure = || {
                 bed.iperf
                     .udp(&bed.client, rate, payload_bytes, effort.udp_s)
             };
-            let mut report = measure()?;
-            if (LOSS_MAX_SHARE..LOSS_OF_A_HICCUP_SHARE).contains(&report.lost_share) {
-                report = measure()?;
+            let mut result = measure();
+            if result.as_ref().is_ok_and(met_a_hiccup) {
+                result = measure();
             }
-            Ok((report.lost_share <= LOSS_MAX_SHARE).then_some(report.bits_per_second))
-        })?;
+            match result {
+                Ok(report) => {
+                    (report.lost_share <= LOSS_MAX_SHARE).then_some(report.bits_per_second)
+                }
+                // A flood may break even the connection by which iperf3 exchanges its results.
+                Err(error) => {
+                    eprintln!(
+                        "         {rate} bit/s of UDP through {}: {error:#}",
+                        bed.subject.name
+                    );
+                    None
+                }
+            }
+        });
         samples.add(bed.subject, Metric::UdpLossFree { payload_bytes }, rate);
     }
-    Ok(())
+}
+
+fn met_a_hiccup(report: &UdpReport) -> bool {
+    (LOSS_MAX_SHARE..LOSS_OF_A_HICCUP_SHARE).contains(&report.lost_share)
 }
 
 /// Halves the range, on a logarithmic scale, `steps` times. `arrives` tells what arrived if the
@@ -44,8 +59,8 @@ fn bisect(
     lowest: f64,
     highest: f64,
     steps: u32,
-    mut arrives: impl FnMut(u64) -> Result<Option<f64>>,
-) -> Result<f64> {
+    mut arrives: impl FnMut(u64) -> Option<f64>,
+) -> f64 {
     let (mut low, mut high) = (lowest, highest);
     let mut best = 0.0_f64;
     for _ in 0..steps {
@@ -55,7 +70,7 @@ fn bisect(
             clippy::cast_sign_loss,
             reason = "positive, and parts of a bit do not matter"
         )]
-        match arrives(middle as u64)? {
+        match arrives(middle as u64) {
             Some(arrived) => {
                 best = best.max(arrived);
                 low = middle;
@@ -63,7 +78,7 @@ fn bisect(
             None => high = middle,
         }
     }
-    Ok(best)
+    best
 }
 
 #[cfg(test)]
@@ -72,26 +87,26 @@ mod tests {
 
     /// A path that carries up to `limit`.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    fn path(limit: f64) -> impl FnMut(u64) -> Result<Option<f64>> {
-        move |rate| Ok((rate as f64 <= limit).then_some(rate as f64))
+    fn path(limit: f64) -> impl FnMut(u64) -> Option<f64> {
+        move |rate| (rate as f64 <= limit).then_some(rate as f64)
     }
 
     #[test]
     fn eight_steps_find_the_limit_to_three_percent() {
         for limit in [1e8, 6.1e8, 2.5e9, 7e9] {
-            let found = bisect(40e6, 8e9, 8, path(limit)).unwrap();
+            let found = bisect(40e6, 8e9, 8, path(limit));
             assert!(found <= limit && found > 0.97 * limit, "{found} of {limit}");
         }
     }
 
     #[test]
     fn a_path_that_carries_nothing_has_no_rate() {
-        assert_eq!(bisect(40e6, 8e9, 8, path(0.0)).unwrap(), 0.0);
+        assert_eq!(bisect(40e6, 8e9, 8, path(0.0)), 0.0);
     }
 
     #[test]
     fn a_sender_slower_than_offered_counts_with_what_arrived() {
-        let found = bisect(40e6, 8e9, 8, |_| Ok(Some(1e9))).unwrap();
+        let found = bisect(40e6, 8e9, 8, |_| Some(1e9));
         assert_eq!(found, 1e9);
     }
 }

@@ -1,6 +1,7 @@
 //! Throughput, with iperf3.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,11 +13,24 @@ use crate::process::Process;
 /// Connecting and exchanging results over a slow path.
 const GRACE: Duration = Duration::from_secs(15);
 
+/// The port of iperf3, and the first one beyond it for tests of UDP.
+const TCP_PORT: u16 = 5201;
+const FIRST_UDP_PORT: u16 = 5300;
+
+/// How long the setting up of a UDP test may take: it waits for a single datagram that nobody sends
+/// again, so a longer wait is in vain.
+const UDP_GRACE: Duration = Duration::from_secs(4);
+
+/// How often a UDP test is started before it counts as failed, for the same reason.
+const UDP_ATTEMPTS: usize = 3;
+
 /// An iperf3 server that serves one test after another.
 #[derive(Debug)]
 pub struct IperfServer {
     process: Process,
+    namespace: Namespace,
     address: IpAddr,
+    next_udp_port: AtomicU16,
 }
 
 /// A TCP test.
@@ -75,9 +89,12 @@ impl IperfServer {
     /// # Errors
     /// When it does not start.
     pub fn start(namespace: &Namespace, address: IpAddr) -> Result<Self> {
-        let mut process = namespace.spawn(&format!("iperf3 -s --forceflush -B {address}"))?;
-        process.wait_for_output("Server listening", GRACE)?;
-        Ok(Self { process, address })
+        Ok(Self {
+            process: listen(namespace, address, TCP_PORT)?,
+            namespace: namespace.clone(),
+            address,
+            next_udp_port: AtomicU16::new(FIRST_UDP_PORT),
+        })
     }
 
     /// Runs a TCP test from `client`.
@@ -111,7 +128,8 @@ impl IperfServer {
     /// # Errors
     /// As [`IperfServer::tcp`].
     pub fn finish_tcp(&self, client: Process, load: &TcpLoad) -> Result<TcpReport> {
-        let results = self.results(client, load.seconds)?;
+        let deadline = Duration::from_secs(load.seconds.into()) + GRACE;
+        let results = results(client, deadline, &self.process)?;
         let used = results
             .pointer("/end/sender_tcp_congestion")
             .and_then(Value::as_str);
@@ -132,7 +150,7 @@ impl IperfServer {
     /// Offers `bits_per_second` of UDP payload in datagrams of `payload_bytes` for `seconds`.
     ///
     /// # Errors
-    /// When the control connection fails.
+    /// When the test cannot be set up, three times.
     pub fn udp(
         &self,
         client: &Namespace,
@@ -140,11 +158,33 @@ impl IperfServer {
         payload_bytes: u32,
         seconds: u32,
     ) -> Result<UdpReport> {
+        let mut result = self.udp_once(client, bits_per_second, payload_bytes, seconds);
+        for _ in 1..UDP_ATTEMPTS {
+            if result.is_ok() {
+                break;
+            }
+            result = self.udp_once(client, bits_per_second, payload_bytes, seconds);
+        }
+        result
+    }
+
+    fn udp_once(
+        &self,
+        client: &Namespace,
+        bits_per_second: u64,
+        payload_bytes: u32,
+        seconds: u32,
+    ) -> Result<UdpReport> {
+        // A server takes the first datagram that arrives for its new client. A port of its own
+        // keeps late ones of an earlier test away from it.
+        let port = self.next_udp_port.fetch_add(1, Ordering::Relaxed);
+        let server = listen(&self.namespace, self.address, port)?;
         let client = client.spawn(&format!(
-            "iperf3 -J -u -c {} -t {seconds} -b {bits_per_second} -l {payload_bytes}",
+            "iperf3 -J -u -c {} -p {port} -t {seconds} -b {bits_per_second} -l {payload_bytes}",
             self.address
         ))?;
-        let results = self.results(client, seconds)?;
+        let deadline = Duration::from_secs(seconds.into()) + UDP_GRACE;
+        let results = results(client, deadline, &server)?;
         // Its own count of lost datagrams looks at gaps only: what is lost at the end is not in it.
         let sent = number(&results, "/end/sum_sent/bytes")?;
         let received = number(&results, "/end/sum_received/bytes")?;
@@ -157,22 +197,36 @@ impl IperfServer {
             },
         })
     }
+}
 
-    fn results(&self, mut client: Process, seconds: u32) -> Result<Value> {
-        client.wait(Duration::from_secs(seconds.into()) + GRACE)?;
-        let output = client.output();
-        // Warnings may stand in front.
-        let report = &output[output.find('{').unwrap_or(0)..];
-        let results: Value =
-            serde_json::from_str(report).with_context(|| format!("iperf3 printed {output}"))?;
-        if let Some(error) = results.get("error") {
-            bail!(
-                "iperf3: {error}; its server: {}",
-                self.process.output().trim()
-            );
-        }
-        Ok(results)
+/// Starts a server and waits until it listens.
+fn listen(namespace: &Namespace, address: IpAddr, port: u16) -> Result<Process> {
+    let line = format!("iperf3 -s --forceflush -B {address} -p {port}");
+    let mut process = namespace.spawn(&line)?;
+    process.wait_for_output("Server listening", GRACE)?;
+    Ok(process)
+}
+
+/// Waits for a client's report.
+fn results(mut client: Process, deadline: Duration, server: &Process) -> Result<Value> {
+    client.wait(deadline)?;
+    let output = client.output();
+    // Warnings may stand in front.
+    let report = &output[output.find('{').unwrap_or(0)..];
+    let results: Value =
+        serde_json::from_str(report).with_context(|| format!("iperf3 printed {output}"))?;
+    if let Some(error) = results.get("error") {
+        let server_said = server.output();
+        let last = server_said
+            .lines()
+            .rev()
+            .find(|line| line.contains("error"));
+        bail!(
+            "iperf3: {error}; its server: {}",
+            last.unwrap_or("no error")
+        );
     }
+    Ok(results)
 }
 
 fn number(results: &Value, pointer: &str) -> Result<f64> {

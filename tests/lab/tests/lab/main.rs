@@ -14,6 +14,7 @@
 
 mod aging;
 mod cipher;
+mod cleanup;
 mod configuration;
 mod ecn;
 mod hostile;
