@@ -244,8 +244,8 @@ impl Outbound {
         };
         let outer_ecn = ecn::encapsulate(cursor.cut.ip().ecn);
         if !self.batch.takes(road, sending, outer_ecn) {
-            self.seal(context);
             self.cursor = Some(cursor);
+            self.seal(context);
             return;
         }
         self.batch.address(road, sending, outer_ecn);
@@ -256,8 +256,8 @@ impl Outbound {
         while cursor.next < cursor.cut.segments() {
             let inner_len = cursor.cut.segment_len(cursor.next);
             let Some(record) = self.batch.add(shape.record_len(inner_len)) else {
-                self.seal(context);
                 self.cursor = Some(cursor);
+                self.seal(context);
                 return;
             };
             let (inner, padding) = record[DATA_HEADER_LEN..].split_at_mut(inner_len);
@@ -271,8 +271,8 @@ impl Outbound {
     /// Seals the batch; one that finds no counters left is dropped.
     fn seal(&mut self, context: &mut Context) {
         if self.batch.is_empty() {
-            // Addressed but nothing fitted: a record longer than the buffer. Can't happen with
-            // packets of at most 65,535 bytes cut to the MTU, and must not loop if it does.
+            // Addressed but nothing fitted: a packet so long, on an interface with so large an MTU, that
+            // its record exceeds what one UDP datagram carries.
             if self.cursor.take().is_some() {
                 context.counters.count_drop(Dropped::SendTooBig, 1);
             }
