@@ -53,6 +53,10 @@ pub(crate) fn print(subjects: &[Subject], samples: &Samples, verdicts: &[Verdict
         }
         writeln!(out)?;
     }
+    writeln!(
+        out,
+        "less is better, and a ratio below 1, for ping, CPU, memory and TCP's troubles"
+    )?;
     print_verdicts(&mut out, verdicts)
 }
 

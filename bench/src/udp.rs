@@ -12,7 +12,7 @@ const LOSS_MAX_SHARE: f64 = 0.005;
 
 /// A step that loses more than allowed but less than this may have met a hiccup of the machine, and
 /// is tried once more.
-const LOSS_OF_A_HICCUP_SHARE: f64 = 0.03;
+const LOSS_OF_A_HICCUP_SHARE: f64 = 0.1;
 
 /// The payload sizes, each with the range of rates, in bits a second, that holds the answer for
 /// every subject: a WireGuard program that sends packet by packet on a slow machine, and the bare
