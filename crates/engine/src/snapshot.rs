@@ -80,6 +80,10 @@ impl Hasher for IndexHasher {
 pub(crate) struct SocketPair {
     pub(crate) v4: Option<Socket>,
     pub(crate) v6: Option<Socket>,
+    /// Shared by all pairs on a port, and the last field: fields are dropped in the order of their
+    /// declaration, so that once nobody holds it every socket is closed. The references to the pairs
+    /// themselves are gone before that, and a socket with much to read takes a while to close.
+    pub(crate) open: Arc<()>,
 }
 
 impl SocketPair {

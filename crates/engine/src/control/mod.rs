@@ -101,8 +101,8 @@ pub(crate) struct Control {
     listen_port: u16,
     mark: u32,
     sockets: Option<Arc<[SocketPair]>>,
-    /// Sockets given up, as long as a worker has them.
-    retired_sockets: Weak<[SocketPair]>,
+    /// [`SocketPair::open`] of the sockets given up: alive until the last of them is closed.
+    retired_sockets: Weak<()>,
     is_up: bool,
     mtu: u16,
     /// Something changed that workers must see.
@@ -150,7 +150,7 @@ impl Control {
             listen_port: 0,
             mark: 0,
             sockets: None,
-            retired_sockets: Weak::<[SocketPair; 0]>::new(),
+            retired_sockets: Weak::new(),
             is_up: false,
             is_dirty: true,
             is_moved: false,

@@ -124,12 +124,12 @@ impl Control {
 
     /// Gives the sockets up. Workers let go of them with the snapshot that they have now.
     pub(super) fn retire_sockets(&mut self) {
-        if let Some(sockets) = self.sockets.take() {
-            self.retired_sockets = Arc::downgrade(&sockets);
+        if let Some(pair) = self.sockets.take().as_deref().and_then(<[_]>::first) {
+            self.retired_sockets = Arc::downgrade(&pair.open);
         }
     }
 
-    /// Waits until every worker has let go of the sockets that were given up, for they may have the
+    /// Waits until every worker has closed the sockets that were given up, for they may have the
     /// very port that is asked for next: a link that goes down and up at once, a port that is changed
     /// and changed back. Workers look for a newer snapshot every turn, so it takes microseconds.
     fn wait_for_retired_sockets(&mut self) {
@@ -180,9 +180,11 @@ impl Control {
             return Err(EngineError::NoFamily("IPv4 and no IPv6"));
         }
         let (mut v4, mut v6) = (v4.into_iter(), v6.into_iter());
+        let open = Arc::new(());
         let pairs = (0..self.shared.workers()).map(|_| SocketPair {
             v4: v4.next(),
             v6: v6.next(),
+            open: Arc::clone(&open),
         });
         Ok(pairs.collect())
     }

@@ -145,6 +145,24 @@ fn random_datagrams_of_all_sizes_sprayed_at_the_port_harm_nothing() {
     carries(&tunnel).unwrap();
 }
 
+#[test]
+fn an_empty_datagram_is_counted() {
+    const EMPTY: u64 = 3;
+    let tunnel = culvert_tunnel().unwrap();
+    let target = SocketAddr::new(tunnel.link.subnet.host(Family::V4, 2), tunnel.right_port());
+    let socket = tunnel
+        .left
+        .namespace
+        .inside(|| Ok(UdpSocket::bind("0.0.0.0:0")?))
+        .unwrap();
+    for _ in 0..EMPTY {
+        socket.send_to(&[], target).unwrap();
+    }
+    let counted = || tunnel.right.culvert_drops("udp_receive", "unknown_type");
+    wait_until("each to be counted", SOON, || counted().unwrap() == EMPTY).unwrap();
+    tunnel.wait_until_up().unwrap();
+}
+
 /// An initiation whose mac1 is right and whose rest is random: anyone who knows the public key can
 /// make it (WireGuard paper, §5.4.4), and it costs the receiver a Diffie-Hellman operation.
 fn initiation(responder: &[u8; 32], noise: &mut Noise) -> Vec<u8> {

@@ -3,9 +3,14 @@
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use culvert_lab::{Implementation, Namespace, WireGuardEnd, culvert_program, wait_until};
+use culvert_lab::{
+    Implementation, Namespace, TunnelPlan, WireGuardEnd, culvert_program, wait_until,
+};
 
 use crate::support::SOON;
+
+/// The kernel allows a TUN 256 queues: one is the priority queue, and a worker takes eight.
+const WORKERS_MAX: usize = 31;
 
 fn started() -> WireGuardEnd {
     let namespace = Namespace::new().unwrap();
@@ -71,6 +76,10 @@ fn without_foreground_it_detaches_once_the_socket_answers() {
     UnixStream::connect(&socket_path).unwrap();
     assert!(has_interface(&namespace, &interface));
     namespace.run(&format!("wg show {interface}")).unwrap();
+    // It is found under its own name.
+    let id = culvert_lab::run(&format!("ip netns pids {}", namespace.name())).unwrap();
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", id.trim())).unwrap();
+    assert_eq!(name, "culvert\n");
 
     namespace.run(&format!("ip link del {interface}")).unwrap();
     wait_until("the socket to be removed", SOON, || !socket_path.exists()).unwrap();
@@ -139,6 +148,27 @@ fn a_metrics_port_that_is_taken_is_refused() {
     assert!(said.contains("127.0.0.1:9586"), "{said}");
     assert!(!has_interface(&namespace, &interface));
     drop(taken);
+}
+
+#[test]
+fn as_many_workers_as_the_kernel_has_queues_for_start_and_one_more_is_refused() {
+    let most = Implementation::culvert_with(&format!("--workers {WORKERS_MAX}"));
+    let tunnel = TunnelPlan::between(&most, &most).build().unwrap();
+    tunnel.wait_until_up().unwrap();
+    let status = tunnel.left.culvert_json().unwrap();
+    assert_eq!(status["workers"].as_array().unwrap().len(), WORKERS_MAX);
+
+    let interface = WireGuardEnd::unique_name();
+    let too_many = WORKERS_MAX + 1;
+    let line = format!("{} wg -f --workers {too_many} {interface}", program());
+    let output = tunnel
+        .left
+        .namespace
+        .outcome(&format!("timeout 10 {line}"))
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "a wrong command line");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&format!("from 1 to {WORKERS_MAX}")), "{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use culvert_lab::{Family, Implementation, Namespace, Transfer, Tunnel, TunnelPlan};
+use culvert_lab::{Family, Implementation, Namespace, Transfer, Tunnel, TunnelPlan, WireGuardEnd};
 
 /// Something on this machine that should happen at once may take this long when others compile.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
@@ -46,6 +46,22 @@ pub(crate) fn carries(tunnel: &Tunnel) -> Result<()> {
             .with_context(|| format!("right to left over {family:?}"))?;
     }
     Ok(())
+}
+
+/// How many batches of `kind`, such as `received`, held more than one packet so far at a Culvert end.
+///
+/// # Errors
+/// When it does not say.
+pub(crate) fn joined_batches(end: &WireGuardEnd, kind: &str) -> Result<u64> {
+    let status = end.culvert_json()?;
+    let mut batches = 0;
+    for worker in status["workers"].as_array().context("no workers")? {
+        let counts = worker[kind]["counts_by_power_of_two"].as_array();
+        for count in &counts.context("no such batches")?[1..] {
+            batches += count.as_u64().context("no count")?;
+        }
+    }
+    Ok(batches)
 }
 
 /// Counts the packets that match a rule from its making on.

@@ -3,7 +3,7 @@
 use culvert_lab::measure::{IperfServer, TcpLoad};
 use culvert_lab::{Implementation, TunnelPlan};
 
-use crate::support::{FAMILIES, carries, culvert_plan, culvert_tunnel};
+use crate::support::{FAMILIES, carries, culvert_plan, culvert_tunnel, joined_batches};
 
 #[test]
 fn files_pass_unharmed_over_ipv4_and_ipv6_inside_and_outside() {
@@ -29,6 +29,20 @@ fn files_pass_unharmed_whatever_is_switched_off() {
             carries(&tunnel).unwrap();
         }
     }
+}
+
+#[test]
+fn without_segmentation_every_receive_holds_one_datagram() {
+    let single = Implementation::culvert_with("--no-gso");
+    // The sender's superframes would arrive whole.
+    let tunnel = TunnelPlan::between(&Implementation::culvert(), &single)
+        .build()
+        .unwrap();
+    tunnel.wait_until_up().unwrap();
+    carries(&tunnel).unwrap();
+    assert_eq!(joined_batches(&tunnel.right, "received").unwrap(), 0);
+    // It is no fault of the other end's, nor of the link's.
+    assert!(joined_batches(&tunnel.left, "sealed").unwrap() > 0);
 }
 
 #[test]
