@@ -12,7 +12,7 @@ use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
 use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
 use culvert_session::parse::{DataHeader, Message};
-use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
 use culvert_tun::Queue;
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
 use std::io::{self, IoSlice};
@@ -246,22 +246,37 @@ fn open_run(
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
+    let peer = receiving.peer.id;
     let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
     if confirmed {
-        wait_for_key(snapshot, context);
+        wait_for_key(snapshot, context, peer, index);
     }
 }
 
 /// Waits until the control thread has made the key that was just confirmed the one to send under: a
 /// peer that has lost its memory knows no other, and the first answer to it must not be lost.
-fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context) {
-    /// The control thread takes some 50 µs; a busy machine may take longer, and then the answer goes
-    /// under the key before, which most peers still know.
-    const PATIENCE: Duration = Duration::from_millis(2);
+///
+/// A newer snapshot alone is no sign of it: the control thread may have published another change.
+fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context, peer: PeerId, index: Index) {
+    /// The control thread takes some 50 µs, on a busy machine some time slices. It happens once per
+    /// handshake, and where the time runs out the answer goes under the key before, which most peers
+    /// still know.
+    const PATIENCE: Duration = Duration::from_millis(20);
     let began = clock::now();
-    while !context.refresh(snapshot) && clock::now().saturating_since(began) < PATIENCE {
-        rustix::thread::sched_yield();
+    while !sends_under(snapshot, peer, index) && clock::now().saturating_since(began) < PATIENCE {
+        if !context.refresh(snapshot) {
+            rustix::thread::sched_yield();
+        }
     }
+}
+
+/// Whether what goes to `peer` is sealed with the key that this end receives at `index` with. A peer
+/// that is gone waits for nothing.
+fn sends_under(snapshot: &Snapshot, peer: PeerId, index: Index) -> bool {
+    let sending = snapshot.road(peer).map(|road| road.sending.as_ref());
+    sending.is_none_or(|sending| {
+        sending.is_some_and(|sending| sending.transport.local_index() == index)
+    })
 }
 
 /// What an authentic run means for its peer: it lives, and this is where. True where it is the first
