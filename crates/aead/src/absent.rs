@@ -1,12 +1,12 @@
 //! What stands in for the batched implementation on processors that it is not written for.
 
-use crate::{KEY_LEN, Layout, Opened};
+use crate::{KEY_LEN, Layout, Opened, Suite};
 
 /// Never there.
 pub(crate) enum Wide {}
 
 impl Wide {
-    pub(crate) fn detect(_bytes: &[u8; KEY_LEN]) -> Option<Self> {
+    pub(crate) fn detect(_suite: Suite, _bytes: &[u8; KEY_LEN]) -> Option<Self> {
         None
     }
 

@@ -105,33 +105,40 @@ fn chacha20_poly1305_of_nothing_under_the_zero_key_is_the_known_tag() {
     );
 }
 
-/// The AES-256 test cases 13 and 14 of the GCM specification (McGrew and Viega).
+/// The AES-256 test cases 13 and 14 of the GCM specification (McGrew and Viega), by themselves and in
+/// front of a batch.
 #[test]
 fn aes_256_gcm_matches_the_test_cases_of_its_specification() {
-    let key = Key::new(Suite::Aes256Gcm, &[0; 32]);
-    assert_eq!(
-        key.seal(0, &[], &mut []),
-        [
-            0x53, 0x0f, 0x8a, 0xfb, 0xc7, 0x45, 0x36, 0xb9, 0xa9, 0x63, 0xb4, 0xf1, 0xc4, 0xcb,
-            0x73, 0x8b
-        ]
-    );
-    let mut block = [0; 16];
-    let tag = key.seal(0, &[], &mut block);
-    assert_eq!(
-        block,
-        [
-            0xce, 0xa7, 0x40, 0x3d, 0x4d, 0x60, 0x6b, 0x6e, 0x07, 0x4e, 0xc5, 0xd3, 0xba, 0xf3,
-            0x9d, 0x18
-        ]
-    );
-    assert_eq!(
-        tag,
-        [
-            0xd0, 0xd1, 0xc8, 0xa7, 0x99, 0x99, 0x6b, 0xf0, 0x26, 0x5b, 0x98, 0xb5, 0xd4, 0x8a,
-            0xb9, 0x19
-        ]
-    );
+    let nothing = [
+        0x53, 0x0f, 0x8a, 0xfb, 0xc7, 0x45, 0x36, 0xb9, 0xa9, 0x63, 0xb4, 0xf1, 0xc4, 0xcb, 0x73,
+        0x8b,
+    ];
+    let block = [
+        0xce, 0xa7, 0x40, 0x3d, 0x4d, 0x60, 0x6b, 0x6e, 0x07, 0x4e, 0xc5, 0xd3, 0xba, 0xf3, 0x9d,
+        0x18,
+    ];
+    let tag = [
+        0xd0, 0xd1, 0xc8, 0xa7, 0x99, 0x99, 0x6b, 0xf0, 0x26, 0x5b, 0x98, 0xb5, 0xd4, 0x8a, 0xb9,
+        0x19,
+    ];
+    for key in [Key::new, Key::new_portable].map(|key| key(Suite::Aes256Gcm, &[0; 32])) {
+        assert_eq!(key.seal(0, &[], &mut []), nothing);
+        let mut alone = [0; 16];
+        assert_eq!(key.seal(0, &[], &mut alone), tag);
+        assert_eq!(alone, block);
+        for count in [1, 2, 7] {
+            let layout = |stride| Layout {
+                head_len: 0,
+                stride,
+            };
+            let mut batch = vec![0; 16 * count];
+            key.seal_batch(0, &mut batch, layout(16));
+            assert_eq!(batch[..16], nothing);
+            let mut batch = vec![0; 32 * count];
+            key.seal_batch(0, &mut batch, layout(32));
+            assert_eq!(batch[..32], [block, tag].concat());
+        }
+    }
 }
 
 #[test]
@@ -142,31 +149,53 @@ fn the_key_does_not_show_in_debug_output() {
     assert_eq!(format!("{key:?}"), "Key { suite: ChaCha20Poly1305, .. }");
 }
 
+/// `/proc/cpuinfo` is how the kernel names the instructions, independently of how we ask for them.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn chacha20_is_always_fast_and_aes_where_the_processor_has_instructions_for_it() {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").expect("the kernel describes the CPU");
+    let flags: Vec<&str> = cpuinfo
+        .lines()
+        .find(|line| line.starts_with("flags") || line.starts_with("Features"))
+        .map(|line| line.split_whitespace().collect())
+        .expect("the description lists instructions");
+    let product = match cfg!(target_arch = "x86_64") {
+        true => "pclmulqdq",
+        false => "pmull",
+    };
+    let aes = flags.contains(&"aes") && flags.contains(&product);
+    assert!(Suite::ChaCha20Poly1305.is_fast());
+    assert_eq!(Suite::Aes256Gcm.is_fast(), aes);
+}
+
 #[test]
 fn a_portable_key_works_record_by_record() {
     for suite in [Suite::ChaCha20Poly1305, Suite::Aes256Gcm] {
         assert!(!Key::new_portable(suite, &[1; 32]).is_batched());
     }
-    assert!(!Key::new(Suite::Aes256Gcm, &[1; 32]).is_batched());
 }
 
-/// The batched implementation leaves refused records alone, AWS-LC does not: that is how one sees
-/// from outside which of them ran.
+/// The batched ChaCha20-Poly1305 leaves refused records alone, AWS-LC does not: that is how one sees
+/// from outside which of them ran. With AES-256-GCM both wipe them.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn batches_are_worked_on_as_a_whole_where_the_processor_can() {
-    let able = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
+    let vectors = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    let chacha = vectors
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512ifma")
         && is_x86_feature_detected!("avx512vbmi2");
+    let aes = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq");
+    assert_eq!(Key::new(Suite::Aes256Gcm, &[1; 32]).is_batched(), aes);
     let layout = Layout {
         head_len: HEAD_LEN,
         stride: 300,
     };
     let junk = [0x5a; 300 * 40];
     for (key, batched) in [
-        (Key::new(Suite::ChaCha20Poly1305, &[1; 32]), able),
+        (Key::new(Suite::ChaCha20Poly1305, &[1; 32]), chacha),
         (Key::new_portable(Suite::ChaCha20Poly1305, &[1; 32]), false),
     ] {
         assert_eq!(key.is_batched(), batched);

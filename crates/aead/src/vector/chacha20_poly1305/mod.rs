@@ -1,5 +1,5 @@
-//! ChaCha20-Poly1305 of a whole batch with AVX-512
-//! ([ADR 0003](../../../../docs/adr/0003-batched-chacha20-poly1305.md)).
+//! ChaCha20-Poly1305 of a whole batch
+//! ([ADR 0003](../../../../../docs/adr/0003-batched-chacha20-poly1305.md)).
 //!
 //! The records of a batch share the key and differ in their nonces, so the lanes of a vector may
 //! hold blocks of different records: none is left partly used at the end of a record, and one pass
@@ -7,18 +7,13 @@
 //!
 //! A batch is worked on in groups of sixteen records, which the first-level cache holds.
 
-#![expect(
-    unsafe_code,
-    reason = "pointers to vectors, and functions compiled for more than the base processor"
-)]
-
 mod chacha;
 mod group;
 mod jobs;
-mod memory;
 mod poly;
 
-use crate::{KEY_LEN, Layout, MAX_RECORDS, Opened};
+use super::{memory, openable};
+use crate::{KEY_LEN, Layout, Opened};
 use chacha::Blocks;
 use core::arch::x86_64::*;
 use group::{GROUP, Group};
@@ -29,6 +24,10 @@ use zeroize::Zeroize;
 /// fit a signed one.
 const MAX_BUFFER_LEN: usize = 1 << 30;
 
+/// How many vectors deep a batch reaches into the stack: the frames of `seal` or `open`, of `crypt`
+/// and of `poly::tags` are 5 KiB together in an optimised build.
+const STACK_VECTORS: usize = 96;
+
 /// A key, and the proof that this processor has the instructions.
 pub(crate) struct Wide {
     /// The key as the little-endian words of the ChaCha20 state. Boxed, so that moving it leaves
@@ -38,7 +37,7 @@ pub(crate) struct Wide {
 
 impl Wide {
     /// `None` where the processor or the operating system lacks AVX-512 with IFMA and VBMI2.
-    pub(crate) fn detect(bytes: &[u8; KEY_LEN]) -> Option<Self> {
+    pub(super) fn detect(bytes: &[u8; KEY_LEN]) -> Option<Self> {
         let present = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
@@ -55,28 +54,28 @@ impl Wide {
 
     /// Whether a batch is done here, and sooner than record by record. One record is not: its
     /// 24 blocks leave lanes empty, and its Poly1305 seven of eight.
-    pub(crate) fn gains(&self, layout: Layout, buffer_len: usize) -> bool {
+    pub(super) fn gains(&self, layout: Layout, buffer_len: usize) -> bool {
         buffer_len <= MAX_BUFFER_LEN && layout.count(buffer_len) > 1
     }
 
     /// As [`crate::Key::seal_batch`], for at most [`MAX_BUFFER_LEN`] bytes.
-    pub(crate) fn seal_batch(&self, first_nonce: u64, buffer: &mut [u8], layout: Layout) {
+    pub(super) fn seal_batch(&self, first_nonce: u64, buffer: &mut [u8], layout: Layout) {
         assert!(buffer.len() <= MAX_BUFFER_LEN);
         // SAFETY: a `Wide` exists only where `detect` found the features.
         unsafe {
             seal(&self.key, first_nonce, buffer, layout);
-            memory::wipe_stack();
+            memory::wipe_stack::<STACK_VECTORS>();
         }
     }
 
     /// As [`crate::Key::open_batch`], for at most [`MAX_BUFFER_LEN`] bytes; refused records stay
     /// as they were.
-    pub(crate) fn open_batch(&self, nonces: &[u64], buffer: &mut [u8], layout: Layout) -> Opened {
+    pub(super) fn open_batch(&self, nonces: &[u64], buffer: &mut [u8], layout: Layout) -> Opened {
         assert!(buffer.len() <= MAX_BUFFER_LEN);
         // SAFETY: a `Wide` exists only where `detect` found the features.
         unsafe {
             let opened = open(&self.key, nonces, buffer, layout);
-            memory::wipe_stack();
+            memory::wipe_stack::<STACK_VECTORS>();
             opened
         }
     }
@@ -102,12 +101,7 @@ fn seal(key: &[u32; 8], first_nonce: u64, buffer: &mut [u8], layout: Layout) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma,avx512vbmi2")]
 #[inline(never)]
 fn open(key: &[u32; 8], nonces: &[u64], buffer: &mut [u8], layout: Layout) -> Opened {
-    let count = (0..layout
-        .count(buffer.len())
-        .min(MAX_RECORDS)
-        .min(nonces.len()))
-        .take_while(|&index| layout.sealed(index, buffer.len()).is_some())
-        .count();
+    let count = openable(nonces, buffer.len(), layout);
     let mut opened = Opened::NONE;
     for first in (0..count).step_by(GROUP) {
         let group = Group::new(first..(first + GROUP).min(count), buffer.len(), layout);
@@ -206,6 +200,3 @@ impl OneTimeKeys {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
-use super::super::tests::{hex, present};
 use super::*;
+use crate::Suite;
+use crate::vector::tests::{hex, present};
 use proptest::prelude::*;
 
 const CLAMP: u128 = 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
@@ -223,7 +224,7 @@ fn the_reference_matches_rfc_8439_section_2_5_2_and_appendix_a_3() {
 
 #[test]
 fn every_lane_matches_rfc_8439_section_2_5_2_and_appendix_a_3() {
-    if !present() {
+    if !present(Suite::ChaCha20Poly1305) {
         return;
     }
     for (r, s, message, tag) in rfc_8439_vectors() {
@@ -236,7 +237,7 @@ fn every_lane_matches_rfc_8439_section_2_5_2_and_appendix_a_3() {
 
 #[test]
 fn sums_around_p_and_its_multiples_are_reduced_fully() {
-    if !present() {
+    if !present(Suite::ChaCha20Poly1305) {
         return;
     }
     // With r = 1 the hash is the sum of the blocks: 2^130 - 5 is three blocks of 2^128 and more.
@@ -269,7 +270,7 @@ fn limbs_as_large_as_a_reduction_leaves_them_are_reduced_fully() {
         let h = limbs.map(|limb| _mm512_set1_epi64(limb.cast_signed()));
         numbers(finish(h, [_mm512_setzero_si512(); 2]))[0]
     }
-    if !present() {
+    if !present(Suite::ChaCha20Poly1305) {
         return;
     }
     let [low, middle, top] = [1 << 44, (1 << 44) + (1 << 10), 1 << 42];
@@ -294,7 +295,7 @@ fn limbs_as_large_as_a_reduction_leaves_them_are_reduced_fully() {
 
 #[test]
 fn messages_of_every_length_are_padded_and_carry_their_length() {
-    if !present() {
+    if !present(Suite::ChaCha20Poly1305) {
         return;
     }
     let message: Vec<u8> = (0..=255).collect();
@@ -313,7 +314,7 @@ proptest! {
         r in prop::array::uniform8(extreme()), s in prop::array::uniform8(extreme()),
         blocks in prop::collection::vec((any::<bool>(), extreme()), 1..24),
     ) {
-        if !present() {
+        if !present(Suite::ChaCha20Poly1305) {
             return Ok(());
         }
         let expected = core::array::from_fn(|lane| reference(r[lane], s[lane], &blocks));
@@ -325,7 +326,7 @@ proptest! {
         r: [u128; LANES], s: [u128; LANES],
         messages in prop::array::uniform8(prop::collection::vec(any::<u8>(), 0..400)),
     ) {
-        if !present() {
+        if !present(Suite::ChaCha20Poly1305) {
             return Ok(());
         }
         let tags = tagged(r, s, messages.each_ref().map(Vec::as_slice));

@@ -1,11 +1,8 @@
 //! The loads and stores of this implementation: the only unsafe code besides the calls into it.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
-
-/// How many vectors deep a batch reaches into the stack: the frames of `seal` or `open`, of `crypt`
-/// and of `poly::tags` are 5 KiB together in an optimised build.
-const STACK_VECTORS: usize = 96;
 
 /// Loads 64 bytes.
 #[target_feature(enable = "avx512f")]
@@ -27,13 +24,35 @@ pub(super) fn load_partial(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
 }
 
+/// Loads four blocks of 16 bytes that lie side by side.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn load_blocks(blocks: &[[u8; 16]; 4]) -> __m512i {
+    // SAFETY: the reference covers the 64 bytes read; the load needs no alignment.
+    unsafe { _mm512_loadu_si512(blocks.as_ptr().cast()) }
+}
+
+/// Stores the front of `value` to at most the first 64 bytes of `bytes`.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+pub(super) fn store_partial(bytes: &mut [u8], value: __m512i) {
+    // SAFETY: the mask selects only bytes inside the slice, others are not accessed.
+    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), value) }
+}
+
+/// Stores four blocks of 16 bytes side by side.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn store_blocks(blocks: &mut [[u8; 16]; 4], value: __m512i) {
+    // SAFETY: the reference covers the 64 bytes written; the store needs no alignment.
+    unsafe { _mm512_storeu_si512(blocks.as_mut_ptr().cast(), value) }
+}
+
 /// XORs the front of `value` to at most the first 64 bytes of `bytes`.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 pub(super) fn xor_front(bytes: &mut [u8], value: __m512i) {
-    let sum = _mm512_xor_si512(load_partial(bytes), value);
-    // SAFETY: the mask selects only bytes inside the slice, others are not accessed.
-    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), sum) }
+    store_partial(bytes, _mm512_xor_si512(load_partial(bytes), value));
 }
 
 /// XORs the 64 bytes in `rows[i]` to those of `buffer` from `offsets[i]` on.
@@ -101,13 +120,29 @@ pub(super) fn double_words(value: __m512i) -> [u64; 8] {
     words
 }
 
-/// Wipes what the functions that its caller called before have left on the stack: one-time keys,
-/// their powers, keystream. The compiler promises nothing about where those lay, so this is the best
+/// Has `value` ready here: no instruction, but the compiler keeps such places in their order. Left
+/// alone it gathers what is alike, and the processor sees too few instructions ahead to find work for
+/// all of its units.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn in_order(value: &mut __m512i) {
+    // SAFETY: there is no instruction.
+    unsafe {
+        asm!(
+            "/* {0} */",
+            inout(zmm_reg) * value,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// Wipes what the functions that its caller called before have left in as many vectors of the stack:
+/// one-time keys, powers, keystream. The compiler promises nothing about where those lay, so this is the best
 /// that can be done, not a guarantee; registers are overwritten by whatever comes next.
 #[target_feature(enable = "avx512f")]
 #[inline(never)]
-pub(super) fn wipe_stack() {
-    let mut below = [const { MaybeUninit::<__m512i>::uninit() }; STACK_VECTORS];
+pub(super) fn wipe_stack<const VECTORS: usize>() {
+    let mut below = [const { MaybeUninit::<__m512i>::uninit() }; VECTORS];
     for vector in &mut below {
         // SAFETY: a reference is valid for writes. Volatile, because nothing reads it afterwards.
         unsafe { vector.as_mut_ptr().write_volatile(_mm512_setzero_si512()) };
@@ -115,6 +150,6 @@ pub(super) fn wipe_stack() {
 }
 
 /// A mask of the first `len` bytes of a vector; all of them from 64 on.
-fn first(len: usize) -> __mmask64 {
+pub(super) fn first(len: usize) -> __mmask64 {
     if len < 64 { (1 << len) - 1 } else { !0 }
 }
