@@ -21,12 +21,28 @@ pub const REKEY_ATTEMPT_TIME: Duration = Duration::from_secs(90);
 /// §6.1: the time between two attempts, and the least time between two initiations to one peer.
 pub const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The least time between two initiations to one peer whose path is in doubt
+/// ([`Handshaker::handle_doubt`](crate::Handshaker::handle_doubt)): shorter than [`REKEY_TIMEOUT`],
+/// which is made for many peers that are merely gone, and long beside any round trip.
+pub const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// §6.1: "an amount of jitter is added to this expiration, in order to prevent two peers from
 /// repeatedly initiating handshakes at the same time". The kernel's bound: a third of a second.
 pub const REKEY_TIMEOUT_JITTER_MAX: Duration = Duration::from_millis(334);
 
+/// Data that arrives under the previous keys this long after they were replaced was not overtaken on
+/// its way: the peer sends under them. Longer than any path reorders, and short beside the life of a
+/// session.
+pub(crate) const RESETTLE_AFTER: Duration = REKEY_TIMEOUT;
+
 /// §6.5: a peer that has received data and sent nothing for this long sends a keepalive.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The same for whoever serves peers that take silence for a dead path, as clients of a gateway do after
+/// two seconds: §6.5's ten would make them doubt a gateway that has nothing to send back, in one-way
+/// UDP for example. It fits in there twice with half a second to spare, so neither one lost keepalive
+/// nor a slow path raises a doubt.
+pub const PROMPT_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(750);
 
 /// §6.3: keys and handshake state are wiped "after `Reject-After-Time × 3`" without a new session.
 pub const ZERO_KEYS_AFTER: Duration = REJECT_AFTER_TIME.saturating_mul(3);

@@ -11,6 +11,7 @@ mod timers;
 pub use output::{Destination, HandshakeDatagram, Output};
 
 use crate::activity::Activity;
+use crate::constants::{DOUBT_INTERVAL, KEEPALIVE_TIMEOUT};
 use crate::cookie::CookieChecker;
 use crate::error::Error;
 use crate::ids::{Index, PeerId};
@@ -22,7 +23,7 @@ use crate::time::{Clock, Tai64n, Time};
 use crate::transport::Transport;
 use core::fmt;
 use culvert_aead::Suite;
-use peer::Peer;
+use peer::{Attempt, Peer};
 use peers::Peers;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub struct Handshaker {
     outputs: VecDeque<Output>,
     random: Random,
     rate_limit: RateLimit,
+    keepalive_timeout: Duration,
     under_load_at: Option<Time>,
     is_up: bool,
 }
@@ -66,6 +68,7 @@ impl Handshaker {
             outputs: VecDeque::new(),
             random: Random::from_seed(seed),
             rate_limit: RateLimit::default(),
+            keepalive_timeout: KEEPALIVE_TIMEOUT,
             under_load_at: None,
             is_up: false,
         }
@@ -127,7 +130,9 @@ impl Handshaker {
             return Err(Error::OwnKey);
         }
         let identity = self.local.as_ref().map(|local| &local.identity);
-        self.peers.insert(Peer::new(public_key, identity))
+        let mut peer = Peer::new(public_key, identity);
+        peer.keepalive_timeout = self.keepalive_timeout;
+        self.peers.insert(peer)
     }
 
     /// Forgets the peer, its keys, and what was still to be done for it. Its id may be another
@@ -186,6 +191,13 @@ impl Handshaker {
         self.peers.get(id)?.keepalive_interval
     }
 
+    /// How long data of peers that are added from here on may wait for anything to be sent back,
+    /// before an empty packet is: [`KEEPALIVE_TIMEOUT`] unless set otherwise, and never more. Where it is
+    /// less, each peer that has keys is looked at that often.
+    pub fn set_keepalive_timeout(&mut self, timeout: Duration) {
+        self.keepalive_timeout = timeout.min(KEEPALIVE_TIMEOUT);
+    }
+
     /// The marks that workers make for the peer's timers.
     pub fn activity(&self, id: PeerId) -> Option<Arc<Activity>> {
         self.peers.get(id).map(|peer| Arc::clone(&peer.activity))
@@ -229,7 +241,27 @@ impl Handshaker {
         }
     }
 
-    /// The first authentic data arrived under `index`: see [`Transport::confirm`].
+    /// The path to the peer is in doubt, or a better one may exist: begins a handshake however fresh
+    /// the keys are. An initiation leaves at once, unless one has within [`DOUBT_INTERVAL`]; the keys
+    /// at hand go on until the handshake completes.
+    pub fn handle_doubt(&mut self, id: PeerId, clock: Clock) {
+        let Some(peer) = self.peers.get_mut(id).filter(|_| self.is_up) else {
+            return;
+        };
+        let sent_at = peer.handshake_sent_at;
+        if sent_at.is_some_and(|at| !clock.now.has_passed(at, DOUBT_INTERVAL)) {
+            return;
+        }
+        peer.attempt = Some(Attempt {
+            wanted_at: clock.now,
+            retry_at: clock.now,
+        });
+        self.send_initiation(id, clock);
+        self.peers.reschedule(id, self.is_up, clock.now);
+    }
+
+    /// The first authentic data arrived under `index`, or such as tells that the peer has settled on
+    /// those keys: see [`Transport::confirm`].
     pub fn handle_confirmed(&mut self, id: PeerId, index: Index, clock: Clock) {
         let Some(own_key) = self.public_key() else {
             return;
@@ -238,7 +270,11 @@ impl Handshaker {
             return;
         };
         let is_ours_preferred = own_key > peer.public_key;
-        let Some((keys, dropped)) = peer.slots.confirm(index, is_ours_preferred) else {
+        let confirmed = peer.slots.confirm(index, is_ours_preferred, clock.now);
+        let Some((keys, dropped)) = confirmed else {
+            if peer.slots.resettle(index) {
+                self.outputs.push_back(Output::KeysChanged { peer: id });
+            }
             return;
         };
         self.handshake_completed(id, &keys, dropped.as_deref(), clock);

@@ -14,7 +14,7 @@ use crate::parse::DataHeader;
 use crate::replay::{ReplayWindow, Verdict};
 use crate::time::Time;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert_aead::{Key, Layout, Suite};
 use opened::Outcome;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,9 +46,12 @@ pub struct Transport {
     /// The counter of the next record.
     next_counter: AtomicU64,
     window: Mutex<ReplayWindow>,
-    /// Whether the peer is known to have the keys.
-    confirmed: AtomicBool,
+    /// Data that arrives from this time on, in nanoseconds, tells the handshaker something: that the
+    /// peer has the keys, or has settled on them. [`NO_NEWS`] where it tells nothing.
+    news_from: AtomicU64,
 }
+
+const NO_NEWS: u64 = u64::MAX;
 
 /// Consecutive counters that nobody else seals under. Sealing consumes it, so that no counter is
 /// used twice; counters not used for want of records are lost, which harms nothing.
@@ -91,7 +94,10 @@ impl Transport {
             receive_key: Key::new(suite, &keys.receive),
             next_counter: AtomicU64::new(0),
             window: Mutex::new(ReplayWindow::new()),
-            confirmed: AtomicBool::new(role == Role::Initiator),
+            news_from: AtomicU64::new(match role {
+                Role::Initiator => NO_NEWS,
+                Role::Responder => 0,
+            }),
         }
     }
 
@@ -241,9 +247,16 @@ impl Transport {
     }
 
     /// To be called after authentic data arrived: true exactly once, for a responder, whose caller
-    /// then tells [`Handshaker::handle_confirmed`](crate::Handshaker::handle_confirmed).
-    pub fn confirm(&self) -> bool {
-        !self.confirmed.load(Relaxed) && !self.confirmed.swap(true, Relaxed)
+    /// then tells [`Handshaker::handle_confirmed`](crate::Handshaker::handle_confirmed). Once for an
+    /// initiator too, where handshakes crossed and the peer settles on these keys.
+    pub fn confirm(&self, now: Time) -> bool {
+        let is_news = |from: u64| from != NO_NEWS && now.as_nanos() >= from;
+        is_news(self.news_from.load(Relaxed)) && is_news(self.news_from.swap(NO_NEWS, Relaxed))
+    }
+
+    /// Has [`confirm`](Self::confirm) say so if data still arrives under these keys from `from` on.
+    pub(crate) fn watch_from(&self, from: Time) {
+        self.news_from.store(from.as_nanos(), Relaxed);
     }
 
     /// Whether the keys are [`REJECT_AFTER_TIME`] old: they neither send nor receive.

@@ -43,6 +43,8 @@ pub(super) struct Peer {
     /// When everything secret is wiped unless a new session is made.
     pub(super) zero_keys_at: Option<Time>,
     pub(super) keepalive_interval: Option<Duration>,
+    /// How long data of the peer may wait for anything to be sent back.
+    pub(super) keepalive_timeout: Duration,
     /// When we last asked for a keepalive; workers may not have sent it yet.
     pub(super) keepalive_asked_at: Option<Time>,
     /// How long data may go unanswered: 15 s and the jitter of this time round.
@@ -78,6 +80,7 @@ impl Peer {
             last_handshake: None,
             zero_keys_at: None,
             keepalive_interval: None,
+            keepalive_timeout: KEEPALIVE_TIMEOUT,
             keepalive_asked_at: None,
             answer_timeout: KEEPALIVE_TIMEOUT + REKEY_TIMEOUT,
             scheduled_at: None,
@@ -143,7 +146,7 @@ impl Peer {
         let since = self
             .keepalive_asked_at
             .map_or(owed_since, |asked| asked.max(owed_since));
-        Some(since.saturating_add(KEEPALIVE_TIMEOUT))
+        Some(since.saturating_add(self.keepalive_timeout))
     }
 
     /// One interval after the last authentic packet in either direction.
@@ -165,11 +168,12 @@ impl Peer {
     }
 
     /// When this peer's timers must be looked at: exact for all that is known by `now`. A mark that
-    /// a worker makes later falls due [`KEEPALIVE_TIMEOUT`] later at the earliest, so looking again
+    /// a worker makes later falls due one keepalive timeout later at the earliest, so looking again
     /// after that time misses none.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let attempt = self.attempt.as_ref().map(Attempt::deadline);
-        let look_again = (!self.slots.is_empty()).then(|| now.saturating_add(KEEPALIVE_TIMEOUT));
+        let look_again =
+            (!self.slots.is_empty()).then(|| now.saturating_add(self.keepalive_timeout));
         [
             attempt,
             look_again,

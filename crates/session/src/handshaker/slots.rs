@@ -1,7 +1,9 @@
 //! The three key pairs that a peer may have at a time.
 
+use crate::constants::RESETTLE_AFTER;
 use crate::ids::Index;
-use crate::transport::Transport;
+use crate::time::Time;
+use crate::transport::{Role, Transport};
 use std::sync::Arc;
 
 /// Previous, current and next, as the kernel has them: all three receive, `current` sends, and
@@ -12,6 +14,11 @@ use std::sync::Arc;
 /// public keys, and until they do, each receives under both. Two differences to the kernel make
 /// that loss-free: completing a handshake of ours leaves `next` alone, and responding leaves
 /// `previous` alone.
+///
+/// Where the path swaps a response and an initiation, the end that receives them sees two handshakes
+/// one after the other, and takes the second pair, where the other end saw them cross and settles on
+/// the first. Nothing in the messages tells the two cases apart; what follows does: an end that
+/// settled on the first pair goes on sending under it ([`RESETTLE_AFTER`]).
 #[derive(Default)]
 pub(super) struct Slots {
     previous: Option<Arc<Transport>>,
@@ -43,6 +50,7 @@ impl Slots {
         &mut self,
         index: Index,
         is_ours_preferred: bool,
+        now: Time,
     ) -> Option<(Arc<Transport>, Option<Arc<Transport>>)> {
         let next = self.next.take_if(|next| next.local_index() == index)?;
         let dropped = self.previous.take();
@@ -50,9 +58,27 @@ impl Slots {
             self.previous = Some(Arc::clone(&next));
         } else {
             self.previous = self.current.replace(Arc::clone(&next));
+            let ours = self.previous.as_ref();
+            let ours = ours.filter(|keys| is_ours_preferred && keys.role() == Role::Initiator);
+            if let Some(ours) = ours {
+                ours.watch_from(now.saturating_add(RESETTLE_AFTER));
+            }
         }
         self.crossed = false;
         Some((next, dropped))
+    }
+
+    /// The peer still sends under `index` when it no longer should. If those are the previous keys,
+    /// the peer has settled on them, and so do we. Returns whether they are.
+    pub(super) fn resettle(&mut self, index: Index) -> bool {
+        let is_previous = self
+            .previous
+            .as_ref()
+            .is_some_and(|previous| previous.local_index() == index);
+        if is_previous {
+            std::mem::swap(&mut self.previous, &mut self.current);
+        }
+        is_previous
     }
 
     /// The pair to send under; whether it is still fit for that is for the caller to ask.

@@ -182,9 +182,9 @@ fn after_reject_after_time_nothing_is_sent_or_received() {
 #[test]
 fn a_responder_is_confirmed_exactly_once_and_an_initiator_never() {
     let (initiator, responder) = pair(Suite::default());
-    assert!(responder.confirm());
-    assert!(!responder.confirm());
-    assert!(!initiator.confirm());
+    assert!(responder.confirm(START));
+    assert!(!responder.confirm(START));
+    assert!(!initiator.confirm(START));
 }
 
 #[test]

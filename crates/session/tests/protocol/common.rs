@@ -3,7 +3,8 @@
 use culvert_session::parse::DataHeader;
 use culvert_session::{
     Activity, Clock, DATA_OVERHEAD, Destination, DropReason, HandshakeDatagram, Handshaker, Index,
-    Output, PeerId, PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Time, Transport,
+    Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PresharedKey, PrivateKey, PublicKey, Suite, Tai64n,
+    Time, Transport,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,7 +50,17 @@ pub(crate) struct End {
 impl End {
     /// An end that is up; `number` gives its key, address and seed.
     pub(crate) fn new(number: u8, peer: u8) -> Self {
+        Self::with(Handshaker::new([number; 32]), number, peer)
+    }
+
+    /// An end that answers one-way data promptly.
+    pub(crate) fn prompt(number: u8, peer: u8) -> Self {
         let mut shaker = Handshaker::new([number; 32]);
+        shaker.set_keepalive_timeout(PROMPT_KEEPALIVE_TIMEOUT);
+        Self::with(shaker, number, peer)
+    }
+
+    fn with(mut shaker: Handshaker, number: u8, peer: u8) -> Self {
         shaker.set_private_key(Some(private_key(number)), START);
         shaker.set_up(true, clock_at(Duration::ZERO));
         let peer = shaker.add_peer(public_key(peer)).unwrap();
@@ -165,7 +176,7 @@ pub(crate) fn opens_keepalive(to: &mut End, mut record: [u8; DATA_OVERHEAD], clo
         return false;
     }
     to.activity().keepalive_received(clock.now);
-    if keys.confirm() {
+    if keys.confirm(clock.now) {
         to.shaker.handle_confirmed(to.peer, index, clock);
     }
     true

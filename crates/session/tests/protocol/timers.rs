@@ -1,7 +1,7 @@
 //! The timers of §6, each with its sentence.
 
 use crate::common::*;
-use culvert_session::Output;
+use culvert_session::{Output, PROMPT_KEEPALIVE_TIMEOUT};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -123,6 +123,28 @@ fn data_that_nothing_answers_is_answered_by_a_keepalive_after_ten_seconds() {
     assert_eq!(b.run_timers(Duration::from_millis(12_999)), []);
     let expected = Output::SendKeepalive { peer: b.peer };
     assert_eq!(b.run_timers(seconds(13)), [(seconds(13), expected)]);
+    b.activity().keepalive_sent(clock_at(seconds(13)).now);
+    assert_eq!(b.run_timers(seconds(60)), []);
+}
+
+#[test]
+fn a_prompt_end_answers_one_way_data_for_as_long_as_it_comes() {
+    let mut a = End::new(1, 2);
+    let mut b = End::prompt(2, 1);
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    let mut answered = Vec::new();
+    for millis in (3_000..13_000).step_by(20) {
+        let now = Duration::from_millis(millis);
+        b.activity().data_received(clock_at(now).now);
+        for (at, output) in b.run_timers(now) {
+            assert_eq!(output, Output::SendKeepalive { peer: b.peer });
+            b.activity().keepalive_sent(clock_at(now).now);
+            answered.push(at);
+        }
+    }
+    assert_eq!(answered[0], seconds(3) + PROMPT_KEEPALIVE_TIMEOUT);
+    assert_eq!(answered.len(), 12, "{answered:?}");
+    // Once the last of it is answered, nothing more is said.
     b.activity().keepalive_sent(clock_at(seconds(13)).now);
     assert_eq!(b.run_timers(seconds(60)), []);
 }
@@ -319,4 +341,22 @@ proptest! {
             prop_assert!(a.shaker.indices_in_use() <= 4);
         }
     }
+}
+
+#[test]
+fn a_path_in_doubt_is_tried_at_once_but_not_more_than_once_a_second() {
+    let (mut a, mut b) = pair();
+    let start = Duration::from_secs(1);
+    shake(&mut a, &mut b, clock_at(start));
+    let doubts = |end: &mut End, at: Duration| {
+        let peer = end.peer;
+        end.shaker.handle_doubt(peer, clock_at(at));
+        end.drain().iter().filter(|o| is_initiation(o)).count()
+    };
+    assert_eq!(doubts(&mut a, start + Duration::from_millis(999)), 0);
+    assert_eq!(doubts(&mut a, start + Duration::from_secs(1)), 1);
+    assert_eq!(doubts(&mut a, start + Duration::from_millis(1999)), 0);
+    assert_eq!(doubts(&mut a, start + Duration::from_secs(2)), 1);
+    assert!(a.sending().is_some(), "the keys at hand go on");
+    assert!(share_keys(&a, &b));
 }
