@@ -20,5 +20,5 @@ pub use address::LocalAddress;
 pub use error::{SendError, UdpError};
 pub use receive::{ReceiveBatch, Received};
 pub use route::{path_mtu, source_still_valid};
-pub use send::{Destination, MAX_GSO_BYTES, MAX_SEGMENTS};
+pub use send::{Destination, MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
 pub use socket::{Family, Features, Socket};

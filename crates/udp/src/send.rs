@@ -15,9 +15,13 @@ use crate::system;
 /// datagrams [`MAX_GSO_BYTES`] is reached first.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// The most bytes of one [`Socket::send`]: the kernel treats a run as one datagram until it leaves, so all of it must fit
-/// one IPv4 packet: 65,535 bytes without the headers of IPv4 and UDP.
-pub const MAX_GSO_BYTES: usize = 65_535 - 20 - 8;
+/// The most bytes of one datagram: an IPv4 packet, 65,535 bytes, without the headers of IPv4 and UDP.
+pub const MAX_DATAGRAM_BYTES: usize = 65_535 - 20 - 8;
+
+/// The most bytes of several datagrams in one [`Socket::send`]. The kernel treats a run as one packet until it leaves, and
+/// cuts it in software, before it reaches the device, where that packet with its headers exceeds what the device takes: 65,536 bytes for
+/// most (`GSO_LEGACY_MAX_SIZE`). 128 bytes leave room for the headers of UDP, IPv6, Ethernet, two VLANs and an outer tunnel.
+pub const MAX_GSO_BYTES: usize = 65_536 - 128;
 
 /// Where datagrams go, and from which of our addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
