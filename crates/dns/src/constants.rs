@@ -1,0 +1,80 @@
+//! Bounds and times, each with where it comes from.
+
+use std::time::Duration;
+
+/// How long an application may keep an answer. The address stays with its name, so this only says
+/// how soon a family that came or went, or a resource that was removed, is noticed: as long as
+/// public load balancers take for the same.
+pub const TTL: Duration = Duration::from_secs(30);
+
+/// How long a "no" is kept, here and (RFC 2308) by who asked: an administrator who has just
+/// granted access sees it work within seconds, and a program that asks in a loop costs the portal
+/// 12 requests a minute.
+pub const NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// How long it is kept that nobody could decide, or that no gateway was there: after a restart of the
+/// portal the gateways come back within two seconds, and nobody should wait for longer. The client
+/// itself bounds how often the portal is asked.
+pub const UNREACHABLE_TTL: Duration = Duration::from_secs(1);
+
+/// How long a query waits for access. The resolver of glibc and systemd-resolved try again after
+/// 5 s: a second before, they get an answer instead.
+pub const ACCESS_WAIT: Duration = Duration::from_secs(4);
+
+/// When access that was asked for without an answer is asked for again, by the next query: after
+/// the queries that waited for it were answered.
+pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// When the families of a name are asked for again, in use and behind its back: ten times [`TTL`],
+/// so that one query in ten of a busy name at most makes a request.
+pub const REFRESH_AFTER: Duration = Duration::from_secs(300);
+
+/// How long a name keeps its address after the last answer's [`TTL`] or the last packet. TCP
+/// connections may be silent for 2 h 4 min (RFC 5382, REQ-5); an hour of margin.
+pub const LEASE_IDLE: Duration = Duration::from_secs(3 * 3600);
+
+/// The most names with addresses. A name takes about 500 bytes, 800 if it is as long as a name can
+/// be: 50 MB at the very most, for more names than a machine uses in [`LEASE_IDLE`].
+pub const NAMES_MAX: usize = 1 << 16;
+
+/// The most queries that wait for access: every name of a browser start (some hundreds), twice (A
+/// and AAAA). Each takes under 1 KB.
+pub const WAITING_MAX: usize = 1024;
+
+/// The most queries that wait for one name: some programs at once, both families, over both
+/// transports. One name cannot take all of [`WAITING_MAX`].
+pub const WAITING_PER_NAME_MAX: usize = 64;
+
+/// The most queries that wait for an upstream, as many as programs have open at once on a busy
+/// desktop, five times over. With [`QUERY_LEN_MAX`] at most 2 MB of queries.
+pub const FORWARDS_MAX: usize = 512;
+
+/// The longest query that is read: a name (255), EDNS options and padding to the next multiple of
+/// 128 (RFC 8467) stay far below.
+pub const QUERY_LEN_MAX: usize = 4096;
+
+/// The most upstreams: resolv.conf has 3, some networks announce as many for each family.
+pub const UPSTREAMS_MAX: usize = 8;
+
+/// How often a forwarded query is sent in all, each time to the next upstream.
+pub const UPSTREAM_TRIES: usize = 3;
+
+/// How long an upstream has for its answer: all tries end (3 × 1.5 s) before the 5 s after which
+/// who asked tries again.
+pub const UPSTREAM_WAIT: Duration = Duration::from_millis(1500);
+
+/// The most outputs that may wait to be polled when a query or an answer comes in; whoever polls as
+/// [`Stub`](crate::Stub) says never sees it. All that one call adds are answers to
+/// [`WAITING_MAX`] queries.
+pub const OUTPUTS_MAX: usize = 4096;
+
+/// The most bytes of a reason in an answer, so that it fits 512 bytes beside the longest question:
+/// 512 − 12 (header) − 259 (question) − 11 (OPT) − 6 (option's header) = 224.
+pub const REASON_LEN_MAX: usize = 160;
+
+/// What this resolver says it takes over UDP, and the most it sends: the size that avoids
+/// fragments on any path (1280 − 48).
+pub const UDP_PAYLOAD: u16 = 1232;
+
+/// What a resolver takes over UDP that does not say (RFC 1035, §4.2.1).
+pub(crate) const PLAIN_UDP_PAYLOAD: u16 = 512;

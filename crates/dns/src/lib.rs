@@ -1,0 +1,64 @@
+//! The client's stub resolver without I/O: it answers for names of resources, forwards the rest.
+//!
+//! [`Stub`] gets queries, answers of upstreams, outcomes of access requests and the time through
+//! `handle_*`, and says what is to be done through [`Stub::poll_output`]. Call any `handle_*`, then
+//! [`Stub::poll_output`] until it returns `None`, and carry out the outputs in that order; then
+//! sleep until [`Stub::poll_timeout`] at the latest and call [`Stub::handle_timeout`]. Messages over
+//! TCP come and go without the two bytes of their length.
+//!
+//! What is answered for a name of a resource:
+//!
+//! | question | answer |
+//! |---|---|
+//! | A, AAAA | the name's own address of that family, once access is granted; empty where the gateway found none of the family |
+//! | ANY | both |
+//! | HTTPS, SVCB, SRV, MX, TXT and all other types | empty, so that browsers and mail programs fall back to addresses; never forwarded, since a private name is nobody else's business |
+//! | zone transfers and other meta types | REFUSED |
+//!
+//! | access | answer |
+//! |---|---|
+//! | granted, the name does not exist | NXDOMAIN |
+//! | denied | REFUSED with the extended error *Prohibited* and the reason in brief |
+//! | nobody to ask, or no word within [`ACCESS_WAIT`] | SERVFAIL with the extended error *No Reachable Authority* |
+//!
+//! An address from the ranges for names is turned back into its name (PTR) here and never
+//! forwarded. An upstream's answer that hands out such an address is not believed: it would lend a
+//! resource the origin of a stranger's web page (DNS rebinding). Nothing that an upstream says is
+//! kept, so there is no cache to poison.
+//!
+//! There is no clock and no source of randomness in here: time is an argument, and the ids of
+//! forwarded queries come from the seed given to [`Stub::new`].
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod config;
+mod constants;
+mod drop_reason;
+mod error;
+mod ids;
+mod name;
+mod names;
+mod output;
+mod query;
+mod ranges;
+mod rebinding;
+mod reverse;
+mod stub;
+mod time;
+mod upstreams;
+mod waiting;
+
+pub use config::{Config, Transport};
+pub use constants::{
+    ACCESS_WAIT, ASK_AGAIN_AFTER, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX, NEGATIVE_TTL, OUTPUTS_MAX,
+    QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TTL, UDP_PAYLOAD, UNREACHABLE_TTL,
+    UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX, WAITING_PER_NAME_MAX,
+};
+pub use drop_reason::DropReason;
+pub use error::Error;
+pub use names::{Assigned, Families, Outcome};
+pub use output::{ForwardId, Output};
+pub use ranges::{Addresses, Ranges};
+pub use stub::{Counts, Stub};
+pub use time::Time;

@@ -1,0 +1,258 @@
+//! Names of resources, their addresses, and what is known of them.
+
+use crate::constants::ASK_AGAIN_AFTER;
+use crate::ranges::{Addresses, Offset, Ranges};
+use crate::{NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, Time, UNREACHABLE_TTL};
+use culvert_ids::ResourceId;
+use culvert_policy::DomainName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Which families a name has addresses of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Families {
+    /// IPv4.
+    pub v4: bool,
+    /// IPv6.
+    pub v6: bool,
+}
+
+/// What came of asking for access to a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Granted. The gateway resolved the name to addresses of these families.
+    Families(Families),
+    /// Granted, but the gateway found no such name.
+    NxDomain,
+    /// Denied.
+    Denied {
+        /// Why, in brief. At most [`REASON_LEN_MAX`] bytes of it are told.
+        brief: String,
+    },
+    /// There is no gateway, or no portal to ask.
+    Unreachable,
+}
+
+/// A name and what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assigned<'a> {
+    /// The name.
+    pub name: &'a DomainName,
+    /// The resource that it belonged to when it was last asked for.
+    pub resource: ResourceId,
+    /// Its addresses.
+    pub addresses: Addresses,
+}
+
+/// What is known of a name.
+#[derive(Clone, Debug)]
+pub(crate) enum Decision {
+    /// Nothing.
+    Unknown,
+    /// Access was asked for, and is asked for again from `again_at` on.
+    Asked { again_at: Time },
+    /// This came of it. What is good stays good until the access ends, but is asked for again from
+    /// `until` on; what is bad is forgotten then.
+    Made { outcome: Outcome, until: Time },
+}
+
+/// A name with addresses.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: DomainName,
+    pub(crate) resource: ResourceId,
+    pub(crate) decision: Decision,
+    /// Until when someone may use the addresses.
+    lease_until: Time,
+}
+
+/// All names have addresses that are in use.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// Names of resources, in use or once used.
+#[derive(Debug)]
+pub(crate) struct Names {
+    ranges: Ranges,
+    entries: BTreeMap<Offset, Entry>,
+    by_name: BTreeMap<DomainName, Offset>,
+    by_lease: BTreeSet<(Time, Offset)>,
+    /// Where the search for free addresses goes on: all others are given out once before one is
+    /// given out again.
+    next: u32,
+}
+
+impl Names {
+    pub(crate) fn new(ranges: Ranges) -> Self {
+        Self {
+            ranges,
+            entries: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            by_lease: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
+    /// The place of `name`, which belongs to `resource`; a new one if it has none. What was known
+    /// of it as part of another resource is forgotten.
+    pub(crate) fn place(
+        &mut self,
+        name: &DomainName,
+        resource: ResourceId,
+        now: Time,
+    ) -> Result<Offset, Full> {
+        if let Some(offset) = self.by_name.get(name).copied() {
+            if let Some(entry) = self.entries.get_mut(&offset)
+                && entry.resource != resource
+            {
+                entry.resource = resource;
+                entry.decision = Decision::Unknown;
+            }
+            return Ok(offset);
+        }
+        if self.entries.len() >= self.ranges.names_max() {
+            return Err(Full);
+        }
+        let offset = self.free_offset();
+        self.entries.insert(
+            offset,
+            Entry {
+                name: name.clone(),
+                resource,
+                decision: Decision::Unknown,
+                lease_until: now,
+            },
+        );
+        self.by_name.insert(name.clone(), offset);
+        self.by_lease.insert((now, offset));
+        Ok(offset)
+    }
+
+    /// Takes out the name whose addresses nobody has used for longest, if there is no room for
+    /// another and its lease is over.
+    pub(crate) fn make_room(&mut self, now: Time) -> Option<(Offset, Entry)> {
+        if self.entries.len() < self.ranges.names_max() {
+            return None;
+        }
+        let (lease_until, offset) = self.by_lease.first().copied()?;
+        if lease_until > now {
+            return None;
+        }
+        self.by_lease.remove(&(lease_until, offset));
+        let entry = self.entries.remove(&offset)?;
+        self.by_name.remove(&entry.name);
+        Some((offset, entry))
+    }
+
+    /// The addresses of the name are in use until `until` at least.
+    pub(crate) fn extend(&mut self, offset: Offset, until: Time) {
+        if let Some(entry) = self.entries.get_mut(&offset)
+            && entry.lease_until < until
+        {
+            self.by_lease.remove(&(entry.lease_until, offset));
+            entry.lease_until = until;
+            self.by_lease.insert((until, offset));
+        }
+    }
+
+    /// Access to the name was asked for.
+    pub(crate) fn asked(&mut self, offset: Offset, now: Time) {
+        let again_at = now.saturating_add(ASK_AGAIN_AFTER);
+        if let Some(entry) = self.entries.get_mut(&offset) {
+            match &mut entry.decision {
+                Decision::Made {
+                    outcome: Outcome::Families(_),
+                    until,
+                } => *until = again_at,
+                decision => *decision = Decision::Asked { again_at },
+            }
+        }
+    }
+
+    /// This came of it. A name that nobody could be asked about stays as it was known.
+    pub(crate) fn resolved(&mut self, offset: Offset, outcome: Outcome, now: Time) {
+        let Some(entry) = self.entries.get_mut(&offset) else {
+            return;
+        };
+        let was_good = matches!(
+            entry.decision,
+            Decision::Made {
+                outcome: Outcome::Families(_),
+                ..
+            }
+        );
+        if was_good && outcome == Outcome::Unreachable {
+            return;
+        }
+        let (outcome, keep) = match outcome {
+            Outcome::Families(families) => (Outcome::Families(families), REFRESH_AFTER),
+            Outcome::Denied { brief } => (
+                Outcome::Denied {
+                    brief: shortened(&brief).to_owned(),
+                },
+                NEGATIVE_TTL,
+            ),
+            Outcome::NxDomain => (Outcome::NxDomain, NEGATIVE_TTL),
+            Outcome::Unreachable => (Outcome::Unreachable, UNREACHABLE_TTL),
+        };
+        entry.decision = Decision::Made {
+            outcome,
+            until: now.saturating_add(keep),
+        };
+    }
+
+    /// Nothing is known any more of the names of `resource`, but their addresses stay.
+    pub(crate) fn forget(&mut self, resource: ResourceId) {
+        for entry in self.entries.values_mut() {
+            if entry.resource == resource {
+                entry.decision = Decision::Unknown;
+            }
+        }
+    }
+
+    pub(crate) fn entry(&self, offset: Offset) -> Option<&Entry> {
+        self.entries.get(&offset)
+    }
+
+    pub(crate) fn offset_of(&self, name: &DomainName) -> Option<Offset> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn offset_at(&self, address: IpAddr) -> Option<Offset> {
+        let offset = self.ranges.offset_of(address)?;
+        self.entries.contains_key(&offset).then_some(offset)
+    }
+
+    pub(crate) fn assigned(&self, offset: Offset) -> Option<Assigned<'_>> {
+        let entry = self.entries.get(&offset)?;
+        Some(Assigned {
+            name: &entry.name,
+            resource: entry.resource,
+            addresses: self.ranges.addresses(offset),
+        })
+    }
+
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// At most as many steps as names have addresses; there are more addresses than names.
+    fn free_offset(&mut self) -> Offset {
+        loop {
+            let offset = self.ranges.offset(self.next);
+            self.next = (self.next + 1) % self.ranges.capacity();
+            if !self.entries.contains_key(&offset) {
+                return offset;
+            }
+        }
+    }
+}
+
+/// As much of a reason as is told, whole characters.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(REASON_LEN_MAX)]
+}

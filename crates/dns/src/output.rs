@@ -1,0 +1,55 @@
+//! What a [`Stub`](crate::Stub) asks its owner to do.
+
+use crate::{Addresses, Transport};
+use culvert_ids::ResourceId;
+use culvert_policy::DomainName;
+use std::net::SocketAddr;
+
+/// Which forwarded query: the id in its header. It is free again once the query was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ForwardId(pub(crate) u16);
+
+/// An effect, to be carried out in the order in which
+/// [`Stub::poll_output`](crate::Stub::poll_output) returns them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send an answer to who asked.
+    Answer {
+        /// The message.
+        bytes: Vec<u8>,
+        /// Where the query came from.
+        to: SocketAddr,
+        /// By what the query came; over TCP, on the same connection.
+        transport: Transport,
+    },
+    /// Send a query to an upstream, outside of the tunnel, over UDP from a port of its own. What
+    /// comes back goes to [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
+    /// [`Stub::handle_upstream_unreachable`](crate::Stub::handle_upstream_unreachable) is called.
+    Forward {
+        /// Which query. The same one may go out again, to another upstream.
+        id: ForwardId,
+        /// The message.
+        query: Vec<u8>,
+        /// Where to.
+        upstream: SocketAddr,
+        /// By what.
+        transport: Transport,
+    },
+    /// Ask for access to a name, unless it is granted. The outcome goes to
+    /// [`Stub::handle_resolved`](crate::Stub::handle_resolved); until then the queries wait.
+    Wanted {
+        /// The name.
+        name: DomainName,
+        /// The resource whose pattern it matches.
+        resource: ResourceId,
+        /// What applications will know the name by.
+        addresses: Addresses,
+    },
+    /// A name lost its addresses, which another name gets in time.
+    Released {
+        /// The name.
+        name: DomainName,
+        /// What its addresses were.
+        addresses: Addresses,
+    },
+}

@@ -1,0 +1,142 @@
+//! Queries as they come in.
+
+use crate::constants::PLAIN_UDP_PAYLOAD;
+use crate::{DropReason, QUERY_LEN_MAX, Transport};
+use domain::base::iana::{Opcode, OptRcode, Rtype};
+use domain::base::opt::{Opt, OptRecord};
+use domain::base::wire::ParseError;
+use domain::base::{Message, Name, ToName};
+use std::net::SocketAddr;
+
+/// Bytes of a header; the id is its first two, the question follows it.
+pub(crate) const HEADER_LEN: usize = 12;
+
+/// A question with a name of its own.
+pub(crate) type Question = domain::base::Question<Name<Vec<u8>>>;
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) from: SocketAddr,
+    pub(crate) transport: Transport,
+}
+
+/// What of a query its answer depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: u16,
+    pub(crate) opcode: Opcode,
+    pub(crate) recursion_desired: bool,
+    pub(crate) checking_disabled: bool,
+    /// With the name's letters as they came. None where it cannot be read.
+    pub(crate) question: Option<Question>,
+    pub(crate) edns: Option<Edns>,
+}
+
+/// What the asker says of itself (RFC 6891).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edns {
+    /// How long an answer it takes over UDP.
+    pub(crate) payload: u16,
+    pub(crate) dnssec_ok: bool,
+}
+
+/// A query that was read; with a fault, as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) asked: Asked,
+    pub(crate) fault: Option<OptRcode>,
+}
+
+impl Asked {
+    /// Whether this is the other query, sent again. Names are compared letter by letter: a resolver
+    /// that varies their case compares the answer with what it sent.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let bytes = |asked: &Self| {
+            asked.question.as_ref().map(|question| {
+                let name = question.qname().as_slice().to_vec();
+                (name, question.qtype(), question.qclass())
+            })
+        };
+        self.id == other.id && bytes(self) == bytes(other)
+    }
+
+    /// The longest answer that may be sent.
+    pub(crate) fn answer_len_max(&self, transport: Transport) -> usize {
+        match (transport, self.edns) {
+            (Transport::Tcp, _) => usize::from(u16::MAX),
+            (Transport::Udp, Some(edns)) => usize::from(edns.payload.max(PLAIN_UDP_PAYLOAD)),
+            (Transport::Udp, None) => usize::from(PLAIN_UDP_PAYLOAD),
+        }
+    }
+}
+
+/// Reads a query.
+///
+/// # Errors
+///
+/// Where answering is not possible, or not safe.
+pub(crate) fn read(bytes: &[u8]) -> Result<Reading, DropReason> {
+    if bytes.len() > QUERY_LEN_MAX {
+        return Err(DropReason::TooLong);
+    }
+    let message = Message::from_slice(bytes).map_err(|_| DropReason::TooShort)?;
+    let header = message.header();
+    if header.qr() {
+        return Err(DropReason::NotAQuery);
+    }
+    let mut asked = Asked {
+        id: header.id(),
+        opcode: header.opcode(),
+        recursion_desired: header.rd(),
+        checking_disabled: header.cd(),
+        question: question(message),
+        edns: None,
+    };
+    let edns = edns(message);
+    if let Ok(Some((edns, _))) = &edns {
+        asked.edns = Some(*edns);
+    }
+    let fault = match (asked.opcode, &asked.question, &edns) {
+        (Opcode::QUERY, None, _) | (Opcode::QUERY, _, Err(_)) => Some(OptRcode::FORMERR),
+        (Opcode::QUERY, _, Ok(Some((_, 1..)))) => Some(OptRcode::BADVERS),
+        (Opcode::QUERY, _, Ok(Some((_, 0)) | None)) => None,
+        _ => Some(OptRcode::NOTIMP),
+    };
+    Ok(Reading { asked, fault })
+}
+
+/// The one question of a message. A name that points elsewhere is none: nothing is in front of it
+/// that it could point to but the header.
+pub(crate) fn question(message: &Message<[u8]>) -> Option<Question> {
+    let question = message.sole_question().ok()?;
+    let name: Name<Vec<u8>> = question.qname().to_vec();
+    let is_plain = message
+        .as_slice()
+        .get(HEADER_LEN..)
+        .is_some_and(|rest| rest.starts_with(name.as_slice()));
+    is_plain.then(|| Question::new(name, question.qtype(), question.qclass()))
+}
+
+/// The EDNS record and its version. RFC 6891, §6.1.1: "If a query message with more than one OPT RR
+/// is received, a FORMERR MUST be returned", as for an owner other than the root.
+fn edns(message: &Message<[u8]>) -> Result<Option<(Edns, u8)>, ParseError> {
+    let mut found = None;
+    for record in message.additional()? {
+        let record = record?;
+        if record.rtype() != Rtype::OPT {
+            continue;
+        }
+        let root = record.owner().is_root();
+        let record = record.into_record::<Opt<_>>()?.map(OptRecord::from);
+        let (Some(record), None, true) = (record, &found, root) else {
+            return Err(ParseError::form_error("OPT twice, or of a name"));
+        };
+        let edns = Edns {
+            payload: record.udp_payload_size(),
+            dnssec_ok: record.dnssec_ok(),
+        };
+        found = Some((edns, record.version()));
+    }
+    Ok(found)
+}

@@ -1,0 +1,121 @@
+//! Questions that are none of ours.
+
+use super::Stub;
+use crate::answer::{self, Reply};
+use crate::query::{Asked, Asker};
+use crate::upstreams::{self, Pending};
+use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
+use domain::base::iana::{ExtendedErrorCode, OptRcode};
+use std::net::SocketAddr;
+
+impl Stub {
+    /// Other upstreams from now on: the network has changed. Queries that wait go to the new ones.
+    ///
+    /// # Errors
+    ///
+    /// More than [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX), addresses that cannot be sent to, this
+    /// resolver itself and addresses of names. The upstreams stay what they were.
+    pub fn set_upstreams(&mut self, servers: Vec<SocketAddr>, now: Time) -> Result<(), Error> {
+        upstreams::usable(&servers, &self.listens_on, self.names.ranges())?;
+        let (outputs, failed) = self.upstreams.replace(servers, now);
+        self.push_forwards(outputs, &failed);
+        Ok(())
+    }
+
+    /// An upstream's answer came in, by `transport`, from `from`.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not believed. The query goes on waiting.
+    pub fn handle_upstream_answer(
+        &mut self,
+        bytes: &[u8],
+        transport: Transport,
+        from: SocketAddr,
+    ) -> Result<(), DropReason> {
+        if self.outputs.len() >= OUTPUTS_MAX {
+            return Err(DropReason::Busy);
+        }
+        let ranges = self.names.ranges();
+        let answered = self
+            .upstreams
+            .handle_answer(bytes, from, transport, ranges)?;
+        let Pending { asked, asker, .. } = &answered.query;
+        let bytes = match answered.bytes {
+            Some(bytes) if bytes.len() <= asked.answer_len_max(asker.transport) => bytes,
+            Some(_) => answer::write_truncated(asked),
+            None => answer::write(asked, *asker, &REBOUND),
+        };
+        self.push_answer(bytes, *asker);
+        Ok(())
+    }
+
+    /// A query could not be sent, or was refused by the upstream's host: the next upstream is asked
+    /// at once.
+    pub fn handle_upstream_unreachable(&mut self, id: ForwardId, now: Time) {
+        match self.upstreams.give_up_on(id, now) {
+            Some(Ok(output)) => self.push_forwards(vec![output], &[]),
+            Some(Err(pending)) => self.push_forwards(Vec::new(), &[pending]),
+            None => {}
+        }
+    }
+
+    pub(super) fn forward(&mut self, bytes: &[u8], asked: &Asked, asker: Asker, now: Time) {
+        if self.upstreams.is_empty() {
+            self.answer(asked, asker, &NOT_OURS);
+            return;
+        }
+        match self.upstreams.forward(bytes, asked, asker, now) {
+            Some(output) => self.outputs.push_back(output),
+            None => self.answer(asked, asker, &BUSY),
+        }
+    }
+
+    pub(super) fn handle_upstream_timeout(&mut self, now: Time) {
+        let (outputs, failed) = self.upstreams.handle_due(now);
+        self.push_forwards(outputs, &failed);
+    }
+
+    fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending]) {
+        self.outputs.extend(outputs);
+        for pending in failed {
+            self.answer(&pending.asked, pending.asker, &SILENT);
+        }
+    }
+}
+
+const NOT_OURS: Reply<'static> = Reply {
+    code: OptRcode::REFUSED,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::NOT_AUTHORITATIVE,
+        "not a name of a resource",
+    )),
+};
+
+const BUSY: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::NOT_READY,
+        "too many queries wait for upstream resolvers",
+    )),
+};
+
+const SILENT: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::NETWORK_ERROR,
+        "no upstream resolver answered",
+    )),
+};
+
+const REBOUND: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::BLOCKED,
+        "the upstream's answer has an address that is reserved for resources",
+    )),
+};

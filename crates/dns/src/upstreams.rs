@@ -1,0 +1,277 @@
+//! Queries that are forwarded, and what makes an answer to one believable.
+
+use crate::ids::Ids;
+use crate::output::{ForwardId, Output};
+use crate::query::{self, Asked, Asker, HEADER_LEN};
+use crate::ranges::Ranges;
+use crate::rebinding;
+use crate::{
+    DropReason, Error, FORWARDS_MAX, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
+};
+use domain::base::Message;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// A forwarded query.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) asked: Asked,
+    pub(crate) asker: Asker,
+    /// As it is sent, under an id of ours.
+    query: Vec<u8>,
+    upstream: SocketAddr,
+    tries: usize,
+    deadline: Time,
+}
+
+/// An upstream's answer to a query that waited.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) query: Pending,
+    /// The answer under the id, and with the letters, of who asked. None if it hands out addresses
+    /// of ours.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// The upstreams and the queries that wait for them.
+pub(crate) struct Upstreams {
+    servers: Vec<SocketAddr>,
+    /// Index of the one that is asked first: the last that answered, or follows one that did not.
+    preferred: usize,
+    pending: BTreeMap<ForwardId, Pending>,
+    ids: Ids,
+}
+
+impl Upstreams {
+    pub(crate) fn new(servers: Vec<SocketAddr>, seed: [u8; 32]) -> Self {
+        Self {
+            servers,
+            preferred: 0,
+            pending: BTreeMap::new(),
+            ids: Ids::from_seed(seed),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Other upstreams from now on; what waits is sent to them at once. Returns what is to be sent,
+    /// and what can no longer be.
+    pub(crate) fn replace(
+        &mut self,
+        servers: Vec<SocketAddr>,
+        now: Time,
+    ) -> (Vec<Output>, Vec<Pending>) {
+        self.servers = servers;
+        self.preferred = 0;
+        for pending in self.pending.values_mut() {
+            pending.tries = 0;
+            pending.deadline = now;
+        }
+        self.handle_due(now)
+    }
+
+    /// Forwards a query. One that waits already and was only sent again goes to the next upstream.
+    /// `None` if there are too many.
+    pub(crate) fn forward(
+        &mut self,
+        query: &[u8],
+        asked: &Asked,
+        asker: Asker,
+        now: Time,
+    ) -> Option<Output> {
+        let waiting = self
+            .pending
+            .iter()
+            .find(|(_, pending)| pending.asker == asker && pending.asked.is_same(asked));
+        if let Some((id, _)) = waiting {
+            let id = *id;
+            let pending = self.pending.get_mut(&id)?;
+            // The asker's patience starts anew.
+            pending.tries = 0;
+            return try_next(&self.servers, &mut self.preferred, id, pending, now);
+        }
+        let upstream = *self.servers.get(self.preferred)?;
+        let id = self.free_id()?;
+        let mut query = query.to_vec();
+        query.get_mut(..2)?.copy_from_slice(&id.0.to_be_bytes());
+        let pending = Pending {
+            asked: asked.clone(),
+            asker,
+            query,
+            upstream,
+            tries: 1,
+            deadline: now.saturating_add(UPSTREAM_WAIT),
+        };
+        let output = pending.output(id);
+        self.pending.insert(id, pending);
+        Some(output)
+    }
+
+    /// Sends what has waited too long to the next upstream. Returns what is to be sent, and what
+    /// was tried often enough.
+    pub(crate) fn handle_due(&mut self, now: Time) -> (Vec<Output>, Vec<Pending>) {
+        let is_due =
+            |(id, pending): (&ForwardId, &Pending)| (pending.deadline <= now).then_some(*id);
+        let due: Vec<ForwardId> = self.pending.iter().filter_map(is_due).collect();
+        let (mut outputs, mut failed) = (Vec::new(), Vec::new());
+        for id in due {
+            match self.give_up_on(id, now) {
+                Some(Ok(output)) => outputs.push(output),
+                Some(Err(pending)) => failed.push(pending),
+                None => {}
+            }
+        }
+        (outputs, failed)
+    }
+
+    /// The upstream of this query does not answer: the next is to be asked, or, if there were
+    /// enough, the query is taken out.
+    pub(crate) fn give_up_on(
+        &mut self,
+        id: ForwardId,
+        now: Time,
+    ) -> Option<Result<Output, Pending>> {
+        let pending = self.pending.get_mut(&id)?;
+        match try_next(&self.servers, &mut self.preferred, id, pending, now) {
+            Some(output) => Some(Ok(output)),
+            None => self.pending.remove(&id).map(Err),
+        }
+    }
+
+    /// Judges an upstream's answer. RFC 5452, §9.1: it counts only if it comes from where the query
+    /// went, has its id, and its question.
+    pub(crate) fn handle_answer(
+        &mut self,
+        bytes: &[u8],
+        from: SocketAddr,
+        transport: Transport,
+        ranges: &Ranges,
+    ) -> Result<Answered, DropReason> {
+        let message = Message::from_slice(bytes).map_err(|_| DropReason::TooShort)?;
+        if !message.header().qr() {
+            return Err(DropReason::NotAResponse);
+        }
+        let id = ForwardId(message.header().id());
+        let pending = self.pending.get(&id).ok_or(DropReason::UnknownId)?;
+        if canonical(pending.upstream) != canonical(from) || pending.asker.transport != transport {
+            return Err(DropReason::WrongSource);
+        }
+        let same_opcode = message.header().opcode() == pending.asked.opcode;
+        if !same_opcode || query::question(message) != pending.asked.question {
+            return Err(DropReason::WrongQuestion);
+        }
+        let hands_out_ours =
+            rebinding::hands_out_ours(message, ranges).map_err(|_| DropReason::Malformed)?;
+        let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
+        if let Some(index) = self.servers.iter().position(|it| *it == query.upstream) {
+            self.preferred = index;
+        }
+        let bytes = (!hands_out_ours).then(|| given_back(bytes, &query));
+        Ok(Answered { query, bytes })
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.pending.values().map(|pending| pending.deadline).min()
+    }
+
+    /// At most one id in 128 is taken, so 16 draws fail once in 10^33 times.
+    fn free_id(&mut self) -> Option<ForwardId> {
+        const DRAWS_MAX: usize = 16;
+        const { assert!(FORWARDS_MAX <= 1 << 9) };
+        if self.pending.len() >= FORWARDS_MAX {
+            return None;
+        }
+        for _ in 0..DRAWS_MAX {
+            let id = ForwardId(self.ids.draw()?);
+            if !self.pending.contains_key(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+impl Pending {
+    fn output(&self, id: ForwardId) -> Output {
+        Output::Forward {
+            id,
+            query: self.query.clone(),
+            upstream: self.upstream,
+            transport: self.asker.transport,
+        }
+    }
+}
+
+/// The addresses that can be upstreams.
+pub(crate) fn usable(
+    servers: &[SocketAddr],
+    listens_on: &[SocketAddr],
+    ranges: &Ranges,
+) -> Result<(), Error> {
+    if servers.len() > UPSTREAMS_MAX {
+        return Err(Error::TooManyUpstreams(servers.len()));
+    }
+    for server in servers {
+        let address = server.ip().to_canonical();
+        let is_broadcast = address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST);
+        if server.port() == 0 || address.is_unspecified() || address.is_multicast() || is_broadcast
+        {
+            return Err(Error::NotAnUpstream(*server));
+        }
+        let is_ours = |own: &SocketAddr| canonical(*own) == canonical(*server);
+        if ranges.contains(address) || listens_on.iter().any(is_ours) {
+            return Err(Error::Loop(*server));
+        }
+    }
+    Ok(())
+}
+
+/// Sends a query to the upstream after the one that it waits for; `None` if it was tried often
+/// enough. The one that did not answer is no longer asked first.
+fn try_next(
+    servers: &[SocketAddr],
+    preferred: &mut usize,
+    id: ForwardId,
+    pending: &mut Pending,
+    now: Time,
+) -> Option<Output> {
+    if pending.tries >= UPSTREAM_TRIES || servers.is_empty() {
+        return None;
+    }
+    let next = servers
+        .iter()
+        .position(|server| *server == pending.upstream)
+        .map_or(*preferred, |index| (index + 1) % servers.len());
+    if servers.get(*preferred) == Some(&pending.upstream) {
+        *preferred = next;
+    }
+    pending.upstream = *servers.get(next)?;
+    pending.tries += 1;
+    pending.deadline = now.saturating_add(UPSTREAM_WAIT);
+    Some(pending.output(id))
+}
+
+/// An upstream's answer as an answer to who asked: their id, and their letters in the question.
+fn given_back(bytes: &[u8], query: &Pending) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(id) = bytes.get_mut(..2) {
+        id.copy_from_slice(&query.asked.id.to_be_bytes());
+    }
+    if let Some(question) = &query.asked.question {
+        let name = question.qname().as_slice();
+        if let Some(place) = bytes.get_mut(HEADER_LEN..HEADER_LEN + name.len()) {
+            place.copy_from_slice(name);
+        }
+    }
+    bytes
+}
+
+fn canonical(address: SocketAddr) -> (IpAddr, u16) {
+    (address.ip().to_canonical(), address.port())
+}

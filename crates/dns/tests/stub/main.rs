@@ -1,0 +1,11 @@
+//! The stub resolver as applications and upstreams see it: messages in, messages out, in virtual
+//! time.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod access;
+mod common;
+mod forwarding;
+mod messages;
+mod properties;
+mod ranges;

@@ -1,0 +1,199 @@
+//! What can go wrong with the host, said to the person who can mend it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::file_check::FileRefused;
+use crate::forwarding::sysctl_name;
+use crate::{Family, InterfaceName};
+
+/// Why the host could not be set up. Each text is one line that names the remedy where there is one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// Configuration: a file or directory with secrets is not used.
+    #[error(transparent)]
+    FileRefused(#[from] FileRefused),
+
+    /// Configuration: this cannot be the name of a file in a state directory.
+    #[error(
+        "{name:?} is no name for a state file: use printable ASCII without `/` and a leading dot"
+    )]
+    InvalidFileName {
+        /// The name as given.
+        name: String,
+    },
+
+    /// Configuration: this can't be a machine's id.
+    #[error("{from}: an id has 1 to 128 letters, digits and any of `-_.:`")]
+    InvalidMachineId {
+        /// Where it came from.
+        from: String,
+    },
+
+    /// Configuration: this cannot be the name of an interface.
+    #[error(
+        "{name:?} is no name for an interface: use at most 15 of letters, digits, `_`, `-`, `.`"
+    )]
+    InvalidInterfaceName {
+        /// The name as given.
+        name: String,
+    },
+
+    /// Configuration: rules for another interface than the installed ones.
+    #[error("the installed rules are for {installed}: install those for {asked} beside them")]
+    OtherInterface {
+        /// The interface of the installed rules.
+        installed: InterfaceName,
+        /// The interface of the rules that were to replace them.
+        asked: InterfaceName,
+    },
+
+    /// Configuration: this mark cannot tell the tunnel's packets from others.
+    #[error("0 is the mark that all other packets bear: choose another")]
+    InvalidMark,
+
+    /// Configuration: this routing table belongs to the kernel.
+    #[error("table {number} belongs to the kernel: choose one but 0, 253, 254 and 255")]
+    InvalidTable {
+        /// The number as given.
+        number: u32,
+    },
+
+    /// Configuration: rules of this preference would not decide anything.
+    #[error("rules of preference {preference} come too late or too early: choose 1 to 32745")]
+    InvalidPreference {
+        /// The preference as given.
+        preference: u32,
+    },
+
+    /// Configuration: more than can be set up.
+    #[error("more than {max} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The most there may be.
+        max: usize,
+    },
+
+    /// Local: a file in the state directory is damaged.
+    #[error("{} is damaged: remove it, and a new one is made at the next start", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+    },
+
+    /// Local: another process answers on the status socket.
+    #[error("{} is in use: another one runs; choose another --status-socket", path.display())]
+    SocketInUse {
+        /// Which socket.
+        path: PathBuf,
+    },
+
+    /// Local: there is no such interface.
+    #[error(
+        "there is no interface {interface}: another program has removed it, or not yet made it"
+    )]
+    NoInterface {
+        /// Its name.
+        interface: InterfaceName,
+    },
+
+    /// Local: changing the network needs a capability that this process lacks.
+    #[error("needs CAP_NET_ADMIN: run as root, or `setcap cap_net_admin+ep` on the program")]
+    NeedsNetAdmin,
+
+    /// Local: the kernel has no TUN driver, or its device node is missing.
+    #[error(
+        "no /dev/net/tun: `modprobe tun`, or pass the device into the container \
+         (--device /dev/net/tun)"
+    )]
+    NoTunDevice,
+
+    /// Local: the device node exists but may not be opened.
+    #[error(
+        "/dev/net/tun may not be opened: run as root, or allow this user (or the container's \
+         device rules) to read and write it"
+    )]
+    TunDeviceForbidden,
+
+    /// Local: the program `nft` is not there.
+    #[error(
+        "nft is not installed: install the package nftables (apt, dnf, zypper, pacman and apk call \
+         it so)"
+    )]
+    NftMissing,
+
+    /// Local: `nft` refused.
+    #[error("cannot {action}: nft says {message:?}")]
+    Nft {
+        /// What was tried, as a verb phrase.
+        action: String,
+        /// The first line of its error text.
+        message: String,
+    },
+
+    /// Local: the kernel does not forward packets of this family.
+    #[error(
+        "{family} forwarding is off, so a gateway has nowhere to pass packets on: \
+         `sysctl -w {name}=1` (and a file in /etc/sysctl.d to keep it so), or start with \
+         --enable-forwarding",
+        name = sysctl_name(*.family)
+    )]
+    ForwardingOff {
+        /// The family.
+        family: Family,
+    },
+
+    /// Local: forwarding is off and this process may not turn it on.
+    #[error(
+        "{family} forwarding cannot be turned on from here, /proc/sys is closed to this process: \
+         `sysctl -w {name}=1` on the host (and a file in /etc/sysctl.d to keep it so)",
+        name = sysctl_name(*.family)
+    )]
+    ForwardingReadOnly {
+        /// The family.
+        family: Family,
+    },
+
+    /// Local: turning IPv6 forwarding on would cost the host its default route.
+    #[error(
+        "IPv6 forwarding would make {interface} ignore router advertisements, and the host lose \
+         its default route: `sysctl -w net/ipv6/conf/{interface}/accept_ra=2` first"
+    )]
+    AdvertisementsLost {
+        /// The interface with the route.
+        interface: String,
+    },
+
+    /// Local: the system refused.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried, as a verb phrase.
+        action: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl HostError {
+    /// An error of the system from trying to `action`.
+    pub(crate) fn system(action: &str, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        if source.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
+            return Self::NeedsNetAdmin;
+        }
+        Self::System {
+            action: action.to_owned(),
+            source,
+        }
+    }
+
+    /// An error of the system from trying to `verb` the file `path`.
+    pub(crate) fn file(verb: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::System {
+            action: format!("{verb} {}", path.display()),
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Opening files that hold secrets, and refusing those that others can read or have put there.
+//!
+//! Every check is made on the open descriptor that is then read: nobody can exchange the file between
+//! the check and the reading.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use crate::HostError;
+
+/// Permission bits that let anyone but the owner do anything.
+const OTHERS: u32 = 0o077;
+
+/// The permission bits of a mode, with set-user-id, set-group-id and sticky.
+const PERMISSIONS: u32 = 0o7777;
+
+/// Content of a file, zeroised when dropped and never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretBytes(Zeroizing<Vec<u8>>);
+
+impl SecretBytes {
+    /// The content.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretBytes(…)")
+    }
+}
+
+/// A file or directory that is not used, and why. Its text is one line that names the remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRefused {
+    /// The path as given.
+    pub path: PathBuf,
+    /// Why.
+    pub refusal: FileRefusal,
+}
+
+/// Why a file or directory is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileRefusal {
+    /// It does not exist.
+    Missing,
+    /// This process may not open it.
+    Forbidden,
+    /// It is a symbolic link: whoever may change the link chooses the file.
+    SymbolicLink,
+    /// It is neither a regular file nor a link: a directory, a device, a pipe, a socket.
+    NotAFile,
+    /// It is not a directory.
+    NotADirectory,
+    /// Neither root nor the user who runs this owns it, so its owner may have chosen the content.
+    ForeignOwner {
+        /// The owner's user id.
+        owner: u32,
+    },
+    /// Others than the owner may read, write, run or enter it.
+    OpenToOthers {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// It has further names, under which others may reach it.
+    SeveralLinks {
+        /// How many names it has.
+        links: u64,
+    },
+    /// It is longer than such a file can be.
+    TooLong {
+        /// The most bytes it may have.
+        max_bytes: usize,
+    },
+    /// There is nothing in it.
+    Empty,
+    /// It holds something else than one line of printable ASCII.
+    NotOneLine,
+    /// Another process uses this directory.
+    InUse,
+}
+
+impl fmt::Display for FileRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.refusal {
+            FileRefusal::Missing => write!(f, "{path} does not exist"),
+            FileRefusal::Forbidden => write!(
+                f,
+                "{path} may not be opened by user {}: run as its owner, or `chown {0} {path}`",
+                own_user_id()
+            ),
+            FileRefusal::SymbolicLink => write!(
+                f,
+                "{path} is a symbolic link: give the path of the file itself (`readlink -f {path}`)"
+            ),
+            FileRefusal::NotAFile => write!(
+                f,
+                "{path} is not a regular file: give the path of one that holds the secret"
+            ),
+            FileRefusal::NotADirectory => {
+                write!(f, "{path} is not a directory: remove it or choose another")
+            }
+            FileRefusal::ForeignOwner { owner } => write!(
+                f,
+                "{path} belongs to user {owner}, who could have changed it: `chown {} {path}`",
+                own_user_id()
+            ),
+            FileRefusal::OpenToOthers { mode } => write!(
+                f,
+                "{path} has mode {mode:04o}, others than its owner can use it: `chmod {} {path}`",
+                if mode & 0o100 == 0 { "600" } else { "700" }
+            ),
+            FileRefusal::SeveralLinks { links } => write!(
+                f,
+                "{path} has {links} names, others may read it by another: `cp {path} {path}.new && \
+                 chmod 600 {path}.new && mv {path}.new {path}`"
+            ),
+            FileRefusal::TooLong { max_bytes } => write!(
+                f,
+                "{path} is longer than {max_bytes} bytes: is it the right file?"
+            ),
+            FileRefusal::Empty => write!(f, "{path} is empty: write the secret into it"),
+            FileRefusal::NotOneLine => write!(
+                f,
+                "{path} is not one line of printable ASCII: write the token alone into it"
+            ),
+            FileRefusal::InUse => write!(
+                f,
+                "{path} is in use by another process: end that one, or give this one a directory \
+                 of its own"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FileRefused {}
+
+/// What kind of thing a path must name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A regular file with one name.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// Opens `name`, relative to `dir`, for reading and checks what was opened. `path` is the name for
+/// errors.
+pub(crate) fn open_private(
+    dir: impl AsFd,
+    name: &Path,
+    kind: Kind,
+    path: &Path,
+) -> Result<File, HostError> {
+    // O_NONBLOCK: opening a pipe must not wait for a writer.
+    let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if kind == Kind::Directory {
+        flags |= OFlags::DIRECTORY;
+    }
+    let refused = |refusal| refuse(path, refusal);
+    let file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Err(refused(FileRefusal::Missing)),
+        Err(Errno::ACCESS | Errno::PERM) => return Err(refused(FileRefusal::Forbidden)),
+        Err(Errno::LOOP) => return Err(refused(FileRefusal::SymbolicLink)),
+        Err(Errno::NOTDIR) => return Err(refused(FileRefusal::NotADirectory)),
+        // A socket, or a device without a driver.
+        Err(Errno::NXIO) => return Err(refused(FileRefusal::NotAFile)),
+        Err(error) => return Err(HostError::file("open", path, error)),
+    };
+    let found = file
+        .metadata()
+        .map_err(|error| HostError::file("check", path, error))?;
+    let found = Found {
+        mode: found.mode(),
+        owner: found.uid(),
+        links: found.nlink(),
+    };
+    match found.judge(kind, own_user_id()) {
+        Ok(()) => Ok(file),
+        Err(refusal) => Err(refused(refusal)),
+    }
+}
+
+/// Reads at most `max_bytes`; more is refused. Nothing of the content stays in memory but what is
+/// returned.
+pub(crate) fn read_bounded(
+    mut file: File,
+    max_bytes: usize,
+    path: &Path,
+) -> Result<SecretBytes, HostError> {
+    // The buffer never grows: a growing one would leave copies behind. One byte more than allowed
+    // tells a file that is too long.
+    let mut buffer = Zeroizing::new(vec![0; max_bytes + 1]);
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(HostError::file("read", path, error)),
+        }
+    }
+    if length > max_bytes {
+        return Err(refuse(path, FileRefusal::TooLong { max_bytes }));
+    }
+    Ok(SecretBytes(Zeroizing::new(buffer[..length].to_vec())))
+}
+
+/// An error about `path`.
+pub(crate) fn refuse(path: &Path, refusal: FileRefusal) -> HostError {
+    HostError::FileRefused(FileRefused {
+        path: path.to_owned(),
+        refusal,
+    })
+}
+
+/// The user whose rights this process has.
+fn own_user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// What an open descriptor turned out to be.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// Kind and permission bits.
+    mode: u32,
+    owner: u32,
+    links: u64,
+}
+
+impl Found {
+    /// Whether it is of this kind and private to root or to the user `own`.
+    fn judge(self, kind: Kind, own: u32) -> Result<(), FileRefusal> {
+        let Self { mode, owner, links } = self;
+        match (FileType::from_raw_mode(mode), kind) {
+            (FileType::RegularFile, Kind::File) | (FileType::Directory, Kind::Directory) => {}
+            (_, Kind::File) => return Err(FileRefusal::NotAFile),
+            (_, Kind::Directory) => return Err(FileRefusal::NotADirectory),
+        }
+        if owner != 0 && owner != own {
+            return Err(FileRefusal::ForeignOwner { owner });
+        }
+        if mode & OTHERS != 0 {
+            let mode = mode & PERMISSIONS;
+            return Err(FileRefusal::OpenToOthers { mode });
+        }
+        // A directory has a name in each directory below it; a file that was deleted while open has
+        // none.
+        if kind == Kind::File && links != 1 {
+            return Err(FileRefusal::SeveralLinks { links });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn only_a_private_regular_file_of_root_or_oneself_is_accepted(
+            kind in prop::sample::select(vec![0o100_000, 0o040_000, 0o010_000, 0o060_000]),
+            permissions in prop::sample::select(vec![0_u32, 0o400, 0o600, 0o640, 0o604, 0o601]),
+            owner in 0_u32..4,
+            links in 0_u64..3,
+        ) {
+            let own = 2;
+            let private = permissions & 0o077 == 0;
+            let good = kind == 0o100_000 && private && (owner == 0 || owner == own) && links == 1;
+            let found = Found { mode: kind | permissions, owner, links };
+            let judged = found.judge(Kind::File, own);
+            prop_assert_eq!(judged.is_ok(), good, "{:?}", judged);
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_content() {
+        let secret = SecretBytes(Zeroizing::new(b"hunter2".to_vec()));
+        assert!(!format!("{secret:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,141 @@
+//! The gateway's table in the kernel's packet filter.
+//!
+//! One table of our own, replaced whole in one transaction, and never read back as rules: what others
+//! have set up stays as it is. `accept` in one table does not overrule `drop` in another, so tables
+//! that drop what we forward are looked for and reported ([`forward_conflicts`]).
+
+mod conflict;
+mod nft;
+mod rules;
+
+pub use conflict::{ForwardConflict, forward_conflicts};
+pub use rules::{GatewayRules, HostAccess, SourceAddress};
+
+use crate::{HostError, InterfaceName};
+
+/// What became of the table since it was installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableState {
+    /// It is as it was installed.
+    Intact,
+    /// Somebody changed it.
+    Changed,
+    /// It is gone: nothing guards the tunnel, so nothing may be forwarded until it is back.
+    Lost,
+}
+
+/// An installed table. It stays when this is dropped: a gateway that crashes leaves its guard behind,
+/// and the next one replaces it.
+#[derive(Debug)]
+pub struct Firewall {
+    rules: GatewayRules,
+    /// The table as `nft` lists it, compared as text.
+    listing: String,
+}
+
+impl Firewall {
+    /// Installs the rules in place of whatever was in their table.
+    ///
+    /// # Errors
+    /// [`HostError::NftMissing`], [`HostError::NeedsNetAdmin`], or what `nft` says; the table is as it
+    /// was before then.
+    pub async fn install(rules: GatewayRules) -> Result<Self, HostError> {
+        let listing = load(&rules).await?;
+        Ok(Self { rules, listing })
+    }
+
+    /// The name of the table of an interface, of family `inet`.
+    #[must_use]
+    pub fn table_of(interface: &InterfaceName) -> String {
+        rules::table_of(interface)
+    }
+
+    /// The installed rules.
+    #[must_use]
+    pub fn rules(&self) -> &GatewayRules {
+        &self.rules
+    }
+
+    /// Looks whether the table is still as it was installed. Anything but [`TableState::Intact`]
+    /// means: stop forwarding, [`reinstall`](Self::reinstall), go on.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install); an error means that nobody knows, and so: stop forwarding.
+    pub async fn check(&self) -> Result<TableState, HostError> {
+        Ok(match list(&self.rules.table()).await? {
+            None => TableState::Lost,
+            Some(listing) if listing == self.listing => TableState::Intact,
+            Some(_) => TableState::Changed,
+        })
+    }
+
+    /// Installs the rules again.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install).
+    pub async fn reinstall(&mut self) -> Result<(), HostError> {
+        self.listing = load(&self.rules).await?;
+        Ok(())
+    }
+
+    /// Installs other rules of the same interface in place of these; connections go on.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install); [`HostError::OtherInterface`] where the interface is another.
+    pub async fn replace(&mut self, rules: GatewayRules) -> Result<(), HostError> {
+        if rules.interface != self.rules.interface {
+            return Err(HostError::OtherInterface {
+                installed: self.rules.interface.clone(),
+                asked: rules.interface,
+            });
+        }
+        self.listing = load(&rules).await?;
+        self.rules = rules;
+        Ok(())
+    }
+
+    /// Removes the table: the last step of an orderly end, after the interface is gone.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install).
+    pub async fn remove(self) -> Result<(), HostError> {
+        remove_table(&self.rules.interface).await
+    }
+}
+
+/// Removes the table of an interface, such as one that a crash left behind; nothing happens if there
+/// is none. A gateway that starts again need not: installing replaces it.
+///
+/// # Errors
+/// As [`Firewall::install`].
+pub async fn remove_table(interface: &InterfaceName) -> Result<(), HostError> {
+    let table = rules::table_of(interface);
+    let text = format!("table inet {table}\ndelete table inet {table}\n");
+    nft::run(&["-f", "-"], None, text)
+        .await?
+        .success("remove the firewall table")?;
+    Ok(())
+}
+
+/// Loads the rules; returns how `nft` lists them.
+async fn load(rules: &GatewayRules) -> Result<String, HostError> {
+    nft::run(&["-f", "-"], None, rules.to_nft())
+        .await?
+        .success("load the firewall rules")?;
+    let listing = list(&rules.table()).await?;
+    listing.ok_or_else(|| HostError::Nft {
+        action: "load the firewall rules".to_owned(),
+        message: "the table is gone right after it was made: does another program flush the rules?"
+            .to_owned(),
+    })
+}
+
+/// A table as `nft` lists it, without counters; `None` if there is none.
+async fn list(table: &str) -> Result<Option<String>, HostError> {
+    let arguments = &["--stateless", "list", "table", "inet"];
+    let outcome = nft::run(arguments, Some(table.to_owned()), String::new()).await?;
+    if outcome.is_missing() {
+        return Ok(None);
+    }
+    outcome.success("list the firewall table").map(Some)
+}

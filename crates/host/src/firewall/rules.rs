@@ -1,0 +1,269 @@
+//! The gateway's rules as text for `nft`.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Write};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::{Family, InterfaceName};
+
+/// What the name of a table begins with; the interface follows. One table a tunnel, and nothing
+/// outside of it is ever changed.
+pub(super) const TABLE_PREFIX: &str = "culvert_";
+
+/// Destinations that nobody reaches through a gateway, whatever the resources are: the gateway
+/// itself, its link, the metadata services of clouds (most are on the link; Azure's and Alibaba's
+/// are not), and groups.
+const UNREACHABLE_V4: &str =
+    "{ 0.0.0.0/8, 100.100.100.200, 127.0.0.0/8, 168.63.129.16, 169.254.0.0/16, 224.0.0.0/3 }";
+/// The same of IPv6 with Amazon's metadata service, and IPv4 in IPv6's clothing.
+const UNREACHABLE_V6: &str = "{ ::/127, ::ffff:0:0/96, fd00:ec2::254, fe80::/10, ff00::/8 }";
+
+/// What the kernel lets a gateway's tunnel do. It is a guard around the decisions that the program
+/// takes for each packet, and does not repeat them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayRules {
+    /// The tunnel interface. It need not exist yet.
+    pub interface: InterfaceName,
+    /// The gateway's own addresses in the tunnel. They answer pings, and only through the tunnel.
+    pub addresses: Vec<IpAddr>,
+    /// Where clients' addresses come from. Of a family without a range nothing is forwarded.
+    pub client_ranges: Vec<IpNet>,
+    /// What resources see as the source of clients' packets.
+    pub source: SourceAddress,
+    /// Whether clients may reach the gateway's own host, as far as their grants allow it.
+    pub host_access: HostAccess,
+}
+
+/// What resources see as the source of packets that come from clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceAddress {
+    /// The gateway's address: the network behind it needs no route back.
+    Masquerade,
+    /// The client's own: the network behind the gateway must route the client ranges to it.
+    Keep,
+}
+
+/// Whether packets from the tunnel may be for the gateway's own host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostAccess {
+    /// Only pings of the gateway's address in the tunnel are answered.
+    Deny,
+    /// Every address of the host but loopback, for when the host itself is a resource.
+    Allow,
+}
+
+impl GatewayRules {
+    /// The name of the table, of family `inet`.
+    #[must_use]
+    pub fn table(&self) -> String {
+        table_of(&self.interface)
+    }
+
+    /// The transaction that replaces whatever is in the table by these rules.
+    #[must_use]
+    pub fn to_nft(&self) -> String {
+        let table = Table {
+            name: self.table(),
+            chains: [
+                Some(self.prerouting()),
+                Some(self.input()),
+                Some(self.forward()),
+                self.postrouting(),
+            ],
+        };
+        table.to_string()
+    }
+
+    /// What is dropped wherever it would go. `raw` comes before connections are tracked: what is
+    /// dropped here costs no entry.
+    fn prerouting(&self) -> Chain {
+        let Self { interface, .. } = self;
+        // Packets for the tunnel's own address that come from elsewhere are forged: a neighbour on the
+        // local network would learn from the answers what goes on inside (CVE-2019-14899).
+        let mut rules = self.of_own_addresses(|family, own| {
+            let header = header(family);
+            format!(
+                "iifname != \"{interface}\" {header} daddr {own} fib saddr type != local counter drop"
+            )
+        });
+        let from_tunnel = format!("iifname \"{interface}\"");
+        if self.host_access == HostAccess::Deny {
+            // Before a port that the host publishes, such as a container's, leads the packet past the
+            // hook for input.
+            rules.extend(self.of_own_addresses(|family, own| {
+                let header = header(family);
+                format!("{from_tunnel} {header} daddr != {own} fib daddr type local counter drop")
+            }));
+        }
+        let ranges = IpNet::aggregate(&self.client_ranges);
+        for family in [Family::V4, Family::V6] {
+            let ranges = ranges
+                .iter()
+                .filter(|range| Family::of(range.addr()) == family);
+            let (header, protocol) = (header(family), protocol(family));
+            rules.push(match set(ranges) {
+                Some(ranges) => format!("{from_tunnel} {header} saddr != {ranges} counter drop"),
+                None => format!("{from_tunnel} meta nfproto {protocol} counter drop"),
+            });
+        }
+        rules.push(format!(
+            "{from_tunnel} ip daddr {UNREACHABLE_V4} counter drop"
+        ));
+        rules.push(format!(
+            "{from_tunnel} ip6 daddr {UNREACHABLE_V6} counter drop"
+        ));
+        Chain {
+            name: "prerouting",
+            hook: "type filter hook prerouting priority raw",
+            rules,
+        }
+    }
+
+    fn input(&self) -> Chain {
+        let Self { interface, .. } = self;
+        let from_tunnel = format!("iifname \"{interface}\"");
+        let rules = match self.host_access {
+            HostAccess::Deny => {
+                let mut rules = self.of_own_addresses(|family, own| {
+                    let header = header(family);
+                    let ping = match family {
+                        Family::V4 => "icmp type echo-request",
+                        Family::V6 => "icmpv6 type echo-request",
+                    };
+                    format!("{from_tunnel} {header} daddr {own} {ping} accept")
+                });
+                rules.push(format!("{from_tunnel} counter drop"));
+                rules
+            }
+            HostAccess::Allow => vec![format!("{from_tunnel} accept")],
+        };
+        Chain {
+            name: "input",
+            hook: "type filter hook input priority filter",
+            rules,
+        }
+    }
+
+    fn forward(&self) -> Chain {
+        let Self { interface, .. } = self;
+        let from_tunnel = format!("iifname \"{interface}\"");
+        let to_tunnel = format!("oifname \"{interface}\"");
+        // Both ends of a TCP connection learn what fits through the tunnel and the network behind
+        // the gateway, where ICMP is lost.
+        let clamp = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
+        Chain {
+            name: "forward",
+            hook: "type filter hook forward priority filter",
+            rules: vec![
+                // Clients do not reach each other, whatever their addresses are.
+                format!("{from_tunnel} {to_tunnel} counter drop"),
+                // Packets that conntrack cannot place are not masqueraded: they would show clients'
+                // addresses to the network.
+                format!("{from_tunnel} ct state invalid counter drop"),
+                format!("{from_tunnel} {clamp}"),
+                format!("{to_tunnel} {clamp}"),
+                format!("{to_tunnel} ct state established,related accept"),
+                format!("{to_tunnel} counter drop"),
+            ],
+        }
+    }
+
+    /// The incoming interface is known in this hook since Linux 5.7.
+    fn postrouting(&self) -> Option<Chain> {
+        let Self { interface, .. } = self;
+        match self.source {
+            SourceAddress::Keep => None,
+            SourceAddress::Masquerade => Some(Chain {
+                name: "postrouting",
+                hook: "type nat hook postrouting priority srcnat",
+                rules: vec![format!(
+                    "iifname \"{interface}\" oifname != \"{interface}\" masquerade"
+                )],
+            }),
+        }
+    }
+
+    /// A rule for each family in which the gateway has addresses in the tunnel.
+    fn of_own_addresses(&self, rule: impl Fn(Family, &str) -> String) -> Vec<String> {
+        let mut rules = Vec::new();
+        for family in [Family::V4, Family::V6] {
+            let own: BTreeSet<&IpAddr> = self
+                .addresses
+                .iter()
+                .filter(|&&address| Family::of(address) == family)
+                .collect();
+            if let Some(own) = set(own.into_iter()) {
+                rules.push(rule(family, &own));
+            }
+        }
+        rules
+    }
+}
+
+/// The name of the table of an interface.
+pub(super) fn table_of(interface: &InterfaceName) -> String {
+    format!("{TABLE_PREFIX}{interface}")
+}
+
+/// A table of the family `inet`, printed as the transaction that replaces it.
+#[derive(Debug)]
+struct Table {
+    name: String,
+    chains: [Option<Chain>; 4],
+}
+
+/// A chain at a hook. What its rules do not decide goes on to other tables.
+#[derive(Debug)]
+struct Chain {
+    name: &'static str,
+    hook: &'static str,
+    rules: Vec<String>,
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        // Declaring it first makes deleting it succeed; `destroy` is younger than many an nft.
+        writeln!(f, "table inet {name}")?;
+        writeln!(f, "delete table inet {name}")?;
+        writeln!(f, "table inet {name} {{")?;
+        for chain in self.chains.iter().flatten() {
+            writeln!(f, "\tchain {} {{", chain.name)?;
+            writeln!(f, "\t\t{}; policy accept;", chain.hook)?;
+            for rule in &chain.rules {
+                writeln!(f, "\t\t{rule}")?;
+            }
+            writeln!(f, "\t}}")?;
+        }
+        writeln!(f, "}}")
+    }
+}
+
+/// An anonymous set of what is given; `None` of nothing.
+fn set(elements: impl Iterator<Item = impl Display>) -> Option<String> {
+    let mut text = String::new();
+    for element in elements {
+        text.push_str(if text.is_empty() { "{ " } else { ", " });
+        // Writing into a string does not fail.
+        let _written = write!(text, "{element}");
+    }
+    (!text.is_empty()).then(|| text + " }")
+}
+
+/// How a rule names the header of a family.
+fn header(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+/// How a rule names a family.
+fn protocol(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}

@@ -1,0 +1,82 @@
+//! Names of network interfaces.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::HostError;
+
+/// The longest name in bytes: the kernel's `IFNAMSIZ` without the terminating zero.
+const MAX_NAME_BYTES: usize = 15;
+
+/// The name of a network interface: at most 15 of letters, digits, `_`, `-` and `.`.
+///
+/// The kernel takes more, but these need no quoting in a firewall ruleset, a path or a shell.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceName(String);
+
+impl InterfaceName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for InterfaceName {
+    type Err = HostError;
+
+    fn from_str(name: &str) -> Result<Self, HostError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        let valid = !name.is_empty()
+            && name.len() <= MAX_NAME_BYTES
+            && name.bytes().all(plain)
+            // `all` and `default` stand for every interface in /proc/sys.
+            && !["." , "..", "all", "default"].contains(&name)
+            // An argument of a program must not look like an option.
+            && !name.starts_with('-');
+        if valid {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(HostError::InvalidInterfaceName {
+                name: name.to_owned(),
+            })
+        }
+    }
+}
+
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_need_quoting_somewhere_are_refused() {
+        for name in ["culvert0", "eth0.100", "br-lan", "_", "123456789012345"] {
+            assert!(name.parse::<InterfaceName>().is_ok(), "{name}");
+        }
+        for name in [
+            "", ".", "..", "all", "-x", "a/b", "a b", "a\"", "a*", "tun%d", "ä",
+        ] {
+            assert!(name.parse::<InterfaceName>().is_err(), "{name}");
+        }
+        assert!("1234567890123456".parse::<InterfaceName>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_plain_text(name in "\\PC{0,20}|[a-z.-]{0,17}") {
+            if let Ok(name) = name.parse::<InterfaceName>() {
+                let special = name.as_str().contains(['"', '/', ' ', '*', '\n', '{', ';']);
+                prop_assert!(!special);
+                prop_assert!(name.as_str().len() <= MAX_NAME_BYTES);
+            }
+        }
+    }
+}

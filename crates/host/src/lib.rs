@@ -1,0 +1,74 @@
+//! Set-up of a Linux host for client and gateway.
+//!
+//! What is set up is described as a wanted state and reconciled: each step can be repeated, does
+//! nothing where the state is already there, and can be undone after a crash.
+
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod error;
+mod family;
+mod file_check;
+mod firewall;
+mod forwarding;
+mod identity;
+mod interface_name;
+mod netlink;
+mod notify;
+mod probe;
+mod routing;
+mod state_dir;
+mod status_socket;
+mod token_file;
+mod watch;
+
+pub use addresses::MAX_CANDIDATES;
+pub use error::HostError;
+pub use family::Family;
+pub use file_check::{FileRefusal, FileRefused, SecretBytes};
+pub use firewall::{
+    Firewall, ForwardConflict, GatewayRules, HostAccess, SourceAddress, TableState,
+    forward_conflicts, remove_table,
+};
+pub use forwarding::{enable_forwarding, forwards, require_forwarding};
+pub use identity::{Identity, PrivateKeyBytes};
+pub use interface_name::InterfaceName;
+pub use notify::{notify_ready, notify_status, notify_stopping};
+pub use probe::{require_net_admin, require_nft, require_tun_device};
+pub use routing::{
+    Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
+};
+pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
+pub use status_socket::{StatusError, StatusRequest, StatusSocket, ask_status};
+pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_token_file};
+pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails to compile where a future may not move between the threads of a runtime.
+    fn may_move<F: Send>(_: impl FnOnce(Network, NetworkWatch, Firewall) -> F) {}
+
+    #[test]
+    fn all_work_may_move_between_threads() {
+        may_move(|mut network, mut watch, firewall| async move {
+            let interface = firewall.rules().interface.clone();
+            let _conflicts = forward_conflicts(&interface).await;
+            let _state = firewall.check().await;
+            let _removed = firewall.remove().await;
+            let _left = network.clean_up_leftovers(&Routing::CLIENT).await;
+            let _change = watch.changed().await;
+        });
+        may_move(|mut network, _, _| async move {
+            let wanted = Wanted {
+                interface: "cv0".parse()?,
+                mtu_bytes: 1280,
+                addresses: Vec::new(),
+                prefixes: Vec::new(),
+                routing: Routing::CLIENT,
+            };
+            network.apply(&wanted).await
+        });
+    }
+}

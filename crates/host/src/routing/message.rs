@@ -1,0 +1,362 @@
+//! Rules, routes and addresses as rtnetlink writes them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressScope,
+};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+
+use super::wanted::{Mark, Routing, Table};
+use crate::Family;
+
+/// Of whom rules and routes say that they are. systemd-networkd removes those of everyone but the
+/// kernel from its links, and rules altogether.
+const PROTOCOL: RouteProtocol = RouteProtocol::Kernel;
+
+/// The metric of routes into the tunnel.
+const TUNNEL_METRIC: u32 = 100;
+
+/// The metric of the routes that remain when those into the tunnel vanish with its interface: behind
+/// every other.
+const UNREACHABLE_METRIC: u32 = u32::MAX;
+
+/// "No prefix is too short", as the kernel writes it.
+const SUPPRESS_NOTHING: u32 = u32::MAX;
+
+/// The kernel's table of ordinary routes.
+const MAIN_TABLE: u32 = 254;
+
+/// A route of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Route {
+    pub(super) prefix: IpNet,
+    pub(super) table: Table,
+    pub(super) target: Target,
+}
+
+/// Where a route of ours leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    /// Into the interface of this index.
+    Tunnel(u32),
+    /// Nowhere: who sends is told so.
+    Unreachable,
+}
+
+impl Route {
+    pub(super) fn message(self) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        let header = &mut message.header;
+        header.address_family = address_family(Family::of(self.prefix.addr()));
+        header.destination_prefix_length = self.prefix.prefix_len();
+        header.protocol = PROTOCOL;
+        message.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::from(self.prefix.network())),
+            RouteAttribute::Table(self.table.get()),
+        ];
+        match self.target {
+            Target::Tunnel(index) => {
+                header.kind = RouteType::Unicast;
+                header.scope = RouteScope::Link;
+                let metric = RouteAttribute::Priority(TUNNEL_METRIC);
+                message
+                    .attributes
+                    .extend([RouteAttribute::Oif(index), metric]);
+            }
+            Target::Unreachable => {
+                header.kind = RouteType::Unreachable;
+                header.scope = RouteScope::Universe;
+                message
+                    .attributes
+                    .push(RouteAttribute::Priority(UNREACHABLE_METRIC));
+            }
+        }
+        message
+    }
+
+    /// What a message says if it is a route as we make them.
+    pub(super) fn read(message: &RouteMessage) -> Option<Self> {
+        let RouteHeader {
+            protocol,
+            kind,
+            tos,
+            source_prefix_length,
+            ..
+        } = message.header;
+        if protocol != PROTOCOL || tos != 0 || source_prefix_length != 0 {
+            return None;
+        }
+        let mut priority = None;
+        let mut interface = None;
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Priority(value) => priority = Some(*value),
+                RouteAttribute::Oif(value) => interface = Some(*value),
+                RouteAttribute::Destination(_)
+                | RouteAttribute::Table(_)
+                | RouteAttribute::CacheInfo(_)
+                | RouteAttribute::Preference(_) => {}
+                // A gateway, a source, a metric: not ours.
+                _ => return None,
+            }
+        }
+        let target = match (kind, priority?) {
+            (RouteType::Unicast, TUNNEL_METRIC) => Target::Tunnel(interface?),
+            // IPv6 names the loopback interface here.
+            (RouteType::Unreachable, UNREACHABLE_METRIC) => Target::Unreachable,
+            _ => return None,
+        };
+        Some(Self {
+            prefix: destination(message)?,
+            table: Table::new(table_of(message)).ok()?,
+            target,
+        })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            prefix,
+            table,
+            target,
+        } = self;
+        match target {
+            Target::Tunnel(_) => write!(f, "route {prefix} into the tunnel, table {table}"),
+            Target::Unreachable => write!(f, "unreachable route {prefix}, table {table}"),
+        }
+    }
+}
+
+/// Where packets to a route's destination go, of any route.
+pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
+    let length = message.header.destination_prefix_length;
+    let address = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::V4(*address)),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
+            _ => None,
+        });
+    // The default route has none.
+    let address = match (address, message.header.address_family) {
+        (Some(address), _) => address,
+        (None, AddressFamily::Inet) if length == 0 => IpAddr::from([0; 4]),
+        (None, AddressFamily::Inet6) if length == 0 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    IpNet::new(address, length).ok()
+}
+
+/// The table of any route.
+pub(crate) fn table_of(message: &RouteMessage) -> u32 {
+    let attribute = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Table(table) => Some(*table),
+            _ => None,
+        });
+    attribute.unwrap_or_else(|| message.header.table.into())
+}
+
+/// A rule of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) family: Family,
+    pub(super) preference: u32,
+    pub(super) kind: RuleKind,
+}
+
+/// What a rule of ours does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RuleKind {
+    /// `not fwmark MARK lookup TABLE`
+    Unmarked(Mark, Table),
+    /// `lookup main suppress_prefixlength 0`: all that `main` has but its default route.
+    MainButDefault,
+}
+
+impl Rule {
+    /// The rules that lead into the tunnel, of one family.
+    pub(super) fn of(routing: &Routing, family: Family, full_tunnel: bool) -> Vec<Self> {
+        let first = routing.preference.get();
+        let unmarked = |table| RuleKind::Unmarked(routing.mark, table);
+        let mut kinds = vec![(first, unmarked(routing.table))];
+        if full_tunnel {
+            kinds.push((first + 10, RuleKind::MainButDefault));
+            kinds.push((first + 20, unmarked(routing.default_table)));
+        }
+        let rule = |(preference, kind)| Self {
+            family,
+            preference,
+            kind,
+        };
+        kinds.into_iter().map(rule).collect()
+    }
+
+    pub(super) fn message(self) -> RuleMessage {
+        let mut message = RuleMessage::default();
+        message.header.family = address_family(self.family);
+        message.header.action = RuleAction::ToTable;
+        message.attributes = vec![
+            RuleAttribute::Priority(self.preference),
+            RuleAttribute::Protocol(PROTOCOL),
+        ];
+        match self.kind {
+            RuleKind::Unmarked(mark, table) => {
+                message.header.flags = RuleFlags::Invert;
+                message.attributes.extend([
+                    RuleAttribute::Table(table.get()),
+                    RuleAttribute::FwMark(mark.get()),
+                    RuleAttribute::FwMask(u32::MAX),
+                ]);
+            }
+            RuleKind::MainButDefault => message.attributes.extend([
+                RuleAttribute::Table(MAIN_TABLE),
+                RuleAttribute::SuppressPrefixLen(0),
+            ]),
+        }
+        message
+    }
+
+    /// What a message says if it is a rule as we make them.
+    pub(super) fn read(message: &RuleMessage) -> Option<Self> {
+        let header = &message.header;
+        if header.dst_len != 0
+            || header.src_len != 0
+            || header.tos != 0
+            || header.action != RuleAction::ToTable
+        {
+            return None;
+        }
+        let (mut preference, mut table, mut mark, mut mask) = (0, None, None, None);
+        let (mut suppress, mut protocol) = (SUPPRESS_NOTHING, None);
+        for attribute in &message.attributes {
+            match attribute {
+                RuleAttribute::Priority(value) => preference = *value,
+                RuleAttribute::Table(value) => table = Some(*value),
+                RuleAttribute::FwMark(value) => mark = Some(*value),
+                RuleAttribute::FwMask(value) => mask = Some(*value),
+                RuleAttribute::SuppressPrefixLen(value) => suppress = *value,
+                RuleAttribute::Protocol(value) => protocol = Some(*value),
+                // An interface, a user, a port: not ours.
+                _ => return None,
+            }
+        }
+        if protocol != Some(PROTOCOL) {
+            return None;
+        }
+        let inverted = header.flags.contains(RuleFlags::Invert);
+        let kind = match (inverted, table?, mark, mask, suppress) {
+            (true, table, Some(mark), Some(u32::MAX), SUPPRESS_NOTHING) => {
+                RuleKind::Unmarked(Mark::new(mark).ok()?, Table::new(table).ok()?)
+            }
+            (false, MAIN_TABLE, None, None, 0) => RuleKind::MainButDefault,
+            _ => return None,
+        };
+        Some(Self {
+            family: family_of(header.family)?,
+            preference,
+            kind,
+        })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            family,
+            preference,
+            kind,
+        } = self;
+        match kind {
+            RuleKind::Unmarked(mark, table) => write!(
+                f,
+                "{family} rule {preference}: not fwmark {:#x} lookup {table}",
+                mark.get()
+            ),
+            RuleKind::MainButDefault => {
+                write!(
+                    f,
+                    "{family} rule {preference}: lookup main suppress_prefixlength 0"
+                )
+            }
+        }
+    }
+}
+
+/// The table that any rule leads to.
+pub(crate) fn rule_table(message: &RuleMessage) -> u32 {
+    let attribute = message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RuleAttribute::Table(table) => Some(*table),
+            _ => None,
+        });
+    attribute.unwrap_or_else(|| message.header.table.into())
+}
+
+/// An address of the tunnel. It is used at once, without asking the link whether somebody else has
+/// it, and makes no route: what is behind the tunnel say the prefixes.
+pub(super) fn address_message(index: u32, address: IpAddr) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = address_family(Family::of(address));
+    message.header.prefix_len = host_length(address);
+    message.header.scope = AddressScope::Universe;
+    message.header.index = index;
+    message.attributes = vec![
+        AddressAttribute::Local(address),
+        AddressAttribute::Address(address),
+        AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute),
+    ];
+    message
+}
+
+/// The address of a message, of any address; IPv6 has no `Local`, as it has no far end.
+pub(crate) fn address_of(message: &AddressMessage) -> Option<IpAddr> {
+    let attributes = || message.attributes.iter();
+    let local = attributes().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    let address = attributes().find_map(|attribute| match attribute {
+        AddressAttribute::Address(address) => Some(*address),
+        _ => None,
+    });
+    local.or(address)
+}
+
+/// Whether a message is about an address as [`address_message`] makes them.
+pub(super) fn is_alone(message: &AddressMessage, address: IpAddr) -> bool {
+    message.header.prefix_len == host_length(address)
+}
+
+/// The length of a prefix that holds this address alone.
+pub(super) fn host_length(address: IpAddr) -> u8 {
+    IpNet::from(address).prefix_len()
+}
+
+pub(super) fn address_family(family: Family) -> AddressFamily {
+    match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    }
+}
+
+fn family_of(family: AddressFamily) -> Option<Family> {
+    match family {
+        AddressFamily::Inet => Some(Family::V4),
+        AddressFamily::Inet6 => Some(Family::V6),
+        _ => None,
+    }
+}

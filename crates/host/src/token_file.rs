@@ -1,0 +1,55 @@
+//! The file that holds a token, such as `/etc/culvert/token`.
+
+use std::fmt;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use zeroize::Zeroizing;
+
+use crate::HostError;
+use crate::file_check::{FileRefusal, Kind, open_private, read_bounded, refuse};
+
+/// The most bytes of a token file. A token is an id, a secret of 43 letters and at most a URL (2,048
+/// bytes in practice, a third more in base64) with a fingerprint.
+pub const MAX_TOKEN_FILE_BYTES: usize = 4096;
+
+/// A token as it is written, zeroised when dropped and never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TokenText(Zeroizing<String>);
+
+impl TokenText {
+    /// The token.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText(…)")
+    }
+}
+
+/// Reads a token: one line of printable ASCII without spaces, white space around it left out.
+///
+/// The file must be a regular one of one name, owned by root or the user who runs this, closed to
+/// everyone else, and at most [`MAX_TOKEN_FILE_BYTES`] long. All of that is checked on the descriptor
+/// that is read.
+///
+/// # Errors
+/// [`HostError::FileRefused`] with the fix; [`FileRefusal::Missing`] where there is no such file.
+pub fn read_token_file(path: &Path) -> Result<TokenText, HostError> {
+    let file = open_private(CWD, path, Kind::File, path)?;
+    let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
+    let text = content.expose().trim_ascii();
+    if text.is_empty() {
+        return Err(refuse(path, FileRefusal::Empty));
+    }
+    match std::str::from_utf8(text) {
+        Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(TokenText(Zeroizing::new(text.to_owned())))
+        }
+        _ => Err(refuse(path, FileRefusal::NotOneLine)),
+    }
+}

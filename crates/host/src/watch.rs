@@ -1,0 +1,368 @@
+//! Noticing that the network around this host has changed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use rtnetlink::MulticastGroup;
+use rtnetlink::packet_core::{NetlinkBuffer, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::rule::RuleMessage;
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use rustix::io::Errno;
+use tokio::time::Instant;
+
+use crate::addresses::{HostAddress, candidates, usable};
+use crate::routing::{Path, rule_table, table_of};
+use crate::{HostError, InterfaceName, Network, Routing, Table};
+
+/// How long changes are gathered before they are looked at. A cable that is plugged in, an address
+/// from DHCP and its routes come within less.
+pub const DEBOUNCE: Duration = Duration::from_millis(500);
+
+/// The most destinations of a [`NetworkWatch`]: the portal and the gateways that a client uses at one
+/// time, a few of each site.
+pub const MAX_DESTINATIONS: usize = 64;
+
+/// Destinations that stand for the Internet where none are given: a root name server's addresses,
+/// which every host reaches by its default route. The kernel is asked for the way, nothing is sent.
+const INTERNET: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(198, 41, 0, 4)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
+];
+
+/// What is heard: links, addresses, routes and rules of both families.
+const GROUPS: [MulticastGroup; 7] = [
+    MulticastGroup::Link,
+    MulticastGroup::Ipv4Ifaddr,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv4Rule,
+    MulticastGroup::Ipv6Ifaddr,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Ipv6Rule,
+];
+
+/// Room for one datagram from the kernel, which builds them in at most 32 KiB (`NLMSG_GOODSIZE`).
+const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// How often in a row looking may fail before the watch gives up: with [`DEBOUNCE`] in between, more
+/// than what passes while interfaces come and go.
+const MAX_FAILURES: u32 = 10;
+
+/// The kernel's table of addresses of its own, which change with the addresses themselves.
+const LOCAL_TABLE: u32 = 255;
+
+/// What to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Interfaces whose changes are nobody's news: Culvert's own.
+    pub own_interfaces: Vec<InterfaceName>,
+    /// The tables and rules that are set up here. Ways are looked up as marked packets go.
+    pub routing: Routing,
+    /// Where packets go that matter, such as the portal and the gateways in use; where none are given,
+    /// the Internet. At most [`MAX_DESTINATIONS`]; further ones are passed over.
+    pub destinations: Vec<IpAddr>,
+    /// How long changes are gathered: [`DEBOUNCE`].
+    pub debounce: Duration,
+}
+
+/// Watches the network of the namespace in which it was opened.
+#[derive(Debug)]
+pub struct NetworkWatch {
+    network: Network,
+    events: Events,
+    options: WatchOptions,
+    snapshot: Snapshot,
+    /// When to look next, if something has happened since the last look.
+    due: Option<Instant>,
+    /// How often in a row looking has failed.
+    failures: u32,
+}
+
+/// What has changed, at least one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkChange {
+    /// The usable addresses of this host.
+    pub addresses: bool,
+    /// The ways to the destinations: another interface, next hop or source address, or none at all.
+    pub ways: bool,
+    /// The rules that lead to our tables, by our own doing or another's: apply what is wanted again,
+    /// which changes nothing where nothing is missing.
+    pub rules: bool,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Snapshot {
+    addresses: BTreeSet<HostAddress>,
+    /// One for each destination; `None` where there is no way.
+    ways: Vec<Option<Path>>,
+    rules: Vec<RuleMessage>,
+}
+
+impl NetworkWatch {
+    /// Begins to watch: what differs from now on is told. Must be called in a tokio runtime. Needs no
+    /// privilege.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn open(options: WatchOptions) -> Result<Self, HostError> {
+        // Listening first: what happens while looking is looked at again.
+        let events = Events::open()
+            .map_err(|error| HostError::system("listen for changes of the network", error))?;
+        let mut network = Network::open()?;
+        let snapshot = Snapshot::take(&mut network, &options).await?;
+        Ok(Self {
+            network,
+            events,
+            options,
+            snapshot,
+            due: None,
+            failures: 0,
+        })
+    }
+
+    /// Waits until the network has changed, and settled for [`WatchOptions::debounce`]. What came and
+    /// went within that time is not told.
+    ///
+    /// Dropping the future loses nothing: the next call goes on where this one was.
+    ///
+    /// # Errors
+    /// The system's; the watch is of no more use then.
+    pub async fn changed(&mut self) -> Result<NetworkChange, HostError> {
+        loop {
+            let due = match self.due {
+                Some(due) => due,
+                None => {
+                    self.await_event().await?;
+                    let due = Instant::now() + self.options.debounce;
+                    *self.due.insert(due)
+                }
+            };
+            // Whatever else happens until then is looked at together.
+            match tokio::time::timeout_at(due, self.await_nothing()).await {
+                Ok(error) => return Err(error),
+                Err(_) => {
+                    if let Some(change) = self.look().await? {
+                        return Ok(change);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The addresses under which others may reach this host, those of interfaces that lead out
+    /// first: at most [`MAX_CANDIDATES`](crate::MAX_CANDIDATES).
+    #[must_use]
+    pub fn candidates(&self) -> Vec<IpAddr> {
+        self.snapshot.candidates()
+    }
+
+    /// Watches the ways to other destinations from now on. That they are others is not told as a
+    /// change.
+    ///
+    /// # Errors
+    /// The system's; the former destinations stay.
+    pub async fn set_destinations(&mut self, destinations: Vec<IpAddr>) -> Result<(), HostError> {
+        let options = WatchOptions {
+            destinations,
+            ..self.options.clone()
+        };
+        self.snapshot.ways = ways(&mut self.network, &options).await?;
+        self.options = options;
+        Ok(())
+    }
+
+    /// Waits for an event that may matter.
+    async fn await_event(&mut self) -> Result<(), HostError> {
+        let tables = self.options.routing.tables().map(Table::get);
+        loop {
+            if self
+                .events
+                .next(|event| is_relevant(event, &tables))
+                .await?
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads events for as long as it is polled.
+    async fn await_nothing(&mut self) -> HostError {
+        loop {
+            if let Err(error) = self.events.next(|_| false).await {
+                return error;
+            }
+        }
+    }
+
+    /// Compares what is with what was.
+    async fn look(&mut self) -> Result<Option<NetworkChange>, HostError> {
+        match Snapshot::take(&mut self.network, &self.options).await {
+            Ok(snapshot) => {
+                self.due = None;
+                self.failures = 0;
+                let change = self.snapshot.difference(&snapshot);
+                self.snapshot = snapshot;
+                Ok(change)
+            }
+            // Such as listings that changes interrupted.
+            Err(error) if self.failures < MAX_FAILURES => {
+                tracing::debug!(%error, "the network is looked at again");
+                self.failures += 1;
+                self.due = Some(Instant::now() + self.options.debounce);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Snapshot {
+    async fn take(network: &mut Network, options: &WatchOptions) -> Result<Self, HostError> {
+        let tables = options.routing.tables().map(Table::get);
+        let links = network.links().await?;
+        let addresses = network.all_addresses().await?;
+        let mut rules = network.all_rules().await?;
+        rules.retain(|rule| tables.contains(&rule_table(rule)));
+        Ok(Self {
+            addresses: usable(&links, &addresses, &options.own_interfaces),
+            ways: ways(network, options).await?,
+            rules,
+        })
+    }
+
+    fn difference(&self, now: &Self) -> Option<NetworkChange> {
+        let change = NetworkChange {
+            addresses: self.addresses != now.addresses,
+            ways: self.ways != now.ways,
+            rules: self.rules != now.rules,
+        };
+        (self != now).then_some(change)
+    }
+
+    fn candidates(&self) -> Vec<IpAddr> {
+        let ways_out: Vec<u32> = self
+            .ways
+            .iter()
+            .flatten()
+            .map(|path| path.interface_index)
+            .collect();
+        candidates(&self.addresses, &ways_out)
+    }
+}
+
+impl Network {
+    /// The addresses under which others may reach this host now, as
+    /// [`NetworkWatch::candidates`] has them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn candidates(
+        &mut self,
+        own_interfaces: &[InterfaceName],
+        routing: &Routing,
+    ) -> Result<Vec<IpAddr>, HostError> {
+        let options = WatchOptions {
+            own_interfaces: own_interfaces.to_vec(),
+            routing: *routing,
+            destinations: Vec::new(),
+            debounce: DEBOUNCE,
+        };
+        Ok(Snapshot::take(self, &options).await?.candidates())
+    }
+}
+
+/// The ways to the destinations, as the tunnel's own packets go.
+async fn ways(
+    network: &mut Network,
+    options: &WatchOptions,
+) -> Result<Vec<Option<Path>>, HostError> {
+    let destinations = match &options.destinations[..] {
+        [] => &INTERNET,
+        given => given,
+    };
+    let mut ways = Vec::new();
+    for &destination in destinations.iter().take(MAX_DESTINATIONS) {
+        ways.push(network.path(destination, options.routing.mark).await?);
+    }
+    Ok(ways)
+}
+
+/// Whether an event may mean a change: not one of our own routes, of which thousands come and go, and
+/// not one of the kernel's for addresses, which are told themselves.
+fn is_relevant(event: &RouteNetlinkMessage, own_tables: &[u32; 2]) -> bool {
+    match event {
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+            let table = table_of(route);
+            table != LOCAL_TABLE && !own_tables.contains(&table)
+        }
+        _ => true,
+    }
+}
+
+/// What the kernel tells those who listen. The kernel's own queue bounds what waits; what does not fit
+/// is told as loss.
+struct Events {
+    socket: TokioSocket,
+    buffer: Vec<u8>,
+}
+
+impl Events {
+    fn open() -> io::Result<Self> {
+        let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+        // The first 32 groups can be joined by their bits.
+        let groups = GROUPS.iter().map(|&group| 1 << (group as u32 - 1)).sum();
+        socket.socket_mut().bind(&SocketAddr::new(0, groups))?;
+        Ok(Self {
+            socket,
+            buffer: Vec::with_capacity(RECEIVE_BYTES),
+        })
+    }
+
+    /// Waits for the next datagram; returns whether an event in it is as asked for. Lost events and
+    /// those that cannot be read are.
+    async fn next(
+        &mut self,
+        is_wanted: impl Fn(&RouteNetlinkMessage) -> bool,
+    ) -> Result<bool, HostError> {
+        self.buffer.clear();
+        match self.socket.recv_from(&mut self.buffer).await {
+            Ok(_) => Ok(has_event(&self.buffer, is_wanted)),
+            Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(HostError::system(
+                "listen for changes of the network",
+                error,
+            )),
+        }
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events(…)")
+    }
+}
+
+/// Whether an event of a datagram is as asked for, or cannot be read.
+fn has_event(mut datagram: &[u8], is_wanted: impl Fn(&RouteNetlinkMessage) -> bool) -> bool {
+    while !datagram.is_empty() {
+        let Ok(length) = NetlinkBuffer::new_checked(datagram).map(|buffer| buffer.length()) else {
+            return true;
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let message = &datagram[..length.min(datagram.len())];
+        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|read| read.payload) {
+            Ok(NetlinkPayload::InnerMessage(event)) if !is_wanted(&event) => {}
+            Ok(NetlinkPayload::Noop) => {}
+            Ok(_) | Err(_) => return true,
+        }
+        datagram = datagram
+            .get(length.next_multiple_of(4)..)
+            .unwrap_or_default();
+    }
+    false
+}

@@ -1,0 +1,14 @@
+//! Set-up of the host against the kernel and the programs that it is made for. Needs root: every test
+//! that touches the network makes namespaces of its own.
+
+#![forbid(unsafe_code)]
+
+mod firewall;
+mod firewall_traffic;
+mod forwarding;
+mod notify;
+mod routes;
+mod secret_files;
+mod support;
+mod tunnel_host;
+mod watch;

@@ -1,0 +1,253 @@
+//! From a token to an open WebSocket.
+
+use crate::connection::Connection;
+use crate::{ConnectError, tcp, tls};
+use culvert_wire::token::{Bearer, Portal};
+use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::client_async_with_config;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, DATE, RETRY_AFTER, USER_AGENT};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self};
+
+/// How long an attempt may take from the look-up of the name to the open WebSocket: several round
+/// trips of a slow path, and the patience of `hello` (`docs/access.md`).
+pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The port of a URL that names none.
+const HTTPS_PORT: u16 = 443;
+
+/// Where to connect to, and as whom.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The portal.
+    pub portal: Portal,
+    /// Which of its sessions: [`culvert_wire::CLIENT_SESSION_PATH`] or
+    /// [`culvert_wire::GATEWAY_SESSION_PATH`].
+    pub path: &'static str,
+    /// What is presented.
+    pub bearer: Bearer,
+    /// `SO_MARK` of the connection, so that it stays out of the tunnel.
+    pub mark: Option<u32>,
+}
+
+/// An open connection, and what the portal said on the way.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection.
+    pub connection: Connection,
+    /// The portal's clock, in milliseconds of Unix time and to the second, where it told it.
+    pub portal_unix_ms: Option<u64>,
+}
+
+/// Connects, within 10 s.
+///
+/// # Errors
+/// [`ConnectError`] says what to do.
+pub async fn connect(destination: &Destination) -> Result<Connected, ConnectError> {
+    let (authority, host, port) = parts(&destination.portal)?;
+    match tokio::time::timeout(ATTEMPT_LIMIT, attempt(destination, authority, host, port)).await {
+        Ok(result) => result,
+        Err(_elapsed) => Err(ConnectError::TimedOut {
+            authority: authority.to_owned(),
+        }),
+    }
+}
+
+async fn attempt(
+    destination: &Destination,
+    authority: &str,
+    host: &str,
+    port: u16,
+) -> Result<Connected, ConnectError> {
+    let request = request(destination, authority).map_err(|_| ConnectError::Url {
+        url: destination.portal.url.clone(),
+    })?;
+    let stream = secure(&destination.portal, destination.mark, host, port).await?;
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_LEN))
+        .max_frame_size(Some(MAX_MESSAGE_LEN));
+    let (socket, response) = client_async_with_config(request, stream, Some(limits))
+        .await
+        .map_err(|error| refusal(authority, error))?;
+    Ok(Connected {
+        connection: Connection::start(socket),
+        portal_unix_ms: date_ms(&response),
+    })
+}
+
+/// Opens a connection to the portal for HTTP/1.1, within 10 s: TLS 1.3, the portal known by its pin or
+/// by the public authorities.
+///
+/// # Errors
+/// [`ConnectError`] says what to do.
+pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let (authority, host, port) = parts(portal)?;
+    match tokio::time::timeout(ATTEMPT_LIMIT, secure(portal, None, host, port)).await {
+        Ok(result) => result,
+        Err(_elapsed) => Err(ConnectError::TimedOut {
+            authority: authority.to_owned(),
+        }),
+    }
+}
+
+async fn secure(
+    portal: &Portal,
+    mark: Option<u32>,
+    host: &str,
+    port: u16,
+) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Url {
+        url: portal.url.clone(),
+    })?;
+    let configuration = tls::configuration(portal.pin)?;
+    let stream = tcp::connect(host, port, mark).await?;
+    let connector = TlsConnector::from(Arc::new(configuration));
+    connector.connect(name, stream).await.map_err(|source| {
+        let authority = format!("{host}:{port}");
+        if tls::is_wrong_certificate(&source) {
+            return ConnectError::WrongCertificate { authority };
+        }
+        match tls::wrong_dates(&source) {
+            Some(fault) => ConnectError::CertificateDates {
+                authority,
+                fault,
+                now: now(),
+            },
+            None => ConnectError::Tls { authority, source },
+        }
+    })
+}
+
+/// What this machine's clock shows, to the second.
+fn now() -> Timestamp {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    let unix_ms = unix.unwrap_or_default().as_secs().saturating_mul(1_000);
+    Timestamp::from_unix_ms(unix_ms)
+}
+
+/// `host[:port]`, the host and the port of a portal's URL.
+fn parts(portal: &Portal) -> Result<(&str, &str, u16), ConnectError> {
+    let no_url = || ConnectError::Url {
+        url: portal.url.clone(),
+    };
+    let authority = portal.url.strip_prefix("https://").ok_or_else(no_url)?;
+    let after_brackets = authority.rfind(']').map_or(0, |end| end + 1);
+    let (host, port) = match authority[after_brackets..].find(':') {
+        Some(colon) => {
+            let colon = after_brackets + colon;
+            let port = authority[colon + 1..].parse().map_err(|_| no_url())?;
+            (&authority[..colon], port)
+        }
+        None => (authority, HTTPS_PORT),
+    };
+    if host.is_empty() {
+        return Err(no_url());
+    }
+    Ok((authority, host, port))
+}
+
+fn request(destination: &Destination, authority: &str) -> Result<Request, tungstenite::Error> {
+    let url = format!("wss://{authority}{}", destination.path);
+    let mut request = url.into_client_request()?;
+    let bearer = destination.bearer.expose();
+    let mut authorization = HeaderValue::try_from(format!("Bearer {}", *bearer))
+        .map_err(tungstenite::http::Error::from)?;
+    // Keeps it out of every Debug text.
+    authorization.set_sensitive(true);
+    request.headers_mut().insert(AUTHORIZATION, authorization);
+    let agent = HeaderValue::from_static(concat!("culvert/", env!("CARGO_PKG_VERSION")));
+    request.headers_mut().insert(USER_AGENT, agent);
+    Ok(request)
+}
+
+fn refusal(authority: &str, error: tungstenite::Error) -> ConnectError {
+    let tungstenite::Error::Http(response) = error else {
+        return ConnectError::NoPortal {
+            authority: authority.to_owned(),
+            reason: error.to_string(),
+        };
+    };
+    let status = response.status().as_u16();
+    match status {
+        // What stands in front of a portal may say 403 for a while; the portal itself says 401.
+        401 => ConnectError::Unauthorized,
+        _ => ConnectError::Refused {
+            status,
+            retry_after_ms: retry_after_ms(
+                text(response.headers().get(RETRY_AFTER)),
+                date_ms(&response),
+            ),
+        },
+    }
+}
+
+/// RFC 9110 §10.2.3: a number of seconds or a date.
+fn retry_after_ms(value: Option<&str>, now_ms: Option<u64>) -> Option<u64> {
+    let value = value?.trim();
+    if let Ok(seconds) = value.parse::<u64>() {
+        return Some(seconds.saturating_mul(1_000));
+    }
+    Some(unix_ms(value)?.saturating_sub(now_ms?))
+}
+
+fn date_ms<B>(response: &tungstenite::http::Response<B>) -> Option<u64> {
+    unix_ms(text(response.headers().get(DATE))?)
+}
+
+fn unix_ms(http_date: &str) -> Option<u64> {
+    let time = httpdate::parse_http_date(http_date).ok()?;
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+fn text(header: Option<&HeaderValue>) -> Option<&str> {
+    header?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_falls_into_host_and_port() {
+        for (url, expected) in [
+            ("https://portal.example", Some(("portal.example", 443))),
+            (
+                "https://portal.example:8443",
+                Some(("portal.example", 8443)),
+            ),
+            ("https://192.0.2.1:443", Some(("192.0.2.1", 443))),
+            ("https://[2001:db8::1]", Some(("[2001:db8::1]", 443))),
+            ("https://[2001:db8::1]:8443", Some(("[2001:db8::1]", 8443))),
+            ("https://portal.example:", None),
+            ("https://portal.example:65536", None),
+            ("https://:443", None),
+        ] {
+            let portal = Portal {
+                url: url.to_owned(),
+                pin: None,
+            };
+            let found = parts(&portal).ok().map(|(_, host, port)| (host, port));
+            assert_eq!(found, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(retry_after_ms(Some("7"), None), Some(7_000));
+        let now = unix_ms("Wed, 21 Oct 2026 07:28:00 GMT");
+        let later = Some("Wed, 21 Oct 2026 07:28:30 GMT");
+        assert_eq!(retry_after_ms(later, now), Some(30_000));
+        assert_eq!(retry_after_ms(Some("soon"), now), None);
+        assert_eq!(retry_after_ms(None, now), None);
+    }
+}

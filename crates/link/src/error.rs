@@ -1,0 +1,153 @@
+//! Why there is no connection to the portal, said to whoever can mend it.
+
+use culvert_wire::Timestamp;
+use std::io;
+
+/// Why an attempt to connect failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Configuration: the URL can't be used.
+    #[error("`{url}` is no portal's URL: write https://HOST or https://HOST:PORT")]
+    Url {
+        /// As it was given.
+        url: String,
+    },
+
+    /// Local: this host can't do what a connection takes.
+    #[error("cannot {what}: {source}")]
+    Local {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Configuration: no authority is known that could vouch for the portal.
+    #[error(
+        "this system has no certificate authorities: install the package ca-certificates, or use a \
+         token that names the portal's certificate"
+    )]
+    NoAuthorities,
+
+    /// The host's name has no address.
+    #[error("{host} has no address: {source}")]
+    Resolve {
+        /// The portal's host name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+
+    /// No address of the portal accepts a connection.
+    #[error("{authority} does not answer: {source}")]
+    Unreachable {
+        /// Host and port.
+        authority: String,
+        /// What the last attempt met.
+        source: io::Error,
+    },
+
+    /// Peer or configuration: the portal's certificate is another one than the token names.
+    #[error(
+        "{authority} has another certificate than the token names: either it is not the portal, or \
+         its certificate was exchanged and a new token is needed"
+    )]
+    WrongCertificate {
+        /// Host and port.
+        authority: String,
+    },
+
+    /// Local or peer: this machine's clock is wrong, or the portal's certificate is out of date.
+    #[error(
+        "the certificate of {authority} {fault}, and this machine's clock shows {now}: if the clock is \
+         wrong, set it (timedatectl set-ntp true); if it is right, the portal needs a new certificate"
+    )]
+    CertificateDates {
+        /// Host and port.
+        authority: String,
+        /// What is wrong with the dates.
+        fault: String,
+        /// What this machine's clock shows.
+        now: Timestamp,
+    },
+
+    /// Peer: the TLS handshake failed for another reason.
+    #[error("{authority} is not trusted or does not speak TLS 1.3: {source}")]
+    Tls {
+        /// Host and port.
+        authority: String,
+        /// What was wrong.
+        source: io::Error,
+    },
+
+    /// Peer: the portal refused the token.
+    #[error(
+        "the portal refused the token (HTTP 401): it is unknown, expired, revoked or of another \
+         kind; have an administrator make a new one"
+    )]
+    Unauthorized,
+
+    /// Peer: the portal does not want a session now.
+    #[error("the portal answered HTTP {status} instead of opening a session")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// What `Retry-After` says, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+
+    /// Peer: what answered is not a portal.
+    #[error("{authority} does not open a WebSocket as a portal does: {reason}")]
+    NoPortal {
+        /// Host and port.
+        authority: String,
+        /// What was wrong with the answer.
+        reason: String,
+    },
+
+    /// Everything took longer than an attempt may.
+    #[error("{authority} did not answer within {} s", crate::connect::ATTEMPT_LIMIT.as_secs())]
+    TimedOut {
+        /// Host and port.
+        authority: String,
+    },
+}
+
+impl ConnectError {
+    /// How long the portal asks to wait at least, in milliseconds.
+    #[must_use]
+    pub const fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::Refused { retry_after_ms, .. } => *retry_after_ms,
+            _ => None,
+        }
+    }
+
+    /// Whether the portal knows this token and will not have it: another attempt ends alike.
+    #[must_use]
+    pub const fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Unauthorized)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_out_of_its_dates_leads_to_the_clock() {
+        let error = ConnectError::CertificateDates {
+            authority: "portal.example:443".to_owned(),
+            fault: "is not valid before 2026-05-01T00:00:00Z".to_owned(),
+            now: Timestamp::from_unix_ms(0),
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("this machine's clock shows 1970-01-01T00:00:00Z"),
+            "{text}"
+        );
+        assert!(text.contains("timedatectl set-ntp true"), "{text}");
+        assert!(!error.is_unauthorized(), "it is tried again");
+    }
+}

@@ -1,0 +1,26 @@
+//! The control channel of clients and gateways, from their side: a WebSocket over TLS 1.3 to the
+//! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
+//!
+//! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
+//! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal. [`Backoff`] is pure: it
+//! is told its random numbers and keeps no clock.
+
+#![forbid(unsafe_code)]
+
+mod backoff;
+mod connect;
+mod connection;
+mod error;
+mod session;
+mod status;
+mod tcp;
+mod tls;
+
+pub use backoff::Backoff;
+pub use connect::{Connected, Destination, connect, open};
+pub use connection::{
+    Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
+};
+pub use error::ConnectError;
+pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
+pub use status::{CLOCK_TOLERANCE_MS, PortalState, PortalStatus};

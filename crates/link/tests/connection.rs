@@ -1,0 +1,324 @@
+//! Connections to a server on loopback that does what a portal does, and what a stranger does.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use culvert_ids::TokenId;
+use culvert_link::{Closed, ConnectError, Connected, Destination, MAX_WAITING_MESSAGES, connect};
+use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, TokenKind};
+use futures_util::{SinkExt, StreamExt};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+
+struct Server {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    certificate: CertificateDer<'static>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let key = rcgen::generate_simple_self_signed(["portal.example".to_owned()]).unwrap();
+        let certificate = key.cert.der().clone();
+        let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], private)
+            .unwrap();
+        Self {
+            listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            certificate,
+        }
+    }
+
+    fn destination(&self) -> Destination {
+        let address = self.listener.local_addr().unwrap();
+        Destination {
+            portal: Portal {
+                url: format!("https://{address}"),
+                pin: Some(CertificatePin::of(&self.certificate)),
+            },
+            path: culvert_wire::CLIENT_SESSION_PATH,
+            bearer: Bearer {
+                kind: TokenKind::Client,
+                id: TokenId::from_bytes([7; 16]),
+                secret: Secret::new([9; 32]),
+            },
+            mark: None,
+        }
+    }
+
+    async fn accept_tls(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        let (stream, _) = self.listener.accept().await?;
+        self.acceptor.accept(stream).await
+    }
+
+    async fn accept(&self) -> (WebSocketStream<TlsStream<TcpStream>>, String) {
+        let stream = self.accept_tls().await.unwrap();
+        let mut seen = String::new();
+        #[expect(
+            clippy::result_large_err,
+            reason = "the library chooses the type of the callback's error"
+        )]
+        let note = |request: &Request, response: Response| {
+            let authorization = request.headers()["authorization"].to_str().unwrap();
+            seen = format!("{} {authorization}", request.uri().path());
+            Ok(response)
+        };
+        let socket = tokio_tungstenite::accept_hdr_async(stream, note).await;
+        (socket.unwrap(), seen)
+    }
+
+    /// Answers the request of one connection by `response`.
+    async fn answer(&self, response: &str) {
+        let mut stream = self.accept_tls().await.unwrap();
+        let mut request = [0; 4096];
+        let _read = stream.read(&mut request).await.unwrap();
+        stream.write_all(response.as_bytes()).await.unwrap();
+        let _closed = stream.shutdown().await;
+    }
+}
+
+async fn connected(server: &Server) -> (Connected, WebSocketStream<TlsStream<TcpStream>>) {
+    let destination = server.destination();
+    let (connected, (socket, _)) = tokio::join!(connect(&destination), server.accept());
+    (connected.unwrap(), socket)
+}
+
+#[tokio::test]
+async fn texts_go_both_ways_and_the_token_is_presented() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    let (connected, (mut socket, seen)) = tokio::join!(connect(&destination), server.accept());
+    let mut connection = connected.unwrap().connection;
+    let bearer = destination.bearer.expose();
+    assert_eq!(seen, format!("/api/v1/session/client Bearer {}", *bearer));
+    connection.sender().send("hello".to_owned()).await.unwrap();
+    assert_eq!(next_text(&mut socket).await, "hello");
+    socket.send(Message::text("welcome")).await.unwrap();
+    assert_eq!(connection.receive().await.unwrap(), "welcome");
+}
+
+async fn next_text(socket: &mut WebSocketStream<TlsStream<TcpStream>>) -> String {
+    loop {
+        if let Message::Text(text) = socket.next().await.unwrap().unwrap() {
+            return text.as_str().to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_certificate_than_the_pinned_one_is_refused_and_gets_no_token() {
+    let server = Server::start().await;
+    let mut destination = server.destination();
+    destination.portal.pin = Some(CertificatePin::of(b"another"));
+    let (connected, accepted) = tokio::join!(connect(&destination), async {
+        let mut stream = server.accept_tls().await?;
+        let mut first = [0; 1];
+        stream.read_exact(&mut first).await
+    });
+    let error = connected.unwrap_err();
+    assert!(
+        matches!(error, ConnectError::WrongCertificate { .. }),
+        "{error}"
+    );
+    assert!(accepted.is_err(), "a byte of the request was sent");
+}
+
+#[tokio::test]
+async fn without_a_pin_a_self_signed_certificate_is_not_trusted() {
+    let server = Server::start().await;
+    let mut destination = server.destination();
+    destination.portal.pin = None;
+    let (connected, _) = tokio::join!(connect(&destination), server.accept_tls());
+    let error = connected.unwrap_err();
+    let is_refusal = matches!(
+        error,
+        ConnectError::Tls { .. } | ConnectError::NoAuthorities
+    );
+    assert!(is_refusal, "{error}");
+}
+
+#[tokio::test]
+async fn what_speaks_no_tls_is_told_from_a_portal() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    let plain = async {
+        let (mut stream, _) = server.listener.accept().await.unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+        stream
+    };
+    let (connected, _stream) = tokio::join!(connect(&destination), plain);
+    let error = connected.unwrap_err();
+    assert!(matches!(error, ConnectError::Tls { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_refused_token_is_told_from_a_busy_portal() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    let unauthorized = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+    let (connected, ()) = tokio::join!(connect(&destination), server.answer(unauthorized));
+    assert!(connected.unwrap_err().is_unauthorized());
+    let busy = "HTTP/1.1 503 Busy\r\nretry-after: 3\r\ncontent-length: 0\r\n\r\n";
+    let (connected, ()) = tokio::join!(connect(&destination), server.answer(busy));
+    let error = connected.unwrap_err();
+    assert!(!error.is_unauthorized());
+    assert_eq!(error.retry_after_ms(), Some(3_000));
+}
+
+/// A reverse proxy that is being set up may answer so for a while.
+#[tokio::test]
+async fn only_the_portals_own_401_ends_the_attempts() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    let forbidden = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let (connected, ()) = tokio::join!(connect(&destination), server.answer(forbidden));
+    assert!(!connected.unwrap_err().is_unauthorized());
+}
+
+#[tokio::test]
+async fn the_portals_clock_is_read_from_its_answer() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    let accept = async {
+        let stream = server.accept_tls().await.unwrap();
+        #[expect(
+            clippy::result_large_err,
+            reason = "the library chooses the type of the callback's error"
+        )]
+        let date = |_: &Request, mut response: Response| {
+            let date = "Thu, 01 Jan 2026 00:00:10 GMT".parse().unwrap();
+            response.headers_mut().insert("date", date);
+            Ok(response)
+        };
+        tokio_tungstenite::accept_hdr_async(stream, date).await
+    };
+    let (connected, socket) = tokio::join!(connect(&destination), accept);
+    assert!(socket.is_ok());
+    assert_eq!(connected.unwrap().portal_unix_ms, Some(1_767_225_610_000));
+}
+
+#[tokio::test]
+async fn a_portal_that_is_not_there_is_unreachable() {
+    let server = Server::start().await;
+    let destination = server.destination();
+    drop(server);
+    let error = connect(&destination).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_connection_is_told_with_the_portals_words() {
+    use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+    use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+    let server = Server::start().await;
+    let (connected, mut socket) = connected(&server).await;
+    let mut connection = connected.connection;
+    let frame = CloseFrame {
+        code: CloseCode::Restart,
+        reason: "back\nsoon".into(),
+    };
+    socket.close(Some(frame)).await.unwrap();
+    let reason = Some("backsoon".to_owned());
+    assert_eq!(connection.receive().await, Err(Closed::ByPortal { reason }));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_or_binary_ends_the_connection() {
+    for message in [
+        Message::text("x".repeat(culvert_wire::MAX_MESSAGE_LEN + 1)),
+        Message::binary(vec![1, 2, 3]),
+    ] {
+        let server = Server::start().await;
+        let (connected, mut socket) = connected(&server).await;
+        let mut connection = connected.connection;
+        // The client may close before all of it is out.
+        let (received, _sent) = tokio::join!(connection.receive(), socket.send(message));
+        assert!(matches!(received, Err(Closed::Protocol(_))), "{received:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_portal_is_given_up_and_one_that_answers_pings_is_not() {
+    let server = Server::start().await;
+    let (connected, mut socket) = connected(&server).await;
+    let mut connection = connected.connection;
+    // From here on the clock jumps to the next timer whenever nothing is left to be read.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let alive = async {
+        // Reading answers the pings.
+        while began.elapsed().as_secs() < 60 {
+            let _ping = socket.next().await;
+        }
+    };
+    tokio::select! {
+        () = alive => {}
+        received = connection.receive() => panic!("{received:?}"),
+    }
+    let quiet_from = tokio::time::Instant::now();
+    assert_eq!(connection.receive().await, Err(Closed::Silent));
+    assert!(quiet_from.elapsed() <= culvert_link::SILENCE_LIMIT + culvert_link::PING_INTERVAL);
+}
+
+#[tokio::test]
+async fn closing_sends_what_was_queued() {
+    let server = Server::start().await;
+    let (connected, mut socket) = connected(&server).await;
+    assert!(
+        connected
+            .connection
+            .sender()
+            .try_send("last words".to_owned())
+    );
+    let ((), text) = tokio::join!(connected.connection.close(), next_text(&mut socket));
+    assert_eq!(text, "last words");
+}
+
+/// A gateway answers each of thousands of grants in one task: it hears the next once its answer is
+/// in the queue.
+#[tokio::test]
+async fn a_role_that_speaks_before_it_listens_is_never_stuck() {
+    let server = Server::start().await;
+    let (connected, mut socket) = connected(&server).await;
+    let mut connection = connected.connection;
+    let texts = 3 * MAX_WAITING_MESSAGES;
+    for number in 0..texts {
+        socket
+            .feed(Message::text(number.to_string()))
+            .await
+            .unwrap();
+    }
+    socket.flush().await.unwrap();
+    let portal = tokio::spawn(async move {
+        for number in 0..texts {
+            assert_eq!(next_text(&mut socket).await, number.to_string());
+        }
+        socket
+    });
+    let sender = connection.sender();
+    let spoken = async {
+        for number in 0..texts {
+            sender.send(number.to_string()).await.unwrap();
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, spoken).await.unwrap();
+    let _socket = portal.await.unwrap();
+    for number in 0..texts {
+        assert_eq!(connection.receive().await.unwrap(), number.to_string());
+    }
+}

@@ -1,0 +1,165 @@
+//! Where a peer may be.
+
+use crate::guard::{Guard, Refusal, canonical};
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+
+/// The most candidates of one peer: a gateway with eight interfaces of two families.
+pub const CANDIDATES_MAX: usize = 16;
+
+/// The most of them that were only observed. Where a roaming peer was four stations ago, nobody
+/// expects it; and its stations cannot push out what the portal says.
+pub const OBSERVED_MAX: usize = 4;
+
+/// How a candidate is known, what matters most first. All but relays are direct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// An administrator says that it is reached there.
+    Public,
+    /// One of its interfaces.
+    Interface,
+    /// An authentic packet of it came from there: it roamed, or is behind a NAT.
+    Observed,
+    /// A relay: when nothing else works.
+    Relayed,
+}
+
+/// Where a peer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// Where.
+    pub address: SocketAddr,
+    /// How that is known.
+    pub kind: Kind,
+    /// Counts up with every observation, so that the latest is known; 0 for all others.
+    observed: u64,
+}
+
+/// Where one peer may be: at most [`CANDIDATES_MAX`] addresses, each once, what matters most first.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    guard: Guard,
+    list: Vec<Candidate>,
+    observations: u64,
+}
+
+impl Candidates {
+    /// None yet, and none that `guard` refuses.
+    pub fn new(guard: Guard) -> Self {
+        Self {
+            guard,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a candidate. One that is known already keeps the kind that matters more, and
+    /// an announced one is not merely observed. Returns whether the list changed, but for the order
+    /// of what was observed.
+    ///
+    /// # Errors
+    ///
+    /// Why it is none.
+    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<bool, Refusal> {
+        let address = self.guard.admit(address)?;
+        self.observations += u64::from(kind == Kind::Observed);
+        let new = Candidate {
+            address,
+            kind,
+            observed: match kind {
+                Kind::Observed => self.observations,
+                Kind::Public | Kind::Interface | Kind::Relayed => 0,
+            },
+        };
+        if let Some(known) = self.list.iter_mut().find(|it| it.address == address) {
+            // A relay is a relay, also if packets came from it.
+            let is_announced = known.kind != Kind::Observed;
+            if known.kind < kind || (kind == Kind::Observed && is_announced) {
+                return Ok(false);
+            }
+            let changed = known.kind != kind;
+            *known = new;
+            self.sort();
+            return Ok(changed);
+        }
+        if kind == Kind::Observed && self.of_kind(Kind::Observed).count() >= OBSERVED_MAX {
+            self.forget_last(Kind::Observed);
+        }
+        if self.list.len() >= CANDIDATES_MAX {
+            let last = self.list.last().map(|candidate| candidate.kind);
+            match last.filter(|last| kind < *last) {
+                Some(last) => self.forget_last(last),
+                None => return Err(Refusal::Full),
+            }
+        }
+        self.list.push(new);
+        self.sort();
+        Ok(true)
+    }
+
+    /// Replaces all candidates of one kind, as the peer or the portal announces them; more than
+    /// twice [`CANDIDATES_MAX`] are not looked at. Returns what is not taken, and why.
+    pub fn replace(
+        &mut self,
+        kind: Kind,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Vec<(SocketAddr, Refusal)> {
+        self.list.retain(|candidate| candidate.kind != kind);
+        let mut refused = Vec::new();
+        for address in addresses.into_iter().take(2 * CANDIDATES_MAX) {
+            if let Err(refusal) = self.learn(address, kind) {
+                refused.push((address, refusal));
+            }
+        }
+        refused
+    }
+
+    /// Removes a candidate. Returns whether there was one.
+    pub fn forget(&mut self, address: SocketAddr) -> bool {
+        let before = self.list.len();
+        self.list.retain(|it| it.address != canonical(address));
+        self.list.len() < before
+    }
+
+    /// Another guard: the tunnel's ranges changed. Candidates that it refuses are removed.
+    pub fn set_guard(&mut self, guard: Guard) {
+        self.list.retain(|it| guard.admit(it.address).is_ok());
+        self.guard = guard;
+    }
+
+    /// What `guard` makes of an address.
+    ///
+    /// # Errors
+    ///
+    /// Why it is no candidate.
+    pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
+        self.guard.admit(address)
+    }
+
+    /// All, what matters most first; of those observed, the latest first.
+    pub fn as_slice(&self) -> &[Candidate] {
+        &self.list
+    }
+
+    /// How an address is known.
+    pub fn kind_of(&self, address: SocketAddr) -> Option<Kind> {
+        let address = canonical(address);
+        let known = self.list.iter().find(|it| it.address == address);
+        known.map(|candidate| candidate.kind)
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Candidate> {
+        self.list.iter().filter(move |it| it.kind == kind)
+    }
+
+    /// The last one of a kind; of those observed that is the oldest.
+    fn forget_last(&mut self, kind: Kind) {
+        if let Some(index) = self.list.iter().rposition(|it| it.kind == kind) {
+            self.list.remove(index);
+        }
+    }
+
+    /// Stable: those of a kind stay in the order in which they were announced.
+    fn sort(&mut self) {
+        self.list.sort_by_key(|it| (it.kind, Reverse(it.observed)));
+    }
+}

@@ -1,0 +1,35 @@
+//! Where one peer may be reached, and whether it still can be, without I/O.
+//!
+//! A peer has [`Candidate`]s: addresses of its interfaces, what an administrator says it is
+//! reached at, where it was last heard from, relays. No one of them is probed: every handshake
+//! initiation goes to all direct ones at once, the very same datagram; the peer answers the first
+//! copy and drops the others as replays, so the answer comes over the fastest path that works. That
+//! is a *race*, and [`Race`] says when one is due, whom it goes to, and when a peer that does not
+//! answer is dead.
+//!
+//! | | |
+//! |---|---|
+//! | the first packet for a peer | a race at once; without an answer within [`LISTEN`] + [`ANSWER`], the peer is dead |
+//! | sent for [`LISTEN`], nothing heard | a race at once; still nothing within [`ANSWER`], the peer is dead |
+//! | the host's network changed | a race at once; silence counts from here |
+//! | no answer within [`SECOND_ATTEMPT`] | once more in the same race, now to relays too |
+//! | nothing sent | nothing; silence of who was not asked means nothing |
+//!
+//! Events and time go in through `handle_*`; call [`Race::poll_output`] after each until it returns
+//! `None`, and carry out the outputs in that order; then sleep until [`Race::poll_timeout`] at the
+//! latest and call [`Race::handle_timeout`].
+//!
+//! There is no clock in here: time is an argument. Instants of traffic may lie in the past, since
+//! marks of workers are read from time to time, and may come in any order.
+
+#![forbid(unsafe_code)]
+
+mod candidates;
+mod guard;
+mod race;
+mod time;
+
+pub use candidates::{CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX};
+pub use guard::{Error, Guard, OWN_RANGES_MAX, Refusal};
+pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
+pub use time::Time;

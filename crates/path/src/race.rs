@@ -1,0 +1,390 @@
+//! When a handshake is raced over all paths, and when a peer is dead.
+
+use crate::candidates::{Candidate, Candidates, Kind};
+use crate::guard::{Guard, Refusal};
+use crate::{CANDIDATES_MAX, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long one may send without hearing anything before the path is in doubt. Whoever gets data
+/// answers it within a round trip (TCP), and within a second at most (delayed ACKs, DNS, ping, and the
+/// keepalive of a gateway that has nothing to send back: `PROMPT_KEEPALIVE_TIMEOUT` in `session`);
+/// twice that.
+pub const LISTEN: Duration = Duration::from_secs(2);
+
+/// How long a doubted peer has to answer a handshake: the longest round trip in use (1 s by
+/// satellite, under load), once for each of two attempts. With [`LISTEN`] and twice [`LATE_MAX`]
+/// that is 5 s, in which traffic is to flow over another gateway.
+pub const ANSWER: Duration = Duration::from_secs(2);
+
+/// When an unanswered initiation is followed by another: one lost datagram does not make a peer
+/// dead. Half of [`ANSWER`], and more than the second that `session` leaves between two initiations
+/// to one peer (`DOUBT_INTERVAL`), by what a control thread may be late. Relays take part from here
+/// on: a direct path that works has answered by now.
+pub const SECOND_ATTEMPT: Duration = Duration::from_millis(1100);
+
+/// A deadline that is noticed later than this says nothing about the peer: the machine slept, or had
+/// no time to look whether something came. The peer gets its [`ANSWER`] once more.
+pub const LATE_MAX: Duration = Duration::from_millis(500);
+
+/// An effect, to be carried out in the order in which [`Race::poll_output`] returns them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// [`Race::targets`] are others now: initiations go to them from here on, those too that begin
+    /// of themselves.
+    TargetsChanged,
+    /// Begin a handshake at once, however fresh the keys are. Its initiation goes to
+    /// [`Race::targets`].
+    BeginHandshake,
+    /// The peer does not answer. Said once, until it is heard again, has a new
+    /// candidate, or the network changes.
+    Dead,
+}
+
+/// The paths of one peer.
+#[derive(Clone, Debug)]
+pub struct Race {
+    candidates: Candidates,
+    /// Where the peer last proved to be.
+    current: Option<SocketAddr>,
+    running: Option<Running>,
+    /// From the first packet that was sent after the peer was last heard.
+    silence: Option<Silence>,
+    last_received: Option<Time>,
+    last_sent: Option<Time>,
+    reported: Vec<SocketAddr>,
+    /// At most one of each kind, in the order of events.
+    outputs: VecDeque<Output>,
+}
+
+/// A race that is not decided.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    begun_at: Time,
+    /// When the second attempt is due; `None` once it was made.
+    second_at: Option<Time>,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The first packet, or silence: any authentic packet ends it.
+    Silence,
+    /// What arrives may still come from before the change: only a handshake ends it.
+    Network,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Time,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// It may answer yet; from `until` on the path is in doubt.
+    Listening { until: Time },
+    /// A race was begun for it.
+    Doubted { dead_at: Time, was_late: bool },
+    /// It was said to be dead.
+    Dead,
+}
+
+impl Race {
+    /// A peer of whom nothing is known yet.
+    pub fn new(guard: Guard) -> Self {
+        Self {
+            candidates: Candidates::new(guard),
+            current: None,
+            running: None,
+            silence: None,
+            last_received: None,
+            last_sent: None,
+            reported: Vec::new(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Adds a candidate; a relay is kept for when nothing else answers.
+    ///
+    /// # Errors
+    ///
+    /// Why it is none.
+    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<(), Refusal> {
+        if self.candidates.learn(address, kind)? {
+            self.revive();
+        }
+        self.report_targets();
+        Ok(())
+    }
+
+    /// Replaces all candidates of one kind, as they are announced. The path in use stays. Returns
+    /// what is not taken, and why.
+    pub fn replace(
+        &mut self,
+        kind: Kind,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Vec<(SocketAddr, Refusal)> {
+        let known: Vec<_> = self.addresses().collect();
+        let refused = self.candidates.replace(kind, addresses);
+        if self.addresses().any(|address| !known.contains(&address)) {
+            self.revive();
+        }
+        self.report_targets();
+        refused
+    }
+
+    /// The tunnel's ranges changed: what is inside them is no candidate any more, and no path.
+    pub fn set_guard(&mut self, guard: Guard) {
+        self.current = self.current.filter(|it| guard.admit(*it).is_ok());
+        self.candidates.set_guard(guard);
+        self.report_targets();
+    }
+
+    /// A handshake with the peer was completed, and it came from `address`: the race is decided, and
+    /// this is the path.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be. The path stays what it was, and the race is not decided: what comes out of
+    /// the tunnel is no way to the peer, whoever sent it.
+    pub fn handle_confirmed(&mut self, address: SocketAddr, now: Time) -> Result<(), Refusal> {
+        self.handle_roamed(address, now)?;
+        self.running = None;
+        self.report_targets();
+        Ok(())
+    }
+
+    /// An authentic packet came from `address`, which is where the peer is now.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be. The path stays what it was.
+    pub fn handle_roamed(&mut self, address: SocketAddr, now: Time) -> Result<(), Refusal> {
+        let address = self.candidates.admit(address)?;
+        if self.candidates.kind_of(address).is_none() {
+            // With as many announced ones as there may be it is a path all the same.
+            let _ = self.candidates.learn(address, Kind::Observed);
+        }
+        self.current = Some(address);
+        self.handle_received(now);
+        self.report_targets();
+        Ok(())
+    }
+
+    /// An authentic packet of the peer arrived at `at`.
+    pub fn handle_received(&mut self, at: Time) {
+        self.last_received = self.last_received.max(Some(at));
+        if self.silence.is_some_and(|silence| silence.since <= at) {
+            self.revive();
+            self.silence = None;
+        }
+        if let Some(running) = self.running
+            && running.cause == Cause::Silence
+            && running.begun_at <= at
+        {
+            self.running = None;
+            self.report_targets();
+        }
+        // What was sent since is not answered by this.
+        if let Some(sent) = self.last_sent.filter(|sent| *sent > at) {
+            self.handle_sent(sent);
+        }
+    }
+
+    /// A packet was sent to the peer at `at`, or waits until it can be.
+    pub fn handle_sent(&mut self, at: Time) {
+        self.last_sent = self.last_sent.max(Some(at));
+        let is_answered = self.last_received.is_some_and(|received| at <= received);
+        if is_answered || self.silence.is_some() {
+            return;
+        }
+        if self.current.is_some() {
+            let stage = Stage::Listening {
+                until: at.saturating_add(LISTEN),
+            };
+            self.silence = Some(Silence { since: at, stage });
+            return;
+        }
+        self.connect(Cause::Silence, at);
+    }
+
+    /// The host's network changed: the path that was best need not exist any more, and silence up to
+    /// now was perhaps not the peer's.
+    pub fn handle_network_changed(&mut self, now: Time) {
+        match self.silence {
+            Some(_) => self.connect(Cause::Network, now),
+            None if self.current.is_some() => self.begin(Cause::Network, now),
+            None => {}
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if let Some(running) = &mut self.running
+            && running.second_at.is_some_and(|at| at <= now)
+        {
+            running.second_at = None;
+            self.report_targets();
+            self.push(Output::BeginHandshake);
+        }
+        let Some(silence) = self.silence else {
+            return;
+        };
+        match silence.stage {
+            Stage::Listening { until } if until <= now => self.doubt(silence, now, false),
+            Stage::Doubted { dead_at, was_late } if dead_at <= now => {
+                if now.saturating_since(dead_at) > LATE_MAX && !was_late {
+                    self.doubt(silence, now, true);
+                } else {
+                    self.die(silence);
+                }
+            }
+            Stage::Listening { .. } | Stage::Doubted { .. } | Stage::Dead => {}
+        }
+    }
+
+    /// When [`Race::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let second_at = self.running.and_then(|running| running.second_at);
+        let stage_ends = match self.silence.map(|silence| silence.stage) {
+            Some(Stage::Listening { until }) => Some(until),
+            Some(Stage::Doubted { dead_at, .. }) => Some(dead_at),
+            Some(Stage::Dead) | None => None,
+        };
+        second_at.into_iter().chain(stage_ends).min()
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Where a handshake initiation goes: the path in use and all direct candidates; relays where
+    /// they are all there is, where one is the path in use, and from the second attempt of a race
+    /// on. At most [`CANDIDATES_MAX`], the path in use among them.
+    pub fn targets(&self) -> Vec<SocketAddr> {
+        let candidates = self.candidates.as_slice();
+        let is_direct = |candidate: &Candidate| candidate.kind != Kind::Relayed;
+        let is_second = self.running.is_some_and(|it| it.second_at.is_none());
+        let current_kind = self.current.and_then(|it| self.candidates.kind_of(it));
+        let with_relays =
+            is_second || current_kind == Some(Kind::Relayed) || !candidates.iter().any(is_direct);
+        let mut targets = Vec::with_capacity(CANDIDATES_MAX + 1);
+        targets.extend(self.current);
+        targets.extend(
+            candidates
+                .iter()
+                .filter(|it| with_relays || is_direct(it))
+                .map(|it| it.address)
+                .filter(|address| Some(*address) != self.current),
+        );
+        targets.truncate(CANDIDATES_MAX);
+        targets
+    }
+
+    /// Where the peer last proved to be, and how that address is known.
+    pub fn current(&self) -> Option<(SocketAddr, Kind)> {
+        let address = self.current?;
+        let kind = self.candidates.kind_of(address);
+        Some((address, kind.unwrap_or(Kind::Observed)))
+    }
+
+    /// All candidates, what matters most first.
+    pub fn candidates(&self) -> &[Candidate] {
+        self.candidates.as_slice()
+    }
+
+    /// Since when packets were sent without anything heard.
+    pub fn silent_since(&self) -> Option<Time> {
+        self.silence.map(|silence| silence.since)
+    }
+
+    /// Whether the peer was said to be dead, and was not heard since.
+    pub fn is_dead(&self) -> bool {
+        matches!(
+            self.silence,
+            Some(Silence {
+                stage: Stage::Dead,
+                ..
+            })
+        )
+    }
+
+    /// A race over a path of which nothing is known. Where there is nobody to ask, nobody answers.
+    fn connect(&mut self, cause: Cause, since: Time) {
+        let stage = Stage::Doubted {
+            dead_at: since.saturating_add(LISTEN).saturating_add(ANSWER),
+            was_late: false,
+        };
+        let silence = Silence { since, stage };
+        self.silence = Some(silence);
+        if self.targets().is_empty() {
+            self.die(silence);
+        } else {
+            self.begin(cause, since);
+        }
+    }
+
+    /// There is reason to believe that the peer is not dead: what it is sent counts again.
+    fn revive(&mut self) {
+        if self.is_dead() {
+            self.silence = None;
+            self.outputs.retain(|output| *output != Output::Dead);
+        }
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.candidates.as_slice().iter().map(|it| it.address)
+    }
+
+    /// The peer should have been heard: a race decides.
+    fn doubt(&mut self, silence: Silence, now: Time, was_late: bool) {
+        let stage = Stage::Doubted {
+            dead_at: now.saturating_add(ANSWER),
+            was_late,
+        };
+        self.silence = Some(Silence { stage, ..silence });
+        self.begin(Cause::Silence, now);
+    }
+
+    fn die(&mut self, silence: Silence) {
+        self.silence = Some(Silence {
+            stage: Stage::Dead,
+            ..silence
+        });
+        self.running = None;
+        self.report_targets();
+        self.push(Output::Dead);
+    }
+
+    fn begin(&mut self, cause: Cause, now: Time) {
+        let cause = match self.running {
+            Some(running) if running.cause == Cause::Network => Cause::Network,
+            Some(_) | None => cause,
+        };
+        self.running = Some(Running {
+            begun_at: now,
+            second_at: Some(now.saturating_add(SECOND_ATTEMPT)),
+            cause,
+        });
+        self.report_targets();
+        self.push(Output::BeginHandshake);
+    }
+
+    fn report_targets(&mut self) {
+        let targets = self.targets();
+        if self.reported != targets {
+            self.reported = targets;
+            self.push(Output::TargetsChanged);
+        }
+    }
+
+    /// An output that waits already is not said twice, so no more than one of each kind waits.
+    fn push(&mut self, output: Output) {
+        if !self.outputs.contains(&output) {
+            self.outputs.push_back(output);
+        }
+    }
+}

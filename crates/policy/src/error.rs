@@ -1,0 +1,203 @@
+//! What this crate refuses. All of it is configuration: packets are not refused by errors but by
+//! verdicts ([`crate::gate::DropReason`]), and a subject that may not is told by a decision
+//! ([`crate::Decision`]).
+
+use crate::Prefix;
+use culvert_ids::ResourceId;
+use std::net::IpAddr;
+
+/// What is wrong with something that an administrator or the portal configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A resource points at nothing that can be pointed at.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A filter.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// A condition.
+    #[error(transparent)]
+    Condition(#[from] ConditionError),
+    /// A grant, or a gateway's table of them.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+}
+
+/// What is wrong with the target or the name of a resource, or with a set of resources.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// Of a kind that this version does not know.
+    #[error("resources of the kind `{0}` need a newer version of culvert: update this machine")]
+    Kind(String),
+    /// Not of the form ADDRESS/LENGTH.
+    #[error("`{0}` is no address range: write one as 10.0.0.0/8 or fd00::/64")]
+    Prefix(String),
+    /// A prefix longer than an address.
+    #[error("a prefix length of {len} exceeds the {width} bits of an address")]
+    PrefixLength {
+        /// What was asked for, in bits.
+        len: u8,
+        /// What there is, in bits.
+        width: u8,
+    },
+    /// Bits behind the prefix are set.
+    #[error(
+        "{address}/{} has bits set behind its prefix: write {range} for the range, or {} for the one address",
+        range.len(), Prefix::host(*address)
+    )]
+    HostBits {
+        /// The address as it was given.
+        address: IpAddr,
+        /// The range around it.
+        range: Prefix,
+    },
+    /// An empty name, or one with an empty label.
+    #[error("a name has labels between its dots, as in db.corp.example")]
+    EmptyLabel,
+    /// Longer than RFC 1035 §2.3.4 allows.
+    #[error(
+        "a name has at most {} bytes, and a label of it 63",
+        crate::MAX_DOMAIN_NAME_LEN
+    )]
+    NameLength,
+    /// A character that no host name has.
+    #[error(
+        "`{0}` in a name: letters, digits, `-` and `_` may be in one; write international names in their form with `xn--`"
+    )]
+    NameCharacter(char),
+    /// A label that begins or ends with a hyphen (RFC 952).
+    #[error("a label of a name neither begins nor ends with `-`")]
+    Hyphen,
+    /// A wildcard that is not a label of its own.
+    #[error(
+        "a wildcard stands for whole labels: `*.corp.example` or `**.corp.example`, not `db*.corp.example`"
+    )]
+    PartialWildcard,
+    /// More wildcards than a pattern may have.
+    #[error(
+        "a pattern has at most {} wildcards, one of them `**`",
+        crate::MAX_WILDCARDS
+    )]
+    Wildcards,
+    /// Nothing but wildcards.
+    #[error(
+        "a pattern needs a label besides its wildcards: one that holds every name would hold the portal's too"
+    )]
+    OnlyWildcards,
+    /// A display name that is empty, too long or has control characters.
+    #[error(
+        "a resource's name has 1 to {} characters, none of them control characters",
+        crate::MAX_RESOURCE_NAME_CHARS
+    )]
+    ResourceName,
+    /// More resources than one set may have.
+    #[error("more than {} resources", crate::MAX_RESOURCES)]
+    TooManyResources,
+    /// Two resources with one id.
+    #[error("{0} is there twice")]
+    Duplicate(ResourceId),
+}
+
+/// What is wrong with filters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// Neither a port nor a range of ports.
+    #[error("`{0}` is no port and no range of ports: write 443 or 8000-8100")]
+    Ports(String),
+    /// A range that ends before it begins.
+    #[error("ports {first}-{last} end before they begin: write {last}-{first}")]
+    Reversed {
+        /// Where it begins.
+        first: u16,
+        /// Where it ends.
+        last: u16,
+    },
+    /// More ranges than filters may have.
+    #[error(
+        "more than {} ranges of ports for one protocol: join some, or make two resources",
+        crate::MAX_PORT_RANGES
+    )]
+    TooManyRanges,
+}
+
+/// What is wrong with conditions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConditionError {
+    /// No zone of this name.
+    #[error("`{0}` is no time zone: write one as Europe/Berlin or UTC")]
+    Zone(String),
+    /// No weekday.
+    #[error("`{0}` is no day of the week: write mon, tue, wed, thu, fri, sat or sun")]
+    Weekday(String),
+    /// No time of day.
+    #[error("`{0}` is no time of day: write 09:30, at most 23:59, or 24:00 as an end")]
+    TimeOfDay(String),
+    /// 24:00 as a beginning.
+    #[error("a window cannot begin at 24:00: write 00:00 and the next day")]
+    BeginsAtMidnight,
+    /// A window without any time in it, or one that nobody can tell from a whole day.
+    #[error("a window from {0} until {0} is empty: write 00:00 until 24:00 for whole days")]
+    EmptyWindow(String),
+    /// A window of no day.
+    #[error("a window needs at least one day of the week")]
+    NoDays,
+    /// No country code.
+    #[error("`{0}` is no country: write two letters of ISO 3166, as DE")]
+    Country(String),
+    /// A list that is too long.
+    #[error("a condition of this kind has at most {max} entries, not {count}")]
+    TooMany {
+        /// Entries there are.
+        count: usize,
+        /// Entries there may be.
+        max: usize,
+    },
+    /// A list without entries, which could never hold.
+    #[error("a condition without entries never holds: leave it out, or disable the policy")]
+    Empty,
+}
+
+/// What is wrong with grants.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantError {
+    /// More grants than one client may have.
+    #[error(
+        "more than {} grants for one client",
+        crate::gate::MAX_GRANTS_PER_CLIENT
+    )]
+    TooManyGrants,
+    /// More names than one grant may have.
+    #[error("more than {} names in one grant", crate::gate::MAX_NAMES_PER_GRANT)]
+    TooManyNames,
+    /// More clients than a table may have.
+    #[error("more than {} clients", crate::gate::MAX_CLIENTS)]
+    TooManyClients,
+    /// More addresses than a client may have.
+    #[error(
+        "more than {} addresses of one client",
+        crate::gate::MAX_ADDRESSES_PER_CLIENT
+    )]
+    TooManyAddresses,
+    /// IPv4 for IPv6, or the reverse.
+    #[error("{visible} and {resolved} are of two families: names are translated within one")]
+    Families {
+        /// What the client sends to.
+        visible: IpAddr,
+        /// What the name stands for.
+        resolved: IpAddr,
+    },
+    /// An address that no packet is forwarded to: this host itself, a link, a group of hosts.
+    #[error("packets are not forwarded to {0}")]
+    NotForwarded(IpAddr),
+    /// One visible address for two resolved ones.
+    #[error("{0} stands for two addresses")]
+    Ambiguous(IpAddr),
+    /// A tunnel address that another client has.
+    #[error("{0} belongs to another client")]
+    AddressTaken(IpAddr),
+}

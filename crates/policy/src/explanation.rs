@@ -1,0 +1,223 @@
+//! Why a decision is what it is: in full for administrators, in brief for clients.
+
+use crate::access::{concerning, outcome};
+use crate::{Decision, Policy, Subject, Unmet, evaluate};
+use culvert_ids::{GroupId, PolicyId, ResourceId};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// A decision and what every policy that concerns it comes to. Its text and its serialised form
+/// name policies and groups: they are for administrators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    decision: Decision,
+    policies: Vec<PolicyOutcome>,
+    other_groups: usize,
+}
+
+/// What one policy comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyOutcome {
+    /// The policy.
+    pub policy: PolicyId,
+    /// Its group.
+    pub group: GroupId,
+    /// Until when it allows, in Unix milliseconds (none: until something else changes), or what
+    /// stands against it.
+    pub outcome: Result<Option<u64>, Vec<Unmet>>,
+}
+
+impl Explanation {
+    /// What [`evaluate`] decides about the same things, and why.
+    #[must_use]
+    pub fn new(policies: &[Policy], resource: ResourceId, subject: &Subject, now_ms: u64) -> Self {
+        let concerned = concerning(policies, resource, subject).map(|policy| PolicyOutcome {
+            policy: policy.id,
+            group: policy.group,
+            outcome: outcome(policy, subject, now_ms),
+        });
+        let concerned: Vec<_> = concerned.collect();
+        let of_resource = policies.iter().filter(|policy| policy.resource == resource);
+        Self {
+            decision: evaluate(policies, resource, subject, now_ms),
+            other_groups: of_resource.count() - concerned.len(),
+            policies: concerned,
+        }
+    }
+
+    /// The decision.
+    #[must_use]
+    pub const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// What each policy comes to that joins a group of the client with the resource.
+    #[must_use]
+    pub fn policies(&self) -> &[PolicyOutcome] {
+        &self.policies
+    }
+
+    /// What the client may know.
+    #[must_use]
+    pub fn brief(&self) -> Brief {
+        self.decision.brief()
+    }
+}
+
+impl Decision {
+    /// What the client may know: it names neither policies nor groups, nor what would have been
+    /// allowed instead, and does not tell a resource without policies from one that is not there.
+    #[must_use]
+    pub fn brief(&self) -> Brief {
+        let Self::Deny { reasons } = self else {
+            return Brief {
+                code: BriefCode::Allowed,
+                text: "allowed".to_owned(),
+            };
+        };
+        // The policy that is nearest to allowing: what to do about it is the best advice.
+        let enabled = reasons
+            .iter()
+            .filter(|refusal| !refusal.unmet.contains(&Unmet::Disabled));
+        let Some(nearest) = enabled.min_by_key(|refusal| refusal.unmet.len()) else {
+            return Brief {
+                code: BriefCode::NoAccess,
+                text: "no policy gives access".to_owned(),
+            };
+        };
+        let advice = nearest.unmet.iter().map(|unmet| match unmet {
+            Unmet::Disabled => "access is switched off",
+            Unmet::Time { .. } => "access is not allowed at this time",
+            Unmet::PublicAddress { .. } => "access is not allowed from this network",
+            Unmet::Country { .. } => "access is not allowed from this country",
+            Unmet::Verified => "this client has to be verified by an administrator",
+            Unmet::Expired { .. } => "the access has expired",
+        });
+        Brief {
+            code: BriefCode::ConditionNotMet,
+            text: advice.collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+/// A decision as the client may know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Brief {
+    /// For programs.
+    pub code: BriefCode,
+    /// For people: one line.
+    pub text: String,
+}
+
+/// What programs tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BriefCode {
+    /// Access is allowed.
+    Allowed,
+    /// There is no such resource, or none for this client.
+    NoAccess,
+    /// A condition does not hold now.
+    ConditionNotMet,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.decision {
+            Decision::Allow { policy, until_ms } => {
+                write!(out, "allowed by {policy}{}", Until(*until_ms))?;
+            }
+            Decision::Deny { .. } if self.policies.is_empty() => {
+                out.write_str("denied: no policy joins a group of the client with the resource")?;
+            }
+            Decision::Deny { .. } => out.write_str("denied")?,
+        }
+        for PolicyOutcome {
+            policy,
+            group,
+            outcome,
+        } in &self.policies
+        {
+            write!(out, "\n{policy} of {group}: ")?;
+            match outcome {
+                Ok(until_ms) => write!(out, "allows{}", Until(*until_ms))?,
+                Err(unmet) => out.write_str(&texts(unmet).join("; "))?,
+            }
+        }
+        match self.other_groups {
+            0 => Ok(()),
+            count => write!(out, "\npolicies of groups without the client: {count}"),
+        }
+    }
+}
+
+impl Serialize for Explanation {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let (policy, until_ms) = match self.decision {
+            Decision::Allow { policy, until_ms } => (Some(policy), until_ms),
+            Decision::Deny { .. } => (None, None),
+        };
+        Form {
+            verdict: verdict(self.decision.is_allow()),
+            policy,
+            until_ms,
+            policies: self.policies.iter().map(PolicyForm::from).collect(),
+            policies_of_other_groups: self.other_groups,
+        }
+        .serialize(out)
+    }
+}
+
+#[derive(Serialize)]
+struct Form {
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<PolicyId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_ms: Option<u64>,
+    policies: Vec<PolicyForm>,
+    policies_of_other_groups: usize,
+}
+
+#[derive(Serialize)]
+struct PolicyForm {
+    policy: PolicyId,
+    group: GroupId,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_ms: Option<u64>,
+    reasons: Vec<String>,
+}
+
+impl From<&PolicyOutcome> for PolicyForm {
+    fn from(outcome: &PolicyOutcome) -> Self {
+        let unmet = outcome.outcome.as_ref().err();
+        Self {
+            policy: outcome.policy,
+            group: outcome.group,
+            verdict: verdict(outcome.outcome.is_ok()),
+            until_ms: outcome.outcome.as_ref().ok().copied().flatten(),
+            reasons: unmet.map(|unmet| texts(unmet)).unwrap_or_default(),
+        }
+    }
+}
+
+fn verdict(is_allow: bool) -> &'static str {
+    if is_allow { "allow" } else { "deny" }
+}
+
+fn texts(unmet: &[Unmet]) -> Vec<String> {
+    unmet.iter().map(ToString::to_string).collect()
+}
+
+/// ` until …`, or nothing.
+struct Until(Option<u64>);
+
+impl fmt::Display for Until {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.and_then(crate::time::shown) {
+            Some(until) => write!(out, " until {until}"),
+            None => Ok(()),
+        }
+    }
+}

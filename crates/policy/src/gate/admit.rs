@@ -1,0 +1,439 @@
+//! Judges packets of both directions.
+
+use super::flow::{End, Flow, FlowKey, FlowRecord};
+use super::flows::{Flows, Seed};
+use super::fragments::{DatagramKey, Fragments};
+use super::heading::{Heading, Kind, address, address_bits};
+use super::index::Place;
+use super::table::{ClientGrants, Permit};
+use super::{DropReason, GateTable, MAX_FLOWS, PeerKey};
+use crate::translate::{Checksum, Rewrite, rewrite};
+use culvert_packet::ip::IpVersion;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on, translated where that was due: from this peer, or to it.
+    Admit(PeerKey),
+    /// It ends here.
+    Drop(DropReason),
+}
+
+/// A packet to be judged, or a superframe that stands for several.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The IP packet; bytes behind its total length are left alone. Where it is admitted its
+    /// addresses, ports and checksums may have been changed, its length never.
+    pub packet: &'a mut [u8],
+    /// How many packets it stands for.
+    pub packets: u32,
+    /// What its transport checksum field holds.
+    pub checksum: Checksum,
+}
+
+impl<'a> Frame<'a> {
+    /// One packet with its checksum.
+    #[must_use]
+    pub fn packet(packet: &'a mut [u8]) -> Self {
+        Self {
+            packet,
+            packets: 1,
+            checksum: Checksum::Complete,
+        }
+    }
+}
+
+/// Remembers the flows of some clients, and judges their packets.
+///
+/// `now_ms` is in milliseconds of any clock that never goes back, the one that grants expire by.
+///
+/// Both directions of a flow have to come to the same gate: answers to a flow that another gate has
+/// admitted belong to no flow here. Where packets of one client may come to several workers, the
+/// client's address chooses the gate.
+#[derive(Debug)]
+pub struct Gate {
+    pub(super) flows: Flows,
+    fragments: Fragments,
+}
+
+impl Gate {
+    /// A gate that remembers [`MAX_FLOWS`] flows.
+    #[must_use]
+    pub fn new(seed: Seed) -> Self {
+        Self::with_max_flows(seed, MAX_FLOWS)
+    }
+
+    /// A gate that remembers fewer flows, at least one.
+    #[must_use]
+    pub fn with_max_flows(seed: Seed, max_flows: usize) -> Self {
+        Self {
+            flows: Flows::new(seed, max_flows),
+            fragments: Fragments::new(),
+        }
+    }
+
+    /// Judges a packet that came from a peer, and translates it towards the resource.
+    #[inline]
+    pub fn admit_from_client(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        peer: PeerKey,
+        frame: Frame<'_>,
+    ) -> Verdict {
+        self.pass_from_client(table, now_ms, peer, frame).into()
+    }
+
+    /// Judges a packet that is on its way to a client, and translates it back to what the client
+    /// knows.
+    #[inline]
+    pub fn admit_to_client(&mut self, table: &GateTable, now_ms: u64, frame: Frame<'_>) -> Verdict {
+        self.pass_to_client(table, now_ms, frame).into()
+    }
+
+    /// Ends flows that are over: looks at `count` of them, and at the next ones when it is called
+    /// again. Flows that the table no longer allows end too, so that they are reported without
+    /// waiting for a packet that would find out.
+    pub fn sweep(&mut self, table: &GateTable, now_ms: u64, count: usize) {
+        for place in self.flows.next_places(count) {
+            if self.flows.is_used(place) {
+                // Ends the flow if it has to end.
+                let _ = self.keep(table, now_ms, place);
+            }
+        }
+    }
+
+    /// Hands out the records of flows that have ended, oldest first.
+    pub fn drain_ended(&mut self, mut take: impl FnMut(FlowRecord)) {
+        while let Some(record) = self.flows.pop_ended() {
+            take(record);
+        }
+    }
+
+    /// What each flow is that has not ended, for reports about those that last.
+    pub fn flows(&self) -> impl Iterator<Item = FlowRecord> {
+        self.flows.iter().map(|flow| flow.record(None))
+    }
+
+    /// How many flows have not ended.
+    #[must_use]
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Records of ended flows that were lost, since nobody took them in time.
+    #[must_use]
+    pub fn records_lost(&self) -> u64 {
+        self.flows.records_lost()
+    }
+
+    #[inline]
+    fn pass_from_client(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        peer: PeerKey,
+        frame: Frame<'_>,
+    ) -> Result<PeerKey, DropReason> {
+        let mut heading = Heading::NONE;
+        heading.read(frame.packet)?;
+        let place = match heading.kind {
+            Kind::Plain | Kind::Query => self.flow_from_client(table, now_ms, peer, &heading)?,
+            Kind::LaterFragment => {
+                // A flow found was begun by the owner of the source address.
+                let place = self.of_fragment(table, now_ms, &heading, true);
+                self.owned(table, peer, &heading, place)?
+            }
+            Kind::Error => return self.error_from_client(table, now_ms, peer, &heading, frame),
+            Kind::Answer => {
+                owner(table, peer, &heading)?;
+                return Err(DropReason::NotAFlow);
+            }
+        };
+        let flow = self.flows.get_mut(place);
+        flow.note_of_client(&heading, frame.packets, now_ms);
+        if flow.is_translated() {
+            let change = to_far(flow);
+            rewrite(frame.packet, &heading, &change, frame.checksum);
+        }
+        self.remember_first_fragment(&heading, place, now_ms, true);
+        Ok(peer)
+    }
+
+    #[inline]
+    fn pass_to_client(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        frame: Frame<'_>,
+    ) -> Result<PeerKey, DropReason> {
+        let mut heading = Heading::NONE;
+        heading.read(frame.packet)?;
+        let place = match heading.kind {
+            Kind::Plain | Kind::Answer => {
+                let far = FlowKey::of_remote(&heading);
+                let place = self.flows.find_far(&far).ok_or(DropReason::NotAFlow)?;
+                self.keep(table, now_ms, place)?
+            }
+            Kind::LaterFragment => self.of_fragment(table, now_ms, &heading, false)?,
+            Kind::Error => return self.error_to_client(table, now_ms, &heading, frame),
+            Kind::Query => return Err(DropReason::NotAFlow),
+        };
+        let flow = self.flows.get_mut(place);
+        flow.note_of_remote(&heading, frame.packets, now_ms);
+        let peer = flow.peer;
+        if flow.is_translated() {
+            let change = to_near(flow);
+            rewrite(frame.packet, &heading, &change, frame.checksum);
+        }
+        self.remember_first_fragment(&heading, place, now_ms, false);
+        Ok(peer)
+    }
+
+    /// The flow of a client's packet: one that is known and still allowed, or a new one.
+    #[inline]
+    fn flow_from_client(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        peer: PeerKey,
+        heading: &Heading,
+    ) -> Result<Place, DropReason> {
+        let near = FlowKey::of_client(heading);
+        let found = self.flows.find_near(&near);
+        if let Some(place) = found {
+            let flow = self.flows.get(place);
+            let is_same = flow.peer == peer && !flow.is_idle(now_ms) && !flow.begins_anew(heading);
+            if is_same && self.is_current(place, table, now_ms) {
+                return Ok(place);
+            }
+        }
+        self.judge(table, now_ms, peer, heading, near, found)
+    }
+
+    /// Judges a client's packet by the table, and begins or renews its flow.
+    #[cold]
+    #[inline(never)]
+    fn judge(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        peer: PeerKey,
+        heading: &Heading,
+        near: FlowKey,
+        found: Option<Place>,
+    ) -> Result<Place, DropReason> {
+        // Before anything else: nobody but its owner may end a flow.
+        let client = owner(table, peer, heading)?;
+        let permit = match permit(client, &near, now_ms) {
+            Ok(permit) => permit,
+            Err(reason) => {
+                if let Some(place) = found {
+                    self.flows.end(place, End::Denied(reason));
+                }
+                return Err(reason);
+            }
+        };
+        if let Some(place) = found {
+            let flow = self.flows.get(place);
+            let is_over = flow.is_idle(now_ms) || flow.begins_anew(heading);
+            if !is_over && flow.peer == peer && is_same_way(flow, &permit) {
+                self.adopt(place, &permit, table);
+                return Ok(place);
+            }
+            let end = match (is_over, flow.is_closed()) {
+                (true, true) => End::Closed,
+                (true, false) => End::Idle,
+                (false, _) => End::Replaced,
+            };
+            self.flows.end(place, end);
+        }
+        let remote = permit.resolved.map_or(near.remote, address_bits);
+        let far = self
+            .flows
+            .far_key(&near, remote)
+            .ok_or(DropReason::NoPortLeft)?;
+        let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now_ms);
+        let place = self.flows.insert(flow);
+        self.adopt(place, &permit, table);
+        Ok(place)
+    }
+
+    /// Lets a known flow go on, judging it anew if need be.
+    #[inline]
+    pub(super) fn keep(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        place: Place,
+    ) -> Result<Place, DropReason> {
+        if self.end_if_idle(place, now_ms) {
+            return Err(DropReason::NotAFlow);
+        }
+        if !self.is_current(place, table, now_ms) {
+            self.renew(table, now_ms, place)?;
+        }
+        Ok(place)
+    }
+
+    /// Judges a known flow by the table; ends it where it is no longer allowed.
+    #[cold]
+    #[inline(never)]
+    fn renew(&mut self, table: &GateTable, now_ms: u64, place: Place) -> Result<(), DropReason> {
+        let flow = self.flows.get(place);
+        let client = table.owner(flow.near.client_address());
+        let permit = match client {
+            None => Err(DropReason::NoGrant),
+            Some(client) => permit(client, &flow.near, now_ms).map(|permit| (client, permit)),
+        };
+        match permit {
+            Err(reason) => {
+                self.flows.end(place, End::Denied(reason));
+                Err(reason)
+            }
+            Ok((client, permit)) if client.peer() == flow.peer && is_same_way(flow, &permit) => {
+                self.adopt(place, &permit, table);
+                Ok(())
+            }
+            Ok(_) => {
+                self.flows.end(place, End::Replaced);
+                Err(DropReason::NotAFlow)
+            }
+        }
+    }
+
+    fn adopt(&mut self, place: Place, permit: &Permit, table: &GateTable) {
+        let flow = self.flows.get_mut(place);
+        flow.epoch = table.epoch();
+        flow.expires_ms = permit.expires_ms;
+        flow.grant = permit.grant;
+        flow.resource = permit.resource;
+        flow.is_named = permit.resolved.is_some();
+    }
+
+    /// Whether what allowed the flow still does, without looking at the table.
+    #[inline(always)]
+    fn is_current(&self, place: Place, table: &GateTable, now_ms: u64) -> bool {
+        let flow = self.flows.get(place);
+        flow.epoch == table.epoch() && now_ms < flow.expires_ms
+    }
+
+    #[inline(always)]
+    fn end_if_idle(&mut self, place: Place, now_ms: u64) -> bool {
+        let flow = self.flows.get(place);
+        let is_idle = flow.is_idle(now_ms);
+        if is_idle {
+            let end = if flow.is_closed() {
+                End::Closed
+            } else {
+                End::Idle
+            };
+            self.flows.end(place, end);
+        }
+        is_idle
+    }
+
+    /// The flow that a later fragment belongs to.
+    fn of_fragment(
+        &mut self,
+        table: &GateTable,
+        now_ms: u64,
+        heading: &Heading,
+        is_of_client: bool,
+    ) -> Result<Place, DropReason> {
+        let key = datagram(heading, is_of_client);
+        let hash = self.flows.hash_datagram(&key);
+        let flow = self.fragments.find(hash, &key, now_ms);
+        let place = flow.and_then(|flow| self.flows.resolve(flow));
+        self.keep(table, now_ms, place.ok_or(DropReason::Fragment)?)
+    }
+
+    /// The place of a flow that the peer owns; otherwise why not, a forged source before anything.
+    fn owned(
+        &self,
+        table: &GateTable,
+        peer: PeerKey,
+        heading: &Heading,
+        place: Result<Place, DropReason>,
+    ) -> Result<Place, DropReason> {
+        owner(table, peer, heading)?;
+        place
+    }
+
+    #[inline(always)]
+    fn remember_first_fragment(
+        &mut self,
+        heading: &Heading,
+        place: Place,
+        now_ms: u64,
+        is_of_client: bool,
+    ) {
+        if heading.is_first_fragment {
+            let key = datagram(heading, is_of_client);
+            let hash = self.flows.hash_datagram(&key);
+            let flow = self.flows.reference(place);
+            self.fragments.insert(hash, key, flow, now_ms);
+        }
+    }
+}
+
+impl From<Result<PeerKey, DropReason>> for Verdict {
+    #[inline(always)]
+    fn from(result: Result<PeerKey, DropReason>) -> Self {
+        match result {
+            Ok(peer) => Self::Admit(peer),
+            Err(reason) => Self::Drop(reason),
+        }
+    }
+}
+
+/// The client whose tunnel address the packet comes from, if it is that of the peer.
+pub(super) fn owner<'a>(
+    table: &'a GateTable,
+    peer: PeerKey,
+    heading: &Heading,
+) -> Result<&'a ClientGrants, DropReason> {
+    let source = address(heading.version, heading.source);
+    let client = table.owner(source).filter(|client| client.peer() == peer);
+    client.ok_or(DropReason::ForgedSource)
+}
+
+fn permit(client: &ClientGrants, near: &FlowKey, now_ms: u64) -> Result<Permit, DropReason> {
+    client.permit(near.remote_address(), near.service(), now_ms)
+}
+
+/// Whether a flow that is allowed goes on as it is. One by address does; one by a name does by the
+/// same resource's name, and keeps its address though the name may stand for another by now.
+fn is_same_way(flow: &Flow, permit: &Permit) -> bool {
+    match permit.resolved {
+        None => !flow.is_named,
+        Some(_) => flow.is_named && flow.resource == permit.resource,
+    }
+}
+
+fn datagram(heading: &Heading, is_of_client: bool) -> DatagramKey {
+    DatagramKey {
+        source: heading.source,
+        destination: heading.destination,
+        identification: heading.identification,
+        version: heading.version,
+        protocol: (heading.version == IpVersion::V4).then_some(heading.protocol),
+        is_of_client,
+    }
+}
+
+fn to_far(flow: &Flow) -> Rewrite {
+    Rewrite {
+        destination: Some(flow.far.remote),
+        source_port: Some(flow.far.client_port()),
+        ..Rewrite::default()
+    }
+}
+
+fn to_near(flow: &Flow) -> Rewrite {
+    Rewrite {
+        source: Some(flow.near.remote),
+        destination_port: Some(flow.near.client_port()),
+        ..Rewrite::default()
+    }
+}

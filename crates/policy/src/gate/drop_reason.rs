@@ -1,0 +1,66 @@
+//! Why a packet is dropped.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Why a packet is dropped. Every drop of the gate has one; the name is the label of its
+        /// counter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DropReason {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl DropReason {
+            /// Every reason, in the order in which they are declared.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name for counters: lower case and underscores.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// No IP packet, or one whose transport header is cut short.
+    Malformed = "malformed",
+    /// IPv6 extension headers that are too many, cut short, or hold a fragment of a fragment: what
+    /// they carry cannot be told.
+    HeaderChain = "header_chain",
+    /// A packet that names its own way (IPv4 source route options, IPv6 routing headers): where it
+    /// would end up is not what was granted.
+    SourceRouted = "source_routed",
+    /// The source address is not one of the peer that the packet came from.
+    ForgedSource = "forged_source",
+    /// A destination that nothing is forwarded to: loopback, link-local, multicast, broadcast,
+    /// IPv4 in IPv6.
+    NotForwarded = "not_forwarded",
+    /// No grant of the client holds the destination.
+    NoGrant = "no_grant",
+    /// The grants that hold it have expired.
+    Expired = "expired",
+    /// The resource's filters do not allow the protocol.
+    Protocol = "protocol",
+    /// They allow the protocol, but not the port.
+    Port = "port",
+    /// An ICMP message that is neither a query, nor an answer, nor an error.
+    IcmpType = "icmp_type",
+    /// A packet to a client, or an answer or ICMP error of one, that belongs to no flow which the
+    /// client began.
+    NotAFlow = "not_a_flow",
+    /// A later fragment of a datagram whose first one was not admitted just before.
+    Fragment = "fragment",
+    /// All ports are taken by which a translated flow could be told from others.
+    NoPortLeft = "no_port_left",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}

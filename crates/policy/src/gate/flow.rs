@@ -1,0 +1,328 @@
+//! One flow: what it is known by, how long it may be silent, what it has carried.
+
+use super::heading::{AddressBits, Heading, address};
+use super::{DropReason, PeerKey};
+use crate::Service;
+use culvert_ids::{GrantId, ResourceId};
+use culvert_packet::ip::{IpVersion, Protocol};
+use std::net::IpAddr;
+
+/// How long a TCP connection may be silent: RFC 5382 REQ-5, "not less than 2 hours 4 minutes".
+const TCP_IDLE_MS: u64 = 7440 * 1000;
+/// How long one that has not been answered yet: RFC 5382 REQ-5, "not less than 4 minutes".
+const TCP_OPENING_IDLE_MS: u64 = 240 * 1000;
+/// How long after both ends said goodbye, or one hung up: answers to what was lost on the way need
+/// seconds, and ports are used again after a minute on Linux.
+const TCP_CLOSED_IDLE_MS: u64 = 30 * 1000;
+/// RFC 4787 REQ-5: at least two minutes, five recommended.
+const UDP_IDLE_MS: u64 = 300 * 1000;
+/// RFC 5508 REQ-2: at least 60 seconds.
+const ICMP_IDLE_MS: u64 = 60 * 1000;
+/// What Linux gives protocols that it does not know (`nf_conntrack_generic_timeout`).
+const OTHER_IDLE_MS: u64 = 600 * 1000;
+
+const TCP_FIN: u8 = 0x01;
+const TCP_SYN: u8 = 0x02;
+const TCP_RST: u8 = 0x04;
+
+/// What a flow is known by, as one of its two ends sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowKey {
+    pub(super) client: AddressBits,
+    pub(super) remote: AddressBits,
+    /// Everything else in one word, which is compared and hashed at once: the client's port, the
+    /// resource's, the protocol and the version, 16 bits each.
+    word: u64,
+}
+
+impl FlowKey {
+    /// The flow that a packet of a client belongs to or begins.
+    #[inline(always)]
+    pub(super) fn of_client(heading: &Heading) -> Self {
+        Self {
+            client: heading.source,
+            remote: heading.destination,
+            word: word(heading, heading.source_port, heading.destination_port),
+        }
+    }
+
+    /// The flow that a packet to a client belongs to.
+    #[inline(always)]
+    pub(super) fn of_remote(heading: &Heading) -> Self {
+        Self {
+            client: heading.destination,
+            remote: heading.source,
+            word: word(heading, heading.destination_port, heading.source_port),
+        }
+    }
+
+    /// The port of TCP or UDP; of ICMP the identifier of the query; of other protocols 0.
+    pub(super) const fn client_port(&self) -> u16 {
+        (self.word >> 48) as u16
+    }
+
+    /// The port of TCP or UDP; of other protocols 0.
+    pub(super) const fn remote_port(&self) -> u16 {
+        (self.word >> 32) as u16
+    }
+
+    pub(super) const fn protocol(&self) -> Protocol {
+        Protocol((self.word >> 16) as u8)
+    }
+
+    pub(super) const fn version(&self) -> IpVersion {
+        match self.word & 0xFFFF {
+            0 => IpVersion::V4,
+            _ => IpVersion::V6,
+        }
+    }
+
+    pub(super) const fn word(&self) -> u64 {
+        self.word
+    }
+
+    pub(super) const fn with_remote(self, remote: AddressBits) -> Self {
+        Self { remote, ..self }
+    }
+
+    pub(super) const fn with_client_port(self, port: u16) -> Self {
+        let word = self.word & 0xFFFF_FFFF_FFFF | (port as u64) << 48;
+        Self { word, ..self }
+    }
+
+    pub(super) fn client_address(&self) -> IpAddr {
+        address(self.version(), self.client)
+    }
+
+    pub(super) fn remote_address(&self) -> IpAddr {
+        address(self.version(), self.remote)
+    }
+
+    /// What filters are asked for.
+    pub(super) const fn service(&self) -> Service {
+        match (self.protocol(), self.version()) {
+            (Protocol::TCP, _) => Service::Tcp(self.remote_port()),
+            (Protocol::UDP, _) => Service::Udp(self.remote_port()),
+            (Protocol::ICMP, IpVersion::V4) | (Protocol::ICMPV6, IpVersion::V6) => Service::Icmp,
+            (protocol, _) => Service::Other(protocol),
+        }
+    }
+
+    /// Whether flows of its protocol are told apart by the client's port.
+    pub(super) const fn has_ports(&self) -> bool {
+        !matches!(self.service(), Service::Other(_))
+    }
+}
+
+#[inline(always)]
+fn word(heading: &Heading, client_port: u16, remote_port: u16) -> u64 {
+    let version = match heading.version {
+        IpVersion::V4 => 0,
+        IpVersion::V6 => 1,
+    };
+    let ports = u64::from(client_port) << 48 | u64::from(remote_port) << 32;
+    ports | u64::from(heading.protocol.0) << 16 | version
+}
+
+/// Packets and bytes of one direction. A superframe counts as the packets that it stands for; its
+/// bytes are those of the one IP packet that it is, whose headers are not repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of IP packets.
+    pub bytes: u64,
+}
+
+impl Tally {
+    #[inline(always)]
+    pub(super) fn add(&mut self, packets: u32, len: usize) {
+        self.packets += u64::from(packets);
+        self.bytes += len as u64;
+    }
+}
+
+/// How far a TCP connection has come; of other protocols nothing is ever set but `answered`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    answered: bool,
+    client_finished: bool,
+    remote_finished: bool,
+    reset: bool,
+}
+
+/// A flow that a client began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    /// As the client sees it.
+    pub(super) near: FlowKey,
+    /// As the resource sees it: the same, unless it is translated.
+    pub(super) far: FlowKey,
+    /// Of the table by which it was last judged.
+    pub(super) epoch: u64,
+    pub(super) expires_ms: u64,
+    pub(super) last_ms: u64,
+    pub(super) peer: PeerKey,
+    progress: Progress,
+    pub(super) to_remote: Tally,
+    pub(super) to_client: Tally,
+    pub(super) started_ms: u64,
+    pub(super) grant: GrantId,
+    pub(super) resource: ResourceId,
+    /// Whether its address stands for a name.
+    pub(super) is_named: bool,
+}
+
+impl Flow {
+    pub(super) fn new(
+        near: FlowKey,
+        far: FlowKey,
+        peer: PeerKey,
+        grant: GrantId,
+        resource: ResourceId,
+        now_ms: u64,
+    ) -> Self {
+        Self {
+            near,
+            far,
+            epoch: 0,
+            expires_ms: 0,
+            last_ms: now_ms,
+            peer,
+            progress: Progress::default(),
+            to_remote: Tally::default(),
+            to_client: Tally::default(),
+            started_ms: now_ms,
+            grant,
+            resource,
+            is_named: false,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_translated(&self) -> bool {
+        self.near.remote != self.far.remote || self.near.word != self.far.word
+    }
+
+    /// Whether it has been silent for too long.
+    #[inline(always)]
+    pub(super) fn is_idle(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.last_ms) >= self.idle_ms()
+    }
+
+    fn idle_ms(&self) -> u64 {
+        let Progress {
+            answered,
+            client_finished,
+            remote_finished,
+            reset,
+        } = self.progress;
+        match self.near.protocol() {
+            Protocol::TCP if reset || client_finished && remote_finished => TCP_CLOSED_IDLE_MS,
+            Protocol::TCP if answered => TCP_IDLE_MS,
+            Protocol::TCP => TCP_OPENING_IDLE_MS,
+            Protocol::UDP => UDP_IDLE_MS,
+            Protocol::ICMP | Protocol::ICMPV6 => ICMP_IDLE_MS,
+            _ => OTHER_IDLE_MS,
+        }
+    }
+
+    /// Whether a TCP connection is over, so that its silence is its end.
+    pub(super) fn is_closed(&self) -> bool {
+        let progress = self.progress;
+        progress.reset || progress.client_finished && progress.remote_finished
+    }
+
+    /// Whether a packet of the client begins another connection between the same ports.
+    #[inline(always)]
+    pub(super) fn begins_anew(&self, heading: &Heading) -> bool {
+        heading.tcp_flags & TCP_SYN != 0 && self.is_closed()
+    }
+
+    #[inline(always)]
+    pub(super) fn note_of_client(&mut self, heading: &Heading, packets: u32, now_ms: u64) {
+        self.last_ms = self.last_ms.max(now_ms);
+        self.to_remote.add(packets, heading.len);
+        self.progress.client_finished |= heading.tcp_flags & TCP_FIN != 0;
+        self.progress.reset |= heading.tcp_flags & TCP_RST != 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn note_of_remote(&mut self, heading: &Heading, packets: u32, now_ms: u64) {
+        self.last_ms = self.last_ms.max(now_ms);
+        self.to_client.add(packets, heading.len);
+        self.progress.answered = true;
+        self.progress.remote_finished |= heading.tcp_flags & TCP_FIN != 0;
+        self.progress.reset |= heading.tcp_flags & TCP_RST != 0;
+    }
+
+    /// What is reported of it.
+    pub(super) fn record(&self, ended: Option<End>) -> FlowRecord {
+        let Self { near, far, .. } = self;
+        FlowRecord {
+            peer: self.peer,
+            grant: self.grant,
+            resource: self.resource,
+            client: near.client_address(),
+            visible: near.remote_address(),
+            remote: far.remote_address(),
+            protocol: near.protocol(),
+            client_port: near.client_port(),
+            remote_port: near.remote_port(),
+            started_ms: self.started_ms,
+            last_ms: self.last_ms,
+            to_remote: self.to_remote,
+            to_client: self.to_client,
+            ended,
+        }
+    }
+}
+
+/// What a flow was, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The client's peer.
+    pub peer: PeerKey,
+    /// The grant by which it passed last.
+    pub grant: GrantId,
+    /// The resource.
+    pub resource: ResourceId,
+    /// The client's tunnel address.
+    pub client: IpAddr,
+    /// What the client sent to.
+    pub visible: IpAddr,
+    /// Where it went: for names what the name stood for, otherwise the same.
+    pub remote: IpAddr,
+    /// TCP, UDP, ICMP or another protocol.
+    pub protocol: Protocol,
+    /// The client's port; of ICMP the identifier of the query.
+    pub client_port: u16,
+    /// The resource's port; of anything but TCP and UDP 0.
+    pub remote_port: u16,
+    /// When its first packet came, in milliseconds of the clock that the gate is asked by.
+    pub started_ms: u64,
+    /// When its last packet came.
+    pub last_ms: u64,
+    /// What the client sent.
+    pub to_remote: Tally,
+    /// What the client was sent.
+    pub to_client: Tally,
+    /// Why it ended; none while it lasts.
+    pub ended: Option<End>,
+}
+
+/// Why a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// Both ends of a TCP connection closed it, or one reset it.
+    Closed,
+    /// It was silent for too long.
+    Idle,
+    /// What it passed by no longer allows it, for this reason.
+    Denied(DropReason),
+    /// Another flow between the same ends took its place: the grant now leads elsewhere, or the
+    /// address went to another client.
+    Replaced,
+    /// There were too many flows, and this one had been silent for longer than others.
+    Evicted,
+}

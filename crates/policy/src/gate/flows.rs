@@ -1,0 +1,277 @@
+//! The flows of one gate.
+
+use super::flow::{End, Flow, FlowKey, FlowRecord};
+use super::fragments::DatagramKey;
+use super::index::{Index, Place};
+use std::collections::VecDeque;
+
+/// Flows that a gate remembers unless it is told otherwise: 2^16, about 16 MB once they are all in
+/// use. It is what Linux itself tracks by default on a machine of 4 GB, and at 5 minutes of memory
+/// for UDP it takes 200 new flows a second to fill it. When it is full, the flow among
+/// [`EVICTION_CANDIDATES`] that has been silent for longest makes room.
+pub const MAX_FLOWS: usize = 1 << 16;
+
+/// Flows that are compared to find one that makes room: with 16 the one chosen is among the
+/// longest silent tenth with a probability of 1 - 0.9^16 = 81 %.
+const EVICTION_CANDIDATES: usize = 16;
+
+/// Ended flows that wait to be reported, about 1 MB: what ends within a second at 4,000 connections
+/// a second. Beyond it records are lost, and counted.
+pub const MAX_ENDED: usize = 4096;
+
+/// Tries to find a port that tells a translated flow from the others. Of 64,512 ports even 60,000
+/// taken ones leave a free one among 64 tries with a probability of 99 %.
+const PORT_TRIES: u64 = 64;
+/// Where those ports begin: below are the ones that services and privileged clients use.
+const FIRST_PORT: u64 = 1024;
+
+/// What nobody who sends packets may know, so that nobody can choose flows that all lie in one
+/// place of the table. Drawn once for each gate.
+#[derive(Clone, Copy)]
+pub struct Seed([u64; 4]);
+
+impl Seed {
+    /// From random bytes.
+    #[must_use]
+    pub fn new(random: [u8; 32]) -> Self {
+        let (words, _) = random.as_chunks::<8>();
+        let mut seed = [0; 4];
+        for (seed, word) in seed.iter_mut().zip(words) {
+            *seed = u64::from_le_bytes(*word);
+        }
+        Self(seed)
+    }
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Seed(…)")
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Flows {
+    seed: Seed,
+    index: Index,
+    flows: Vec<Slot>,
+    free: Vec<Place>,
+    max: usize,
+    /// Where the next look for flows to end begins.
+    hand: usize,
+    ended: VecDeque<FlowRecord>,
+    records_lost: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    flow: Flow,
+    is_used: bool,
+    /// Counts the flows that were here, so that a fragment knows its own.
+    generation: u32,
+}
+
+/// A flow and which of those that were at its place it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowRef {
+    pub(super) place: Place,
+    pub(super) generation: u32,
+}
+
+impl Flows {
+    /// Room for `max` flows, at least one and at most [`MAX_FLOWS`].
+    pub(super) fn new(seed: Seed, max: usize) -> Self {
+        let max = max.clamp(1, MAX_FLOWS);
+        Self {
+            seed,
+            // A translated flow is found by two keys.
+            index: Index::new(2 * max),
+            flows: Vec::with_capacity(max),
+            free: Vec::with_capacity(max),
+            max,
+            hand: 0,
+            ended: VecDeque::with_capacity(MAX_ENDED),
+            records_lost: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find_near(&self, key: &FlowKey) -> Option<Place> {
+        self.index
+            .find(self.hash(key), |place| self.get(place).near == *key)
+    }
+
+    #[inline(always)]
+    pub(super) fn find_far(&self, key: &FlowKey) -> Option<Place> {
+        self.index
+            .find(self.hash(key), |place| self.get(place).far == *key)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, place: Place) -> &Flow {
+        &self.flows[place as usize].flow
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut Flow {
+        &mut self.flows[place as usize].flow
+    }
+
+    pub(super) fn reference(&self, place: Place) -> FlowRef {
+        FlowRef {
+            place,
+            generation: self.flows[place as usize].generation,
+        }
+    }
+
+    /// Where the flow is, if it still lasts.
+    pub(super) fn resolve(&self, flow: FlowRef) -> Option<Place> {
+        let slot = self.flows.get(flow.place as usize)?;
+        (slot.is_used && slot.generation == flow.generation).then_some(flow.place)
+    }
+
+    /// Enters a flow, whose keys no other flow has, and returns its place. Another makes room if
+    /// need be.
+    pub(super) fn insert(&mut self, flow: Flow) -> Place {
+        if self.free.is_empty() && self.flows.len() >= self.max {
+            self.evict(flow.started_ms);
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                let slot = &mut self.flows[place as usize];
+                slot.flow = flow;
+                slot.is_used = true;
+                slot.generation = slot.generation.wrapping_add(1);
+                place
+            }
+            None => {
+                self.flows.push(Slot {
+                    flow,
+                    is_used: true,
+                    generation: 0,
+                });
+                // At most MAX_FLOWS.
+                (self.flows.len() - 1) as Place
+            }
+        };
+        self.index.insert(self.hash(&flow.near), place);
+        if flow.far != flow.near {
+            self.index.insert(self.hash(&flow.far), place);
+        }
+        place
+    }
+
+    /// Ends a flow and keeps its record.
+    pub(super) fn end(&mut self, place: Place, end: End) {
+        let flow = *self.get(place);
+        self.index.remove(self.hash(&flow.near), place);
+        if flow.far != flow.near {
+            self.index.remove(self.hash(&flow.far), place);
+        }
+        self.flows[place as usize].is_used = false;
+        self.free.push(place);
+        if self.ended.len() < MAX_ENDED {
+            self.ended.push_back(flow.record(Some(end)));
+        } else {
+            self.records_lost += 1;
+        }
+    }
+
+    /// The key by which the resource sees a flow that goes to `remote`: with the client's own port
+    /// if that tells it from all others, with another one otherwise. None if none can be found.
+    ///
+    /// Two names may stand for one address, and a client may use one port for both.
+    pub(super) fn far_key(&self, near: &FlowKey, remote: u128) -> Option<FlowKey> {
+        let mut far = near.with_remote(remote);
+        if self.find_far(&far).is_none() {
+            return Some(far);
+        }
+        if !near.has_ports() {
+            return None;
+        }
+        let start = self.hash(near);
+        for number in 0..PORT_TRIES {
+            let random = fold(start ^ number, self.seed.0[3] | 1);
+            far = far.with_client_port((FIRST_PORT + random % (0x1_0000 - FIRST_PORT)) as u16);
+            if self.find_far(&far).is_none() {
+                return Some(far);
+            }
+        }
+        None
+    }
+
+    /// Up to `count` flows from where the last look ended.
+    pub(super) fn next_places(&mut self, count: usize) -> impl Iterator<Item = Place> + use<> {
+        let (start, len) = (self.hand, self.flows.len());
+        let count = count.min(len);
+        self.hand = if len == 0 { 0 } else { (start + count) % len };
+        (0..count).map(move |step| ((start + step) % len) as Place)
+    }
+
+    pub(super) fn is_used(&self, place: Place) -> bool {
+        self.flows[place as usize].is_used
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len() - self.free.len()
+    }
+
+    pub(super) fn records_lost(&self) -> u64 {
+        self.records_lost
+    }
+
+    pub(super) fn pop_ended(&mut self) -> Option<FlowRecord> {
+        self.ended.pop_front()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        let used = self.flows.iter().filter(|slot| slot.is_used);
+        used.map(|slot| &slot.flow)
+    }
+
+    fn evict(&mut self, now_ms: u64) {
+        let candidates = self.next_places(EVICTION_CANDIDATES);
+        let silent_ms = |place: &Place| now_ms.saturating_sub(self.get(*place).last_ms);
+        // Full, so every place is in use. What is over goes first.
+        let oldest = candidates.max_by_key(|place| {
+            let flow = self.get(*place);
+            (flow.is_idle(now_ms), flow.is_closed(), silent_ms(place))
+        });
+        if let Some(place) = oldest {
+            let flow = self.get(place);
+            let end = match flow.is_idle(now_ms) {
+                true if flow.is_closed() => End::Closed,
+                true => End::Idle,
+                false => End::Evicted,
+            };
+            self.end(place, end);
+        }
+    }
+
+    /// A hash of what identifies a datagram, by the same seed.
+    pub(super) fn hash_datagram(&self, key: &DatagramKey) -> u64 {
+        let Seed([a, b, c, d]) = self.seed;
+        let id = u64::from(key.identification);
+        let low = fold(key.source as u64 ^ a, key.destination as u64 ^ b);
+        let high = fold(
+            (key.source >> 64) as u64 ^ c,
+            (key.destination >> 64) as u64 ^ d,
+        );
+        fold(low ^ id, high ^ b)
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: &FlowKey) -> u64 {
+        let Seed([a, b, c, d]) = self.seed;
+        let low = fold(key.client as u64 ^ a, key.remote as u64 ^ b);
+        let high = fold((key.client >> 64) as u64 ^ c, (key.remote >> 64) as u64 ^ d);
+        // Whoever chooses ports does not know what they are mixed with.
+        fold(low ^ key.word(), high ^ b)
+    }
+}
+
+/// Both halves of the product: each bit of it depends on all bits below in both factors.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}

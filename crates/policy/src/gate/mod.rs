@@ -1,0 +1,36 @@
+//! The gateway's verdict on every packet.
+//!
+//! The control thread keeps a [`GateTable`] of what each client may reach and publishes a clone of
+//! it after each change. A [`Gate`] remembers the flows that clients began:
+//!
+//! ```text
+//! client → Gate::admit_from_client → resource     a flow begins if a grant allows it
+//! client ← Gate::admit_to_client   ← resource     passes only as part of such a flow
+//! ```
+//!
+//! A packet of a known flow costs one look-up. The flow holds the epoch of the table that allowed it
+//! and the expiry of its grant: when the table has changed since, or the grant has expired, the flow
+//! is judged anew by the table before anything passes. Nothing here allocates once a gate is made.
+//!
+//! A grant for a name leads to an address that stands for it at the client. The gate translates it
+//! to the one the name has when the flow begins, and back; the flow keeps it while it lasts.
+
+mod admit;
+mod drop_reason;
+mod flow;
+mod flows;
+mod fragments;
+mod heading;
+mod icmp_error;
+mod index;
+mod table;
+
+pub use admit::{Frame, Gate, Verdict};
+pub use drop_reason::DropReason;
+pub use flow::{End, FlowRecord, Tally};
+pub use flows::{MAX_ENDED, MAX_FLOWS, Seed};
+pub(crate) use heading::{Heading, Kind, Quotation};
+pub use table::{
+    ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
+    MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach,
+};

@@ -1,0 +1,361 @@
+//! What each client may reach: made by the control thread, read by every worker, never changed
+//! once it is shared.
+
+use super::DropReason;
+use crate::prefix::PrefixMap;
+use crate::{Filters, GrantError, Prefix, Service};
+use culvert_ids::{GrantId, ResourceId};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Clients of one gateway: each is a peer of the tunnel, and engines are built for thousands.
+pub const MAX_CLIENTS: usize = 1 << 16;
+/// Tunnel addresses of one client: one of each family, and as many while they are changed.
+pub const MAX_ADDRESSES_PER_CLIENT: usize = 4;
+/// Grants of one client: more resources than one machine was seen to use within a grant's life.
+pub const MAX_GRANTS_PER_CLIENT: usize = 4096;
+/// Names of one grant, each with an address of each family: what a crawler finds below `**`.
+pub const MAX_NAMES_PER_GRANT: usize = 8192;
+
+/// A peer of the tunnel. The number is the caller's choice; equal numbers are the same peer for as
+/// long as the gates live that see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerKey(pub u32);
+
+/// One client may use one resource until an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its id.
+    pub id: GrantId,
+    /// The resource.
+    pub resource: ResourceId,
+    /// Where it is.
+    pub reach: Reach,
+    /// What of it may be used.
+    pub filters: Filters,
+    /// When it ends, in milliseconds of the clock that gates are asked by. That instant is no
+    /// longer within it.
+    pub expires_ms: u64,
+}
+
+/// Where a grant leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To addresses.
+    Addresses(Prefix),
+    /// To names, by the addresses that stand for them at the client.
+    Names(Vec<Mapping>),
+}
+
+/// An address that stands for a name, and the one that the name has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mapping {
+    visible: IpAddr,
+    resolved: IpAddr,
+}
+
+impl Mapping {
+    /// The client sends to `visible`; new flows go to `resolved`.
+    ///
+    /// # Errors
+    /// [`GrantError::Families`] and [`GrantError::NotForwarded`]: whoever may change a name in the
+    /// DNS could otherwise lead clients to the gateway's own services. Such an address is left
+    /// out, and the name's others serve.
+    pub fn new(visible: IpAddr, resolved: IpAddr) -> Result<Self, GrantError> {
+        if visible.is_ipv4() != resolved.is_ipv4() {
+            return Err(GrantError::Families { visible, resolved });
+        }
+        for address in [visible, resolved] {
+            if !is_forwarded(address) {
+                return Err(GrantError::NotForwarded(address));
+            }
+        }
+        Ok(Self { visible, resolved })
+    }
+
+    /// What the client sends to.
+    #[must_use]
+    pub const fn visible(self) -> IpAddr {
+        self.visible
+    }
+
+    /// Where new flows go.
+    #[must_use]
+    pub const fn resolved(self) -> IpAddr {
+        self.resolved
+    }
+}
+
+/// The grants of one client.
+#[derive(Clone, Debug)]
+pub struct ClientGrants {
+    peer: PeerKey,
+    addresses: Vec<IpAddr>,
+    grants: Vec<Grant>,
+    /// Of each range the grants that lead there, those to try first in front.
+    reach: PrefixMap<Vec<Lead>>,
+}
+
+/// That a grant leads to a range.
+#[derive(Clone, Copy, Debug)]
+struct Lead {
+    /// Its place in [`ClientGrants::grants`].
+    grant: usize,
+    /// What the range, a single address then, stands for.
+    resolved: Option<IpAddr>,
+}
+
+impl ClientGrants {
+    /// What the client behind `peer` may reach from these tunnel addresses.
+    ///
+    /// # Errors
+    /// [`GrantError`] where a bound is exceeded or an address would stand for two; the client is to
+    /// be left without grants then.
+    pub fn new(
+        peer: PeerKey,
+        addresses: Vec<IpAddr>,
+        grants: Vec<Grant>,
+    ) -> Result<Self, GrantError> {
+        if addresses.len() > MAX_ADDRESSES_PER_CLIENT {
+            return Err(GrantError::TooManyAddresses);
+        }
+        if grants.len() > MAX_GRANTS_PER_CLIENT {
+            return Err(GrantError::TooManyGrants);
+        }
+        let mut reach = PrefixMap::<Vec<Lead>>::default();
+        for (place, grant) in grants.iter().enumerate() {
+            lead(&mut reach, place, &grant.reach)?;
+        }
+        for leads in reach.values_mut() {
+            // Of alike resources the older one; of one resource the grant that lasts longest,
+            // since a new grant replaces an old one without a gap.
+            leads.sort_by_key(|lead| {
+                let grant = &grants[lead.grant];
+                (grant.resource, Reverse(grant.expires_ms), grant.id)
+            });
+        }
+        Ok(Self {
+            peer,
+            addresses,
+            grants,
+            reach,
+        })
+    }
+
+    /// Which peer it is.
+    #[must_use]
+    pub const fn peer(&self) -> PeerKey {
+        self.peer
+    }
+
+    /// Its tunnel addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Its grants.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Whether the client may use the service at the address now.
+    ///
+    /// The longest range around the address decides alone: where its grants have expired or do
+    /// not allow the service, a wider one is not asked.
+    pub(super) fn permit(
+        &self,
+        destination: IpAddr,
+        service: Service,
+        now_ms: u64,
+    ) -> Result<Permit, DropReason> {
+        if !is_forwarded(destination) {
+            return Err(DropReason::NotForwarded);
+        }
+        let leads = self.reach.longest(destination).ok_or(DropReason::NoGrant)?;
+        let mut reason = DropReason::Expired;
+        for lead in leads {
+            let grant = &self.grants[lead.grant];
+            if now_ms >= grant.expires_ms {
+                continue;
+            }
+            if grant.filters.allows(service) {
+                return Ok(Permit {
+                    grant: grant.id,
+                    resource: grant.resource,
+                    expires_ms: grant.expires_ms,
+                    resolved: lead.resolved,
+                });
+            }
+            match grant.filters.allows_protocol(service) {
+                true => reason = DropReason::Port,
+                false if reason == DropReason::Expired => reason = DropReason::Protocol,
+                false => {}
+            }
+        }
+        Err(reason)
+    }
+}
+
+/// What lets a flow pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Permit {
+    pub(super) grant: GrantId,
+    pub(super) resource: ResourceId,
+    pub(super) expires_ms: u64,
+    pub(super) resolved: Option<IpAddr>,
+}
+
+/// The grants of every client of a gateway.
+///
+/// The control thread keeps one table, changes it, and publishes a clone of it after each change:
+/// the clients that did not change are shared. `epoch` grows with every change, which is how gates
+/// know that what they remember has to be looked at again. All tables that one gate sees must be
+/// clones of the same one.
+#[derive(Clone, Debug, Default)]
+pub struct GateTable {
+    epoch: u64,
+    clients: BTreeMap<PeerKey, Arc<ClientGrants>>,
+    owners: BTreeMap<IpAddr, Arc<ClientGrants>>,
+}
+
+impl GateTable {
+    /// A table without clients, which admits nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How often it has been changed.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Gives a client these grants, and no others.
+    ///
+    /// # Errors
+    /// [`GrantError::AddressTaken`] and [`GrantError::TooManyClients`]. The client is left without
+    /// any grant then: what it had is no longer what it should have.
+    pub fn set_client(&mut self, client: ClientGrants) -> Result<(), GrantError> {
+        self.remove_client(client.peer);
+        let taken = |address: &&IpAddr| self.owners.contains_key(*address);
+        if let Some(address) = client.addresses.iter().find(taken) {
+            return Err(GrantError::AddressTaken(*address));
+        }
+        if self.clients.len() >= MAX_CLIENTS {
+            return Err(GrantError::TooManyClients);
+        }
+        let client = Arc::new(client);
+        for address in &client.addresses {
+            self.owners.insert(*address, Arc::clone(&client));
+        }
+        self.clients.insert(client.peer, client);
+        Ok(())
+    }
+
+    /// Takes a client's grants and addresses away.
+    pub fn remove_client(&mut self, peer: PeerKey) {
+        self.epoch += 1;
+        if let Some(client) = self.clients.remove(&peer) {
+            for address in &client.addresses {
+                self.owners.remove(address);
+            }
+        }
+    }
+
+    /// A table that admits nothing, to be published in place of this one. What is published next, be it
+    /// closed or not, is newer.
+    #[must_use]
+    pub fn closed(&mut self) -> Self {
+        self.epoch += 1;
+        Self {
+            epoch: self.epoch,
+            ..Self::default()
+        }
+    }
+
+    /// The client behind a peer.
+    #[must_use]
+    pub fn client(&self, peer: PeerKey) -> Option<&ClientGrants> {
+        self.clients.get(&peer).map(Arc::as_ref)
+    }
+
+    /// Every client, by the number of its peer.
+    pub fn clients(&self) -> impl Iterator<Item = &ClientGrants> {
+        self.clients.values().map(Arc::as_ref)
+    }
+
+    /// The client that has the tunnel address.
+    #[must_use]
+    pub fn owner(&self, address: IpAddr) -> Option<&ClientGrants> {
+        self.owners.get(&address).map(Arc::as_ref)
+    }
+}
+
+/// Enters where a grant leads.
+fn lead(reach: &mut PrefixMap<Vec<Lead>>, grant: usize, to: &Reach) -> Result<(), GrantError> {
+    let mappings = match to {
+        Reach::Addresses(prefix) => {
+            let resolved = None;
+            reach.entry(*prefix).push(Lead { grant, resolved });
+            return Ok(());
+        }
+        Reach::Names(mappings) => mappings,
+    };
+    // An address of each family for each name.
+    if mappings.len() > 2 * MAX_NAMES_PER_GRANT {
+        return Err(GrantError::TooManyNames);
+    }
+    for &Mapping { visible, resolved } in mappings {
+        let leads = reach.entry(Prefix::host(visible));
+        let lead = Lead {
+            grant,
+            resolved: Some(resolved),
+        };
+        match leads.iter().find(|lead| lead.grant == grant) {
+            None => leads.push(lead),
+            Some(before) if before.resolved == lead.resolved => {}
+            Some(_) => return Err(GrantError::Ambiguous(visible)),
+        }
+    }
+    Ok(())
+}
+
+/// Where clouds hand out credentials to whoever asks, beside the addresses of a link: Azure,
+/// Alibaba, Amazon by IPv6.
+const METADATA_SERVICES: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether packets are forwarded to the address, whatever is granted: not to the gateway itself by
+/// its loopback addresses, not to what is only valid on one link, not to the metadata services of
+/// clouds, not to groups of hosts, and not to IPv4 addresses written as IPv6 ones. A name that
+/// resolves to such an address is refused likewise.
+fn is_forwarded(address: IpAddr) -> bool {
+    if METADATA_SERVICES.contains(&address) {
+        return false;
+    }
+    match address {
+        IpAddr::V4(v4) => {
+            // "This network" (RFC 791 §3.2).
+            let is_this_network = v4.octets()[0] == 0;
+            !(is_this_network
+                || v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_multicast()
+                || v4.is_broadcast())
+        }
+        IpAddr::V6(v6) => {
+            // ::/96 holds the unspecified address, the loopback and IPv4-compatible ones; the
+            // other range is that of IPv4-mapped ones (RFC 4291 §2.5).
+            let embeds_v4 = v6.to_bits() >> 32 == 0 || v6.to_ipv4_mapped().is_some();
+            !(embeds_v4 || v6.is_unicast_link_local() || v6.is_multicast())
+        }
+    }
+}

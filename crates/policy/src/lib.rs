@@ -1,0 +1,40 @@
+//! Resources, conditions, and the verdict on every packet.
+//!
+//! Pure: time is an argument, and so is everything random.
+//!
+//! - [`Resource`], [`Filters`], [`Resources`]: what may be given access to, and which of several
+//!   that overlap is meant by an address or a name.
+//! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
+//!   and why ([`Explanation`]). This is what the portal decides.
+//! - [`gate`]: whether a packet passes. This is what the gateway decides.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod condition;
+mod error;
+mod explanation;
+mod filter;
+pub mod gate;
+mod name;
+mod name_index;
+mod prefix;
+mod resource;
+mod time;
+mod translate;
+
+pub use access::{Decision, Policy, Refusal, Subject, Unmet, evaluate, next_change_ms};
+pub use condition::{
+    Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS, MAX_COUNTRIES,
+    MAX_WINDOWS,
+};
+pub use error::{ConditionError, FilterError, GrantError, PolicyError, TargetError};
+pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
+pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
+pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
+pub use prefix::Prefix;
+pub use resource::{
+    MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,
+};
+pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
+pub use translate::Checksum;

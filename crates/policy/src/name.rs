@@ -1,0 +1,216 @@
+//! DNS names and patterns of them.
+
+use crate::TargetError;
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a name in text, without the dot at its end: 255 bytes on the wire (RFC 1035 §2.3.4)
+/// less the first label's length byte and the root.
+pub const MAX_DOMAIN_NAME_LEN: usize = 253;
+
+/// Wildcards of one pattern, of which one may be `**`. Together with that one they bound the ways
+/// in which a pattern can match a name: where `**` ends decides all others.
+pub const MAX_WILDCARDS: usize = 4;
+
+/// Bytes of a label (RFC 1035 §2.3.4).
+const MAX_LABEL_LEN: usize = 63;
+
+/// A DNS name in lower case, without the dot at its end: what host names are made of (letters,
+/// digits, hyphens), and underscores, which services have.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainName(Box<str>);
+
+impl DomainName {
+    /// The name, as in `db.corp.example`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The labels from the right: `example`, `corp`, `db`.
+    pub fn labels_from_root(&self) -> impl Iterator<Item = &str> {
+        self.0.rsplit('.')
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = TargetError;
+
+    /// Reads a name in any case, with or without a dot at its end.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let text = without_root(text)?;
+        text.split('.').try_for_each(literal)?;
+        Ok(Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+impl fmt::Display for DomainName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for DomainName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Names that belong to a resource: one, or all that fit wildcards. `*` stands for exactly one
+/// label and `**` for one or more, so `**.corp.example` does not hold `corp.example` itself.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamePattern(Box<str>);
+
+/// One label of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatternLabel<'a> {
+    Literal(&'a str),
+    /// `*`
+    One,
+    /// `**`
+    Many,
+}
+
+/// How specific a pattern is: the smaller, the more. Without wildcards, then by literal labels,
+/// then `*` before `**`, then the pattern with fewer `*`, which leave less open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Breadth {
+    has_wildcards: bool,
+    literals: Reverse<u8>,
+    has_many: bool,
+    ones: u8,
+}
+
+impl NamePattern {
+    /// The pattern, as in `*.corp.example`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is a name without wildcards.
+    #[must_use]
+    pub fn is_literal(&self) -> bool {
+        !self.0.contains('*')
+    }
+
+    /// Whether the name fits.
+    #[must_use]
+    pub fn matches(&self, name: &DomainName) -> bool {
+        let pattern: Vec<_> = self.labels_from_root().collect();
+        let name: Vec<_> = name.labels_from_root().collect();
+        let Some(many) = pattern
+            .iter()
+            .position(|label| *label == PatternLabel::Many)
+        else {
+            return pattern.len() == name.len() && fit(&pattern, &name);
+        };
+        let (right, left) = (&pattern[..many], &pattern[many + 1..]);
+        // `**` takes at least one label, and all that the labels beside it leave.
+        let Some(left_start) = name.len().checked_sub(left.len()) else {
+            return false;
+        };
+        left_start > many && fit(right, &name[..many]) && fit(left, &name[left_start..])
+    }
+
+    pub(crate) fn labels_from_root(&self) -> impl Iterator<Item = PatternLabel<'_>> {
+        self.0.rsplit('.').map(|label| match label {
+            "*" => PatternLabel::One,
+            "**" => PatternLabel::Many,
+            literal => PatternLabel::Literal(literal),
+        })
+    }
+
+    pub(crate) fn breadth(&self) -> Breadth {
+        let count = |wanted: fn(&PatternLabel<'_>) -> bool| {
+            // A name has at most 127 labels.
+            self.labels_from_root().filter(wanted).count() as u8
+        };
+        let ones = count(|label| matches!(label, PatternLabel::One));
+        let has_many = count(|label| matches!(label, PatternLabel::Many)) > 0;
+        Breadth {
+            has_wildcards: ones > 0 || has_many,
+            literals: Reverse(count(|label| matches!(label, PatternLabel::Literal(_)))),
+            has_many,
+            ones,
+        }
+    }
+}
+
+impl FromStr for NamePattern {
+    type Err = TargetError;
+
+    /// Reads a pattern in any case, with or without a dot at its end.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let text = without_root(text)?;
+        let (mut literals, mut wildcards, mut many) = (0, 0, 0);
+        for label in text.split('.') {
+            match label {
+                "*" => wildcards += 1,
+                "**" => (wildcards, many) = (wildcards + 1, many + 1),
+                _ if label.contains('*') => return Err(TargetError::PartialWildcard),
+                _ => {
+                    literal(label)?;
+                    literals += 1;
+                }
+            }
+        }
+        if wildcards > MAX_WILDCARDS || many > 1 {
+            return Err(TargetError::Wildcards);
+        }
+        if literals == 0 {
+            return Err(TargetError::OnlyWildcards);
+        }
+        Ok(Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for NamePattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Whether labels without `**` fit as many labels of a name.
+fn fit(pattern: &[PatternLabel<'_>], name: &[&str]) -> bool {
+    pattern
+        .iter()
+        .zip(name)
+        .all(|(pattern, label)| match pattern {
+            PatternLabel::Literal(literal) => literal == label,
+            PatternLabel::One | PatternLabel::Many => true,
+        })
+}
+
+fn without_root(text: &str) -> Result<&str, TargetError> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    if text.len() > MAX_DOMAIN_NAME_LEN {
+        return Err(TargetError::NameLength);
+    }
+    Ok(text)
+}
+
+/// Accepts a label that is none of a wildcard.
+fn literal(label: &str) -> Result<(), TargetError> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    if let Some(letter) = label.chars().find(|letter| !allowed(*letter)) {
+        return Err(TargetError::NameCharacter(letter));
+    }
+    if label.is_empty() {
+        return Err(TargetError::EmptyLabel);
+    }
+    if label.len() > MAX_LABEL_LEN {
+        return Err(TargetError::NameLength);
+    }
+    if label.starts_with('-') || label.ends_with('-') {
+        return Err(TargetError::Hyphen);
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Flows: who begins them, when they end, what they report.
+
+use crate::packets::{ACK, FIN, RST, SYN, echo, tcp, tcp_with, udp};
+use crate::setup::{CLIENT, EXPIRY_MS, PEER, Setup, grant};
+use culvert_policy::gate::{DropReason, End, GateTable, MAX_ENDED, Tally};
+
+const SERVER: &str = "10.0.0.1";
+const SECOND_MS: u64 = 1000;
+
+fn setup() -> Setup {
+    Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])])
+}
+
+#[test]
+fn only_clients_begin_flows() {
+    let mut setup = setup();
+    let answer = udp((SERVER, 53), (CLIENT, 5000));
+    setup.assert_no_answer(&answer, DropReason::NotAFlow);
+    setup.assert_sends(&udp((CLIENT, 5000), (SERVER, 53)));
+    setup.assert_answers(&answer);
+    for stranger in [
+        udp((SERVER, 54), (CLIENT, 5000)),
+        udp((SERVER, 53), (CLIENT, 5001)),
+        udp(("10.0.0.2", 53), (CLIENT, 5000)),
+        udp((SERVER, 53), ("100.64.0.2", 5000)),
+        tcp((SERVER, 53), (CLIENT, 5000)),
+        echo(SERVER, CLIENT, 5000, false),
+    ] {
+        setup.assert_no_answer(&stranger, DropReason::NotAFlow);
+    }
+}
+
+#[test]
+fn a_flow_that_is_silent_for_too_long_ends() {
+    let table = [
+        // Five minutes of UDP, one of ICMP, four of a connection that nobody answered.
+        (
+            udp((CLIENT, 1), (SERVER, 2)),
+            udp((SERVER, 2), (CLIENT, 1)),
+            false,
+            300,
+        ),
+        (
+            echo(CLIENT, SERVER, 1, false),
+            echo(SERVER, CLIENT, 1, true),
+            false,
+            60,
+        ),
+        (
+            tcp((CLIENT, 1), (SERVER, 2)),
+            tcp((SERVER, 2), (CLIENT, 1)),
+            false,
+            240,
+        ),
+        // More than two hours of one that was.
+        (
+            tcp((CLIENT, 1), (SERVER, 2)),
+            tcp((SERVER, 2), (CLIENT, 1)),
+            true,
+            7440,
+        ),
+    ];
+    for (query, answer, is_answered, idle_s) in table {
+        let mut setup = setup();
+        setup.assert_sends(&query);
+        if is_answered {
+            setup.assert_answers(&answer);
+        }
+        setup.now_ms += idle_s * SECOND_MS;
+        setup.assert_no_answer(&answer, DropReason::NotAFlow);
+        assert_eq!(setup.ended()[0].ended, Some(End::Idle));
+        setup.assert_sends(&query);
+        setup.now_ms += idle_s.min(240) * SECOND_MS - 1;
+        setup.assert_answers(&answer);
+    }
+}
+
+#[test]
+fn a_client_that_comes_back_begins_another_flow() {
+    let mut setup = setup();
+    let query = udp((CLIENT, 1), (SERVER, 2));
+    setup.assert_sends(&query);
+    let started_ms = setup.now_ms;
+    setup.now_ms += 300 * SECOND_MS;
+    setup.assert_sends(&query);
+    let ended = setup.ended();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(
+        (ended[0].started_ms, ended[0].last_ms),
+        (started_ms, started_ms)
+    );
+    assert_eq!(
+        ended[0].to_remote,
+        Tally {
+            packets: 1,
+            bytes: query.len() as u64
+        }
+    );
+    assert_eq!(setup.gate.flow_count(), 1);
+}
+
+#[test]
+fn a_connection_that_was_closed_is_forgotten_soon() {
+    for flags in [[ACK | FIN, ACK | FIN], [RST, ACK], [ACK, RST]] {
+        let mut setup = setup();
+        setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), flags[0], b""));
+        setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), flags[1], b""));
+        setup.now_ms += 29 * SECOND_MS;
+        setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
+        setup.now_ms += 30 * SECOND_MS;
+        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        assert_eq!(setup.ended()[0].ended, Some(End::Closed), "{flags:?}");
+        assert_eq!(setup.gate.flow_count(), 0);
+    }
+    // One side alone does not close it.
+    let mut setup = setup();
+    setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), FIN, b""));
+    setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
+    setup.now_ms += 7000 * SECOND_MS;
+    setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
+}
+
+#[test]
+fn a_new_connection_between_the_same_ports_is_another_flow() {
+    let mut setup = setup();
+    setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), RST, b""));
+    setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), SYN, b""));
+    assert_eq!(setup.ended()[0].ended, Some(End::Closed));
+    assert_eq!(setup.gate.flows().next().unwrap().to_remote.packets, 1);
+}
+
+#[test]
+fn what_flows_carry_is_counted() {
+    let mut setup = setup();
+    let (query, answer) = (tcp((CLIENT, 1), (SERVER, 2)), tcp((SERVER, 2), (CLIENT, 1)));
+    for _ in 0..3 {
+        setup.assert_sends(&query);
+    }
+    setup.now_ms += 5;
+    // A superframe of 44 packets.
+    assert!(setup.answer_partial(&answer, 44).is_ok());
+    // What is dropped is not counted.
+    setup.assert_no_answer(&tcp((SERVER, 3), (CLIENT, 1)), DropReason::NotAFlow);
+    let flow = setup.gate.flows().next().unwrap();
+    assert_eq!(flow.ended, None);
+    assert_eq!(flow.peer, PEER);
+    assert_eq!(
+        flow.to_remote,
+        Tally {
+            packets: 3,
+            bytes: 3 * query.len() as u64
+        }
+    );
+    assert_eq!(
+        flow.to_client,
+        Tally {
+            packets: 44,
+            bytes: answer.len() as u64
+        }
+    );
+    assert_eq!(
+        (flow.client_port, flow.remote_port, flow.protocol.0),
+        (1, 2, 6)
+    );
+    assert_eq!(flow.client.to_string(), CLIENT);
+    assert_eq!(flow.visible.to_string(), SERVER);
+    assert_eq!(flow.remote.to_string(), SERVER);
+    assert_eq!(flow.last_ms - flow.started_ms, 5);
+}
+
+#[test]
+fn bytes_behind_the_packet_are_neither_counted_nor_touched() {
+    let mut setup = setup();
+    let query = udp((CLIENT, 1), (SERVER, 2));
+    let padded = [query.as_slice(), &[0; 13]].concat();
+    setup.assert_sends(&padded);
+    assert_eq!(
+        setup.gate.flows().next().unwrap().to_remote.bytes,
+        query.len() as u64
+    );
+}
+
+#[test]
+fn flows_beyond_the_bound_take_the_place_of_the_most_silent_ones() {
+    let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
+    let mut setup = Setup::with_max_flows(grants, 8);
+    for port in 0..8 {
+        setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
+        setup.now_ms += 1;
+    }
+    // The first one speaks again: the second one is the most silent.
+    setup.assert_answers(&udp((SERVER, 53), (CLIENT, 0)));
+    setup.assert_sends(&udp((CLIENT, 100), (SERVER, 53)));
+    assert_eq!(setup.gate.flow_count(), 8);
+    let ended = setup.ended();
+    assert_eq!(
+        (ended[0].client_port, ended[0].ended),
+        (1, Some(End::Evicted))
+    );
+    setup.assert_no_answer(&udp((SERVER, 53), (CLIENT, 1)), DropReason::NotAFlow);
+    for port in [0, 2, 7, 100] {
+        setup.assert_answers(&udp((SERVER, 53), (CLIENT, port)));
+    }
+    // A flow that lost its place begins again with the next packet of the client.
+    setup.assert_sends(&udp((CLIENT, 1), (SERVER, 53)));
+    setup.assert_answers(&udp((SERVER, 53), (CLIENT, 1)));
+}
+
+#[test]
+fn a_flood_of_flows_stays_within_its_bounds() {
+    let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
+    let mut setup = Setup::with_max_flows(grants, 64);
+    let count = MAX_ENDED as u64 + 200;
+    for number in 0..count {
+        let mut packet = udp((CLIENT, (number % 60_000) as u16), (SERVER, 53));
+        packet[19] = (number % 250) as u8;
+        assert!(setup.send(&packet).is_ok());
+        setup.now_ms += 1;
+    }
+    assert_eq!(setup.gate.flow_count(), 64);
+    assert_eq!(setup.ended().len(), MAX_ENDED);
+    assert_eq!(setup.gate.records_lost(), count - 64 - MAX_ENDED as u64);
+}
+
+#[test]
+fn a_sweep_ends_what_the_table_no_longer_allows() {
+    let mut setup = setup();
+    for port in 0..10 {
+        setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
+    }
+    setup.set(vec![]);
+    setup.gate.sweep(&setup.table, setup.now_ms, 4);
+    assert_eq!(setup.gate.flow_count(), 6);
+    setup.gate.sweep(&setup.table, setup.now_ms, 6);
+    assert_eq!(setup.gate.flow_count(), 0);
+    let ended = setup.ended();
+    assert!(
+        ended
+            .iter()
+            .all(|record| record.ended == Some(End::Denied(DropReason::NoGrant)))
+    );
+    assert_eq!(ended.len(), 10);
+    setup.gate.sweep(&GateTable::new(), 0, 100);
+}
+
+#[test]
+fn a_sweep_ends_flows_whose_grants_have_expired() {
+    let mut setup = setup();
+    setup.now_ms = EXPIRY_MS - 1;
+    setup.assert_sends(&udp((CLIENT, 1), (SERVER, 53)));
+    setup.gate.sweep(&setup.table, EXPIRY_MS - 1, 10);
+    assert_eq!(setup.gate.flow_count(), 1);
+    setup.gate.sweep(&setup.table, EXPIRY_MS, 10);
+    assert_eq!(
+        setup.ended()[0].ended,
+        Some(End::Denied(DropReason::Expired))
+    );
+}
+
+#[test]
+fn a_clock_that_goes_back_ends_no_flow() {
+    let mut setup = setup();
+    setup.assert_sends(&udp((CLIENT, 1), (SERVER, 53)));
+    setup.now_ms = 0;
+    setup.assert_answers(&udp((SERVER, 53), (CLIENT, 1)));
+}

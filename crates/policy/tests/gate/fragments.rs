@@ -1,0 +1,182 @@
+//! Fragments: only the first one says which ports it is for.
+
+use crate::packets::{
+    ACK, fragments, tcp_with, udp, udp_with, with_empty_extension, with_extension,
+};
+use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_PEER, Setup, grant, named};
+use culvert_policy::gate::DropReason;
+
+const SERVER: &str = "10.0.0.1";
+const SERVER_V6: &str = "fd01::1";
+
+fn setup() -> Setup {
+    Setup::new(vec![
+        grant(1, "10.0.0.0/8", &["udp 53"]),
+        grant(2, "fd01::/16", &["udp 53"]),
+    ])
+}
+
+/// Client and server of both families.
+const ENDS: [(&str, &str); 2] = [(CLIENT, SERVER), (CLIENT_V6, SERVER_V6)];
+
+#[test]
+fn later_fragments_follow_the_first_one() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 9);
+        setup.assert_refuses(&later, DropReason::Fragment);
+        setup.assert_sends(&first);
+        setup.assert_sends(&later);
+        // Of another datagram, and the other way round.
+        let [_, stranger] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 10);
+        setup.assert_refuses(&stranger, DropReason::Fragment);
+        setup.assert_no_answer(&later, DropReason::Fragment);
+        // And answers.
+        let [first, later] = fragments(&udp_with((server, 53), (client, 1), &[7; 100]), 64, 9);
+        setup.assert_no_answer(&later, DropReason::Fragment);
+        setup.assert_answers(&first);
+        setup.assert_answers(&later);
+        assert_eq!(setup.gate.flows().next().unwrap().to_client.packets, 2);
+    }
+}
+
+#[test]
+fn fragments_of_what_is_refused_are_refused() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 54), &[7; 100]), 64, 9);
+        setup.assert_refuses(&first, DropReason::Port);
+        setup.assert_refuses(&later, DropReason::Fragment);
+    }
+}
+
+#[test]
+fn a_fragment_does_not_outlive_its_grant() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 9);
+        setup.assert_sends(&first);
+        setup.set(vec![]);
+        setup.assert_refuses(&later, DropReason::NoGrant);
+        setup.assert_refuses(&later, DropReason::Fragment);
+    }
+}
+
+#[test]
+fn a_datagram_is_forgotten_after_fifteen_seconds() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 9);
+        setup.assert_sends(&first);
+        setup.now_ms += 14_999;
+        setup.assert_sends(&later);
+        setup.now_ms += 1;
+        setup.assert_refuses(&later, DropReason::Fragment);
+    }
+}
+
+#[test]
+fn nobody_adds_fragments_to_the_datagrams_of_others() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 9);
+        setup.assert_sends(&first);
+        assert_eq!(
+            setup.send_from(OTHER_PEER, &later),
+            Err(DropReason::ForgedSource)
+        );
+    }
+}
+
+#[test]
+fn a_first_fragment_too_short_for_its_ports_is_refused() {
+    // "Tiny fragments" (RFC 1858) of TCP end before the flags.
+    let mut setup = Setup::new(vec![
+        grant(1, "0.0.0.0/0", &["any"]),
+        grant(2, "::/0", &["any"]),
+    ]);
+    for (client, server) in ENDS {
+        let whole = tcp_with((client, 1), (server, 53), ACK, &[7; 100]);
+        let [tiny, rest] = fragments(&whole, 8, 9);
+        setup.assert_refuses(&tiny, DropReason::Malformed);
+        setup.assert_refuses(&rest, DropReason::Fragment);
+    }
+}
+
+#[test]
+fn an_atomic_fragment_is_a_whole_packet() {
+    // RFC 6946: offset zero and nothing to follow.
+    let mut setup = setup();
+    let packet = udp((CLIENT_V6, 1), (SERVER_V6, 53));
+    let atomic = with_empty_extension(&packet, 44);
+    setup.assert_sends(&atomic);
+    let [_, later] = fragments(&packet, 8, 0);
+    setup.assert_refuses(&later, DropReason::Fragment);
+}
+
+#[test]
+fn a_first_fragment_with_options_before_its_ports_is_refused() {
+    // A later fragment begins eight bytes in, and so could write over ports behind eight of options.
+    let mut setup = Setup::new(vec![grant(2, "::/0", &["any"])]);
+    let packet = udp((CLIENT_V6, 1), (SERVER_V6, 53));
+    let inner = with_empty_extension(&packet, 60);
+    let first = [60, 0, 0, 1, 0, 0, 0, 1];
+    setup.assert_refuses(
+        &with_extension(&inner, 44, &first, &inner[40..]),
+        DropReason::HeaderChain,
+    );
+    let atomic = [60, 0, 0, 0, 0, 0, 0, 1];
+    setup.assert_sends(&with_extension(&inner, 44, &atomic, &inner[40..]));
+}
+
+#[test]
+fn a_fragment_of_a_fragment_is_refused() {
+    let mut setup = Setup::new(vec![grant(2, "::/0", &["any"])]);
+    let packet = udp((CLIENT_V6, 1), (SERVER_V6, 53));
+    let inner = with_empty_extension(&packet, 44);
+    for place in [[0, 0], [0, 1]] {
+        let outer = [44, 0, place[0], place[1], 0, 0, 0, 1];
+        setup.assert_refuses(
+            &with_extension(&inner, 44, &outer, &inner[40..]),
+            DropReason::HeaderChain,
+        );
+    }
+    // The inner one claims to be a later one.
+    let mut later = with_empty_extension(&inner, 44);
+    later[40 + 8 + 3] = 8;
+    setup.assert_refuses(&later, DropReason::HeaderChain);
+}
+
+#[test]
+fn fragments_are_translated() {
+    let mappings = [(NAME, "10.9.9.9"), (NAME_V6, "fd09::9")];
+    let ends = [(CLIENT, NAME, "10.9.9.9"), (CLIENT_V6, NAME_V6, "fd09::9")];
+    for (client, name, resolved) in ends {
+        let mut setup = Setup::new(vec![named(1, &mappings, &["udp 53"])]);
+        let cut = |from, to| fragments(&udp_with(from, to, &[7; 101]), 64, 9);
+        let sent = cut((client, 1), (name, 53));
+        for (sent, expected) in sent.iter().zip(cut((client, 1), (resolved, 53))) {
+            assert_eq!(setup.send(sent).unwrap(), expected);
+        }
+        for (answer, expected) in cut((resolved, 53), (client, 1))
+            .iter()
+            .zip(cut((name, 53), (client, 1)))
+        {
+            assert_eq!(setup.answer(answer).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn many_datagrams_at_once_stay_within_the_bound() {
+    let mut setup = setup();
+    let cut = |number| fragments(&udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]), 64, number);
+    for number in 0..5000 {
+        setup.assert_sends(&cut(number)[0]);
+        setup.now_ms += 1;
+    }
+    // The newest one is always there.
+    setup.assert_sends(&cut(4999)[1]);
+    let admitted = (0..5000).filter(|number| setup.send(&cut(*number)[1]).is_ok());
+    assert!(admitted.count() <= 512);
+}

@@ -1,0 +1,303 @@
+//! What grants let pass.
+
+use crate::packets::{echo, other, tcp, udp};
+use crate::setup::{
+    CLIENT, CLIENT_V6, EXPIRY_MS, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
+};
+use culvert_policy::GrantError;
+use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Mapping, PeerKey};
+use std::collections::BTreeSet;
+
+const SERVER: &str = "10.0.0.1";
+
+#[test]
+fn a_table_without_clients_admits_nothing() {
+    let mut setup = Setup::new(vec![grant(1, "0.0.0.0/0", &["any"])]);
+    setup.table = GateTable::new();
+    setup.assert_refuses(
+        &tcp((CLIENT, 5000), (SERVER, 443)),
+        DropReason::ForgedSource,
+    );
+    setup.assert_no_answer(&tcp((SERVER, 443), (CLIENT, 5000)), DropReason::NotAFlow);
+}
+
+#[test]
+fn without_a_grant_nothing_passes() {
+    let mut setup = Setup::new(vec![]);
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 443)), DropReason::NoGrant);
+}
+
+#[test]
+fn an_empty_filter_denies() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &[])]);
+    for packet in [
+        tcp((CLIENT, 5000), (SERVER, 443)),
+        udp((CLIENT, 5000), (SERVER, 53)),
+        echo(CLIENT, SERVER, 7, false),
+        other(CLIENT, SERVER, 47),
+    ] {
+        setup.assert_refuses(&packet, DropReason::Protocol);
+    }
+}
+
+#[test]
+fn filters_allow_what_they_name_and_nothing_else() {
+    let mut setup = Setup::new(vec![grant(
+        1,
+        "10.0.0.0/8",
+        &["tcp 443", "tcp 8000-8100", "udp 53"],
+    )]);
+    for port in [443, 8000, 8050, 8100] {
+        setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, port)));
+    }
+    for port in [442, 444, 7999, 8101, 53] {
+        setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, port)), DropReason::Port);
+    }
+    setup.assert_sends(&udp((CLIENT, 5000), (SERVER, 53)));
+    setup.assert_refuses(&udp((CLIENT, 5000), (SERVER, 443)), DropReason::Port);
+    setup.assert_refuses(&echo(CLIENT, SERVER, 7, false), DropReason::Protocol);
+    setup.assert_refuses(&other(CLIENT, SERVER, 47), DropReason::Protocol);
+    // The source port is nobody's business, and does not help.
+    setup.assert_sends(&tcp((CLIENT, 22), (SERVER, 443)));
+    setup.assert_refuses(&tcp((CLIENT, 443), (SERVER, 22)), DropReason::Port);
+}
+
+#[test]
+fn any_allows_every_protocol() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 1)));
+    setup.assert_sends(&udp((CLIENT, 5000), (SERVER, 1)));
+    setup.assert_sends(&echo(CLIENT, SERVER, 7, false));
+    setup.assert_sends(&other(CLIENT, SERVER, 47));
+    setup.assert_answers(&other(SERVER, CLIENT, 47));
+}
+
+#[test]
+fn a_grant_reaches_its_range_and_nothing_beside_it() {
+    let mut setup = Setup::new(vec![
+        grant(1, "10.1.0.0/16", &["any"]),
+        grant(2, "fd01::/64", &["any"]),
+    ]);
+    setup.assert_sends(&tcp((CLIENT, 5000), ("10.1.255.255", 1)));
+    setup.assert_refuses(&tcp((CLIENT, 5000), ("10.2.0.0", 1)), DropReason::NoGrant);
+    setup.assert_sends(&tcp((CLIENT_V6, 5000), ("fd01::ffff", 1)));
+    setup.assert_refuses(
+        &tcp((CLIENT_V6, 5000), ("fd01:0:0:1::", 1)),
+        DropReason::NoGrant,
+    );
+}
+
+#[test]
+fn the_more_specific_grant_decides_alone() {
+    let grants = vec![
+        grant(1, "10.0.0.0/8", &["any"]),
+        grant(2, "10.0.0.1/32", &["tcp 443"]),
+    ];
+    let mut setup = Setup::new(grants.clone());
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 443)));
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 22)), DropReason::Port);
+    setup.assert_sends(&tcp((CLIENT, 5000), ("10.0.0.2", 22)));
+    // Nor does it fall to the wider one when it expires.
+    let mut expired = grants;
+    expired[1].expires_ms = setup.now_ms;
+    setup.set(expired);
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 22)), DropReason::Expired);
+}
+
+#[test]
+fn alike_resources_allow_what_any_of_them_allows() {
+    let mut short = grant(1, "10.0.0.1/32", &["tcp 443"]);
+    short.expires_ms = 2_000_000;
+    let mut setup = Setup::new(vec![short, grant(2, "10.0.0.1/32", &["tcp 22", "udp 443"])]);
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 443)));
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 22)));
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 80)), DropReason::Port);
+    setup.now_ms = 2_000_000;
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 443)), DropReason::Port);
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 22)));
+}
+
+#[test]
+fn an_expired_grant_denies_on_the_very_instant() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let (query, answer) = (
+        tcp((CLIENT, 5000), (SERVER, 443)),
+        tcp((SERVER, 443), (CLIENT, 5000)),
+    );
+    setup.now_ms = EXPIRY_MS - 1;
+    setup.assert_sends(&query);
+    setup.assert_answers(&answer);
+    setup.now_ms = EXPIRY_MS;
+    // The flow is known and the table the same: expiry counts all the same, in both directions.
+    setup.assert_no_answer(&answer, DropReason::Expired);
+    setup.assert_refuses(&query, DropReason::Expired);
+    setup.assert_no_answer(&answer, DropReason::NotAFlow);
+}
+
+#[test]
+fn a_renewed_grant_goes_on_without_a_gap() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let (query, answer) = (
+        tcp((CLIENT, 5000), (SERVER, 443)),
+        tcp((SERVER, 443), (CLIENT, 5000)),
+    );
+    setup.now_ms = EXPIRY_MS - 1;
+    setup.assert_sends(&query);
+    let mut renewed = grant(1, "10.0.0.0/8", &["any"]);
+    renewed.id = grant(9, "10.0.0.0/8", &[]).id;
+    renewed.expires_ms = 2 * EXPIRY_MS;
+    setup.set(vec![grant(1, "10.0.0.0/8", &["any"]), renewed.clone()]);
+    setup.now_ms = EXPIRY_MS;
+    setup.assert_answers(&answer);
+    setup.assert_sends(&query);
+    let flow = setup.gate.flows().next().unwrap();
+    assert_eq!(flow.grant, renewed.id);
+    assert_eq!((flow.to_remote.packets, flow.to_client.packets), (2, 1));
+    assert!(setup.ended().is_empty());
+}
+
+#[test]
+fn a_revoked_grant_cuts_live_flows_at_once() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let (query, answer) = (
+        tcp((CLIENT, 5000), (SERVER, 443)),
+        tcp((SERVER, 443), (CLIENT, 5000)),
+    );
+    setup.assert_sends(&query);
+    setup.assert_answers(&answer);
+    setup.set(vec![]);
+    setup.assert_no_answer(&answer, DropReason::NoGrant);
+    setup.assert_refuses(&query, DropReason::NoGrant);
+    assert_eq!(setup.gate.flow_count(), 0);
+}
+
+#[test]
+fn changed_filters_cut_the_flows_that_they_no_longer_allow() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["tcp 22", "tcp 443"])]);
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 22)));
+    setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 443)));
+    setup.set(vec![grant(1, "10.0.0.0/8", &["tcp 443"])]);
+    setup.assert_no_answer(&tcp((SERVER, 22), (CLIENT, 5000)), DropReason::Port);
+    setup.assert_answers(&tcp((SERVER, 443), (CLIENT, 5000)));
+    setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 22)), DropReason::Port);
+}
+
+#[test]
+fn a_source_address_must_be_the_peers_own() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let packet = tcp((CLIENT, 5000), (SERVER, 443));
+    assert_eq!(
+        setup.send_from(OTHER_PEER, &packet),
+        Err(DropReason::ForgedSource)
+    );
+    assert_eq!(
+        setup.send_from(PeerKey(77), &packet),
+        Err(DropReason::ForgedSource)
+    );
+    setup.assert_sends(&packet);
+    // Not even for a flow that is there; and it stays.
+    assert_eq!(
+        setup.send_from(OTHER_PEER, &packet),
+        Err(DropReason::ForgedSource)
+    );
+    setup.assert_answers(&tcp((SERVER, 443), (CLIENT, 5000)));
+    setup.assert_refuses(
+        &tcp((OTHER_CLIENT, 5000), (SERVER, 443)),
+        DropReason::ForgedSource,
+    );
+    setup.assert_refuses(&tcp((SERVER, 443), (SERVER, 443)), DropReason::ForgedSource);
+}
+
+#[test]
+fn an_address_that_moves_to_another_client_takes_no_flow_along() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let packet = tcp((CLIENT, 5000), (SERVER, 443));
+    setup.assert_sends(&packet);
+    setup.table.remove_client(PEER);
+    let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
+    let moved = ClientGrants::new(OTHER_PEER, vec![CLIENT.parse().unwrap()], grants).unwrap();
+    setup.table.set_client(moved).unwrap();
+    setup.assert_no_answer(&tcp((SERVER, 443), (CLIENT, 5000)), DropReason::NotAFlow);
+    setup.assert_refuses(&packet, DropReason::ForgedSource);
+    assert_eq!(
+        setup.send_from(OTHER_PEER, &packet).as_deref(),
+        Ok(packet.as_slice())
+    );
+}
+
+#[test]
+fn nothing_is_forwarded_to_the_gateway_itself_or_to_a_single_link() {
+    let mut setup = Setup::new(vec![
+        grant(1, "0.0.0.0/0", &["any"]),
+        grant(2, "::/0", &["any"]),
+    ]);
+    for address in [
+        "127.0.0.1",
+        "169.254.169.254",
+        "224.0.0.1",
+        "255.255.255.255",
+        "0.0.0.0",
+        "168.63.129.16",
+        "100.100.100.200",
+    ] {
+        setup.assert_refuses(
+            &udp((CLIENT, 5000), (address, 80)),
+            DropReason::NotForwarded,
+        );
+        let mapping = Mapping::new(NAME.parse().unwrap(), address.parse().unwrap());
+        assert_eq!(
+            mapping,
+            Err(GrantError::NotForwarded(address.parse().unwrap()))
+        );
+    }
+    for address in [
+        "::1",
+        "::",
+        "fd00:ec2::254",
+        "fe80::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::127.0.0.1",
+    ] {
+        setup.assert_refuses(
+            &udp((CLIENT_V6, 5000), (address, 80)),
+            DropReason::NotForwarded,
+        );
+        let mapping = Mapping::new("fd00:1::1".parse().unwrap(), address.parse().unwrap());
+        assert!(mapping.is_err(), "{address}");
+    }
+}
+
+#[test]
+fn a_table_refuses_what_would_be_ambiguous_and_leaves_the_client_without_grants() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let epoch = setup.table.epoch();
+    let client = ClientGrants::new(PEER, vec![OTHER_CLIENT.parse().unwrap()], vec![]).unwrap();
+    let refused = setup.table.set_client(client);
+    assert_eq!(
+        refused,
+        Err(GrantError::AddressTaken(OTHER_CLIENT.parse().unwrap()))
+    );
+    assert!(setup.table.epoch() > epoch);
+    assert!(setup.table.client(PEER).is_none());
+    setup.assert_refuses(
+        &tcp((CLIENT, 5000), (SERVER, 443)),
+        DropReason::ForgedSource,
+    );
+    let twice = named(1, &[(NAME, "10.0.0.1"), (NAME, "10.0.0.2")], &["any"]);
+    let refused = ClientGrants::new(PEER, vec![], vec![twice]).unwrap_err();
+    assert_eq!(refused, GrantError::Ambiguous(NAME.parse().unwrap()));
+    let families = Mapping::new(NAME.parse().unwrap(), "fd01::1".parse().unwrap());
+    assert!(matches!(families, Err(GrantError::Families { .. })));
+}
+
+#[test]
+fn every_reason_has_a_name_of_its_own() {
+    let names: BTreeSet<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+    assert_eq!(names.len(), DropReason::ALL.len());
+    let fits = |name: &str| {
+        name.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    assert!(names.iter().all(|name| fits(name)));
+}

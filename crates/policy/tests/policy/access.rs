@@ -1,0 +1,413 @@
+//! What policies and conditions come to.
+
+use crate::time::{ms, window};
+use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_policy::{
+    BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
+    Policy, Subject, Unmet, evaluate, next_change_ms,
+};
+use proptest::prelude::*;
+use std::net::IpAddr;
+
+/// A Wednesday.
+const NOW: &str = "2025-01-15T12:00:00Z";
+
+fn policy_id(number: u64) -> PolicyId {
+    PolicyId::new(number, [1; 10])
+}
+
+fn group(number: u64) -> GroupId {
+    GroupId::new(number, [2; 10])
+}
+
+fn resource(number: u64) -> ResourceId {
+    ResourceId::new(number, [3; 10])
+}
+
+/// Policy of group 1 for resource 1.
+fn policy(number: u64, conditions: &[Condition]) -> Policy {
+    Policy {
+        id: policy_id(number),
+        group: group(1),
+        resource: resource(1),
+        disabled: false,
+        conditions: Conditions::new(conditions.to_vec()).unwrap(),
+    }
+}
+
+fn member() -> Subject {
+    Subject {
+        groups: [group(1)].into(),
+        ..Subject::default()
+    }
+}
+
+fn decide(policies: &[Policy], subject: &Subject) -> Decision {
+    evaluate(policies, resource(1), subject, ms(NOW))
+}
+
+fn time(text: &str) -> Condition {
+    Condition::Time(text.split("; ").map(window).collect())
+}
+
+fn addresses(texts: &[&str]) -> Condition {
+    Condition::PublicAddress(texts.iter().map(|text| text.parse().unwrap()).collect())
+}
+
+fn countries(texts: &[&str]) -> Condition {
+    Condition::Country(texts.iter().map(|text| text.parse().unwrap()).collect())
+}
+
+fn expires(text: &str) -> Condition {
+    Condition::Expires { at_ms: ms(text) }
+}
+
+fn allows(conditions: &[Condition], subject: &Subject) -> bool {
+    decide(&[policy(1, conditions)], subject).is_allow()
+}
+
+#[test]
+fn without_a_policy_access_is_denied() {
+    assert_eq!(decide(&[], &member()), Decision::Deny { reasons: vec![] });
+}
+
+#[test]
+fn a_policy_without_conditions_allows_its_group_for_ever() {
+    let policies = [policy(1, &[])];
+    let allow = Decision::Allow {
+        policy: policy_id(1),
+        until_ms: None,
+    };
+    assert_eq!(decide(&policies, &member()), allow);
+    let stranger = Subject {
+        groups: [group(2)].into(),
+        ..member()
+    };
+    assert_eq!(
+        decide(&policies, &stranger),
+        Decision::Deny { reasons: vec![] }
+    );
+    assert_eq!(
+        decide(&policies, &Subject::default()),
+        Decision::Deny { reasons: vec![] }
+    );
+}
+
+#[test]
+fn a_policy_of_another_resource_does_not_count() {
+    let mut other = policy(1, &[]);
+    other.resource = resource(2);
+    assert!(!decide(&[other], &member()).is_allow());
+}
+
+#[test]
+fn a_disabled_policy_allows_nothing() {
+    let mut policy = policy(1, &[]);
+    policy.disabled = true;
+    let decision = decide(&[policy], &member());
+    let Decision::Deny { reasons } = decision else {
+        panic!("allowed");
+    };
+    assert_eq!(reasons[0].unmet, [Unmet::Disabled]);
+}
+
+#[test]
+fn all_conditions_of_one_policy_must_hold_and_any_policy_is_enough() {
+    let open = time("daily 00:00-24:00 UTC");
+    assert!(!allows(&[open.clone(), Condition::Verified], &member()));
+    let verified = Subject {
+        verified: true,
+        ..member()
+    };
+    assert!(allows(&[open.clone(), Condition::Verified], &verified));
+    let policies = [policy(1, &[Condition::Verified]), policy(2, &[open])];
+    assert!(decide(&policies, &member()).is_allow());
+}
+
+#[test]
+fn the_address_is_the_one_that_the_portal_sees() {
+    let condition = [addresses(&["198.51.100.0/24", "2001:db8::/32"])];
+    let at = |address: &str| Subject {
+        public_address: Some(address.parse().unwrap()),
+        ..member()
+    };
+    for inside in ["198.51.100.1", "2001:db8::1", "::ffff:198.51.100.1"] {
+        assert!(allows(&condition, &at(inside)), "{inside}");
+    }
+    for outside in [
+        "198.51.101.1",
+        "2001:db9::1",
+        "::ffff:10.0.0.1",
+        "::198.51.100.1",
+    ] {
+        assert!(!allows(&condition, &at(outside)), "{outside}");
+    }
+    assert!(
+        !allows(&condition, &member()),
+        "an unknown address is in no range"
+    );
+}
+
+#[test]
+fn without_a_database_a_country_never_holds() {
+    let condition = [countries(&["de", "FR"])];
+    assert!(!allows(&condition, &member()));
+    let within = |country: &str| Subject {
+        country: Some(country.parse().unwrap()),
+        ..member()
+    };
+    assert!(allows(&condition, &within("DE")));
+    assert!(!allows(&condition, &within("US")));
+}
+
+#[test]
+fn a_policy_holds_until_the_instant_at_which_it_expires() {
+    let policies = [policy(1, &[expires(NOW)])];
+    let at = |now_ms| evaluate(&policies, resource(1), &member(), now_ms);
+    let until_ms = Some(ms(NOW));
+    assert_eq!(
+        at(ms(NOW) - 1),
+        Decision::Allow {
+            policy: policy_id(1),
+            until_ms
+        }
+    );
+    assert!(!at(ms(NOW)).is_allow());
+    assert!(!at(u64::MAX).is_allow());
+}
+
+#[test]
+fn an_allowance_ends_with_the_first_of_its_conditions() {
+    let office = time("mon,tue,wed,thu,fri 09:00-17:00 Europe/Berlin");
+    let until = |conditions: &[Condition]| match decide(&[policy(1, conditions)], &member()) {
+        Decision::Allow { until_ms, .. } => until_ms,
+        Decision::Deny { .. } => panic!("denied"),
+    };
+    assert_eq!(
+        until(std::slice::from_ref(&office)),
+        Some(ms("2025-01-15T16:00:00Z"))
+    );
+    assert_eq!(
+        until(&[office.clone(), expires("2025-01-15T15:00:00Z")]),
+        Some(ms("2025-01-15T15:00:00Z"))
+    );
+    assert_eq!(
+        until(&[office, expires("2026-01-01T00:00:00Z")]),
+        Some(ms("2025-01-15T16:00:00Z"))
+    );
+    // Windows that follow each other are one.
+    let adjacent = time("wed 11:00-13:00 UTC; wed 13:00-15:00 UTC; wed 14:00-16:00 UTC");
+    assert_eq!(until(&[adjacent]), Some(ms("2025-01-15T16:00:00Z")));
+}
+
+#[test]
+fn of_several_policies_the_one_that_allows_longest_is_used() {
+    let short = policy(1, &[expires("2025-01-15T13:00:00Z")]);
+    let long = policy(2, &[expires("2025-01-15T14:00:00Z")]);
+    let forever = [policy(4, &[]), policy(3, &[])];
+    let chosen = |policies: &[&Policy]| {
+        let owned: Vec<_> = policies.iter().map(|policy| (*policy).clone()).collect();
+        match decide(&owned, &member()) {
+            Decision::Allow { policy, .. } => policy,
+            Decision::Deny { .. } => panic!("denied"),
+        }
+    };
+    assert_eq!(chosen(&[&short, &long]), policy_id(2));
+    assert_eq!(chosen(&[&long, &short]), policy_id(2));
+    assert_eq!(chosen(&[&forever[0], &long, &short]), policy_id(4));
+    assert_eq!(chosen(&[&forever[0], &forever[1]]), policy_id(3));
+}
+
+#[test]
+fn lists_without_entries_and_beyond_their_bounds_are_refused() {
+    for empty in [Condition::Time(vec![]), addresses(&[]), countries(&[])] {
+        assert_eq!(Conditions::new(vec![empty]), Err(ConditionError::Empty));
+    }
+    let many = vec![Condition::Verified; MAX_CONDITIONS + 1];
+    let too_many = ConditionError::TooMany {
+        count: MAX_CONDITIONS + 1,
+        max: MAX_CONDITIONS,
+    };
+    assert_eq!(Conditions::new(many), Err(too_many));
+    let windows = vec![window("mon 09:00-17:00 UTC"); 29];
+    let too_many = ConditionError::TooMany { count: 29, max: 28 };
+    assert_eq!(
+        Conditions::new(vec![Condition::Time(windows)]),
+        Err(too_many)
+    );
+}
+
+#[test]
+fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
+    let mut other = policy(3, &[]);
+    other.group = group(9);
+    let policies = [
+        policy(
+            1,
+            &[time("mon 09:00-17:00 Europe/Berlin"), Condition::Verified],
+        ),
+        policy(
+            2,
+            &[
+                addresses(&["192.0.2.0/24"]),
+                countries(&["DE"]),
+                expires("2025-01-01T00:00:00Z"),
+            ],
+        ),
+        other,
+    ];
+    let subject = Subject {
+        public_address: Some("198.51.100.7".parse().unwrap()),
+        ..member()
+    };
+    let explanation = Explanation::new(&policies, resource(1), &subject, ms(NOW));
+    let full = explanation.to_string();
+    for part in [
+        &policy_id(1).to_string(),
+        &group(1).to_string(),
+        "now is outside of mon 09:00-17:00 Europe/Berlin, which opens at 2025-01-20T08:00:00Z",
+        "the client is not verified",
+        "198.51.100.7 is in none of the ranges",
+        "the client's country is unknown",
+        "the policy expired at 2025-01-01T00:00:00Z",
+        "policies of groups without the client: 1",
+    ] {
+        assert!(full.contains(part), "{part} in {full}");
+    }
+    let brief = explanation.brief();
+    assert_eq!(brief.code, BriefCode::ConditionNotMet);
+    assert_eq!(
+        brief.text,
+        "access is not allowed at this time; this client has to be verified by an administrator"
+    );
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["verdict"], "deny");
+    assert_eq!(json["policies"][0]["policy"], policy_id(1).to_string());
+    assert_eq!(json["policies"][0]["verdict"], "deny");
+    assert_eq!(
+        json["policies"][0]["reasons"][1],
+        "the client is not verified"
+    );
+    assert_eq!(json["policies_of_other_groups"], 1);
+}
+
+#[test]
+fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
+    let mut disabled = policy(1, &[]);
+    disabled.disabled = true;
+    let briefs = [vec![], vec![disabled]]
+        .map(|policies| Explanation::new(&policies, resource(1), &member(), ms(NOW)).brief());
+    assert_eq!(briefs[0], briefs[1]);
+    assert_eq!(briefs[0].code, BriefCode::NoAccess);
+    assert_eq!(serde_json::to_value(briefs[0].code).unwrap(), "no_access");
+}
+
+#[test]
+fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
+    let policies = [policy(1, &[expires("2025-01-15T13:00:00Z")])];
+    let explanation = Explanation::new(&policies, resource(1), &member(), ms(NOW));
+    let expected = format!(
+        "allowed by {0} until 2025-01-15T13:00:00Z\n{0} of {1}: allows until 2025-01-15T13:00:00Z",
+        policy_id(1),
+        group(1)
+    );
+    assert_eq!(explanation.to_string(), expected);
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["until_ms"], ms("2025-01-15T13:00:00Z"));
+    assert_eq!(explanation.brief().code, BriefCode::Allowed);
+}
+
+const BASE_MS: u64 = 1_743_206_400_000; // 2025-03-29T00:00:00Z, the day before clocks go forward.
+const STEP_MS: u64 = 15 * 60_000;
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let windows = prop_oneof![
+        Just("sat 22:00-03:00 Europe/Berlin"),
+        Just("daily 09:00-12:00 UTC"),
+        Just("daily 12:00-15:00 UTC"),
+        Just("sun 02:15-02:45 Europe/Berlin"),
+        Just("sat,sun 00:00-24:00 America/New_York"),
+    ];
+    prop_oneof![
+        4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(Condition::Time),
+        2 => (0_u64..300).prop_map(|steps| Condition::Expires { at_ms: BASE_MS + steps * STEP_MS }),
+        1 => Just(Condition::Verified),
+        1 => Just(addresses(&["192.0.2.0/24"])),
+        1 => Just(countries(&["DE"])),
+    ]
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let conditions = prop::collection::vec(condition(), 0..3);
+    (
+        0_u64..8,
+        0_u64..3,
+        0_u64..2,
+        prop::bool::weighted(0.2),
+        conditions,
+    )
+        .prop_map(
+            |(number, group_number, resource_number, disabled, conditions)| Policy {
+                group: group(group_number),
+                resource: resource(resource_number),
+                disabled,
+                ..policy(number, &conditions)
+            },
+        )
+}
+
+/// One condition, by the sentence that describes it.
+fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
+    match condition {
+        Condition::Time(windows) => windows.iter().any(|window| window.holds(now_ms)),
+        Condition::PublicAddress(_) => subject.public_address.is_some(),
+        Condition::Country(_) => subject.country.is_some(),
+        Condition::Verified => subject.verified,
+        Condition::Expires { at_ms } => now_ms < *at_ms,
+    }
+}
+
+proptest! {
+    #[test]
+    fn decisions_are_those_of_the_sentences_and_change_only_when_announced(
+        policies in prop::collection::vec(any_policy(), 0..6),
+        verified: bool,
+        known: bool,
+        start in 0_u64..200,
+    ) {
+        let subject = Subject {
+            groups: [group(0), group(1)].into(),
+            verified,
+            public_address: known.then(|| IpAddr::from([192, 0, 2, 1])),
+            country: known.then(|| "DE".parse().unwrap()),
+        };
+        let at = |now_ms| evaluate(&policies, resource(1), &subject, now_ms);
+        let start_ms = BASE_MS + start * STEP_MS;
+        let change_ms = next_change_ms(&policies, resource(1), &subject, start_ms);
+        prop_assert!(change_ms.is_none_or(|change_ms| change_ms > start_ms));
+        let first = at(start_ms);
+        for step in 0..150 {
+            let now_ms = start_ms + step * STEP_MS;
+            let decision = at(now_ms);
+            let allows = policies.iter().any(|policy| {
+                !policy.disabled
+                    && policy.resource == resource(1)
+                    && subject.groups.contains(&policy.group)
+                    && policy.conditions.iter().all(|condition| naive(condition, &subject, now_ms))
+            });
+            prop_assert_eq!(decision.is_allow(), allows);
+            // Until the announced change nothing but the opening times in reasons changes.
+            if change_ms.is_none_or(|change_ms| now_ms < change_ms) {
+                prop_assert_eq!(decision.is_allow(), first.is_allow());
+                if let Decision::Allow { .. } = decision {
+                    prop_assert_eq!(&decision, &first);
+                }
+            }
+            if let Decision::Allow { until_ms: Some(until_ms), .. } = first
+                && now_ms < until_ms
+            {
+                prop_assert!(decision.is_allow(), "allowed until {}", until_ms);
+            }
+        }
+    }
+}

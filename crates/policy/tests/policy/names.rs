@@ -1,0 +1,149 @@
+//! Names and their patterns.
+
+use culvert_policy::{DomainName, NamePattern, TargetError};
+
+fn name(text: &str) -> DomainName {
+    text.parse().unwrap()
+}
+
+fn pattern(text: &str) -> NamePattern {
+    text.parse().unwrap()
+}
+
+#[test]
+fn wildcards_stand_for_whole_labels() {
+    let table: &[(&str, &[&str], &[&str])] = &[
+        (
+            "db.corp.example",
+            &["db.corp.example", "DB.Corp.Example", "db.corp.example."],
+            &[
+                "a.db.corp.example",
+                "corp.example",
+                "dbb.corp.example",
+                "db.corp.examples",
+            ],
+        ),
+        (
+            "*.corp.example",
+            &[
+                "a.corp.example",
+                "_sip.corp.example",
+                "xn--bcher-kva.corp.example",
+            ],
+            &[
+                "corp.example",
+                "a.b.corp.example",
+                "acorp.example",
+                "a.corp.example.org",
+            ],
+        ),
+        (
+            "**.corp.example",
+            &["a.corp.example", "a.b.corp.example", "a.b.c.d.corp.example"],
+            &["corp.example", "xcorp.example", "a.corp.example.org"],
+        ),
+        (
+            "*.*.corp.example",
+            &["a.b.corp.example"],
+            &["a.corp.example", "a.b.c.corp.example"],
+        ),
+        (
+            "db.*.corp.example",
+            &["db.eu.corp.example"],
+            &[
+                "db.corp.example",
+                "web.eu.corp.example",
+                "db.a.b.corp.example",
+            ],
+        ),
+        (
+            "db.**.corp.example",
+            &[
+                "db.a.corp.example",
+                "db.a.b.corp.example",
+                "db.db.corp.example",
+            ],
+            &["db.corp.example", "a.db.corp.example", "x.a.corp.example"],
+        ),
+        (
+            "*.**.example",
+            &["a.b.example", "a.b.c.example"],
+            &["a.example", "example"],
+        ),
+        (
+            "corp.*",
+            &["corp.example", "corp.test"],
+            &["corp", "corp.co.uk", "a.corp.example"],
+        ),
+        (
+            "corp.**",
+            &["corp.example", "corp.co.uk"],
+            &["corp", "a.corp.example"],
+        ),
+    ];
+    for (text, inside, outside) in table {
+        for inside in *inside {
+            assert!(
+                pattern(text).matches(&name(inside)),
+                "{text} holds {inside}"
+            );
+        }
+        for outside in *outside {
+            assert!(
+                !pattern(text).matches(&name(outside)),
+                "{text} does not hold {outside}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_no_pattern_is_refused_with_the_reason() {
+    let long_label = "a".repeat(64);
+    let long_name = format!("{}.example", "abcdefg.".repeat(31));
+    let table = [
+        ("", TargetError::EmptyLabel),
+        (".", TargetError::EmptyLabel),
+        ("a..b", TargetError::EmptyLabel),
+        (".a", TargetError::EmptyLabel),
+        ("a..", TargetError::EmptyLabel),
+        ("db*.corp.example", TargetError::PartialWildcard),
+        ("***.corp.example", TargetError::PartialWildcard),
+        ("*", TargetError::OnlyWildcards),
+        ("**", TargetError::OnlyWildcards),
+        ("*.**", TargetError::OnlyWildcards),
+        ("**.a.**", TargetError::Wildcards),
+        ("*.*.*.*.*.a", TargetError::Wildcards),
+        ("bücher.example", TargetError::NameCharacter('ü')),
+        ("a b.example", TargetError::NameCharacter(' ')),
+        ("a/b", TargetError::NameCharacter('/')),
+        ("a\0.example", TargetError::NameCharacter('\0')),
+        ("-a.example", TargetError::Hyphen),
+        ("a-.example", TargetError::Hyphen),
+        (&long_label, TargetError::NameLength),
+        (&long_name, TargetError::NameLength),
+    ];
+    for (text, error) in table {
+        assert_eq!(text.parse::<NamePattern>(), Err(error), "{text}");
+    }
+    // A name is a pattern without wildcards.
+    assert_eq!(
+        "*.a".parse::<DomainName>(),
+        Err(TargetError::NameCharacter('*'))
+    );
+}
+
+#[test]
+fn a_name_of_the_longest_length_is_accepted() {
+    let longest = format!("{}a.example", "abcdefg.".repeat(30) + "abc.");
+    assert_eq!(longest.len(), 253);
+    assert_eq!(name(&format!("{longest}.")).as_str(), longest);
+    assert_eq!(
+        format!("a{longest}").parse::<DomainName>(),
+        Err(TargetError::NameLength)
+    );
+    assert_eq!(
+        "a".repeat(63).parse::<DomainName>().unwrap().as_str().len(),
+        63
+    );
+}

@@ -1,0 +1,49 @@
+//! What the portal's REST API takes and shows, under [`PREFIX`].
+//!
+//! A thing that can be changed has three forms: as shown (`Group`), as asked for (`NewGroup`), and
+//! as changed (`GroupPatch`, where a field that is left out stays as it is). What a client sends may
+//! hold no field that is not known: a typing error is refused, not ignored. What the portal shows may
+//! gain fields.
+
+mod account;
+mod actor;
+mod apply;
+mod client;
+mod explanation;
+mod gateway;
+mod group;
+mod log;
+mod page;
+mod policy;
+mod problem;
+mod resource;
+mod setup;
+mod site;
+mod status;
+mod token;
+
+pub use account::{Account, AccountPatch};
+pub use actor::{Actor, ActorKind, ActorPatch, NewActor};
+pub use apply::{
+    ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,
+    DesiredResource, DesiredSite, FieldChange, Operation,
+};
+pub use client::{Client, ClientPatch};
+pub use explanation::{Explanation, GatewayChoice, PolicyExplanation, Verdict};
+pub use gateway::{Gateway, GatewayPatch};
+pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
+pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry};
+pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
+pub use policy::{NewPolicy, Policy, PolicyPatch};
+pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};
+pub use resource::{NewResource, Resource, ResourcePatch};
+pub use setup::{SetupAnswer, SetupRequest};
+pub use site::{NewSite, Site, SitePatch};
+pub use status::{ClientSession, GatewaySession, PortalStatus};
+pub use token::{ApiRole, IssuedToken, NewToken, Token};
+
+/// What every path of the API begins with.
+pub const PREFIX: &str = "/api/v1";
+
+/// Where the portal describes the API.
+pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";

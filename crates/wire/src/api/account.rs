@@ -1,0 +1,45 @@
+use crate::Timestamp;
+use crate::messages::Ranges;
+use culvert_ids::AccountId;
+use serde::{Deserialize, Serialize};
+
+/// The organisation that everything belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Account {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: AccountId,
+    /// What people call it.
+    pub name: String,
+    /// How long a grant lasts unless it is renewed, in seconds.
+    pub grant_lifetime_s: u32,
+    /// Networks that are used inside the tunnel.
+    pub ranges: Ranges,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub updated: Timestamp,
+}
+
+/// A change of the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AccountPatch {
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long grants are to last, in seconds: 60 to 86400.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_lifetime_s: Option<u32>,
+    /// Another IPv4 network for the inside of the tunnel, /8 to /23: machines have its first half,
+    /// names the second. All sessions begin anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range4: Option<String>,
+    /// The same for IPv6, /8 to /119.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range6: Option<String>,
+}

@@ -1,0 +1,54 @@
+use crate::{PublicKey, Timestamp};
+use culvert_ids::{GatewayId, SiteId};
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A machine that gives access to the resources of its site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Gateway {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: GatewayId,
+    /// Where it stands.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub site: SiteId,
+    /// What the machine calls itself, until someone renames it.
+    pub name: String,
+    /// Its WireGuard key; the private one never leaves it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub public_key: PublicKey,
+    /// Its address inside the tunnel.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub ipv4: Ipv4Addr,
+    /// The same of the other family.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub ipv6: Ipv6Addr,
+    /// It gets no new grants.
+    pub draining: bool,
+    /// Since when it may not connect any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Timestamp>,
+    /// The version of its software, as it said when it last connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
+    /// When it was last connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Timestamp>,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub updated: Timestamp,
+}
+
+/// A change of a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct GatewayPatch {
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}

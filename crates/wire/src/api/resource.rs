@@ -1,0 +1,71 @@
+use crate::Timestamp;
+use crate::model::{Filter, TargetKind};
+use culvert_ids::{ResourceId, SiteId};
+use serde::{Deserialize, Serialize};
+
+/// A network, an address or a name pattern that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Resource {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: ResourceId,
+    /// Where it lies.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub site: SiteId,
+    /// Unique in the account.
+    pub name: String,
+    /// What `address` is.
+    pub kind: TargetKind,
+    /// `10.0.0.0/8`, `10.1.2.3`, `db.corp.example` or `*.corp.example`.
+    pub address: String,
+    /// What of it may be used; an empty list is nothing.
+    pub filters: Vec<Filter>,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub updated: Timestamp,
+}
+
+/// A resource to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewResource {
+    /// Where it lies.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub site: SiteId,
+    /// 1 to 100 characters.
+    pub name: String,
+    /// What `address` is.
+    pub kind: TargetKind,
+    /// `10.0.0.0/8`, `10.1.2.3`, `db.corp.example` or `*.corp.example`.
+    pub address: String,
+    /// What of it may be used; an empty list is nothing.
+    pub filters: Vec<Filter>,
+}
+
+/// A change of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ResourcePatch {
+    /// Another site.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteId>,
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Another kind; `address` must come with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TargetKind>,
+    /// Another address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Other filters, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<Vec<Filter>>,
+}

@@ -1,0 +1,39 @@
+use crate::Timestamp;
+use culvert_ids::SiteId;
+use serde::{Deserialize, Serialize};
+
+/// A place with resources, and the gateways that reach them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Site {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: SiteId,
+    /// Unique in the account.
+    pub name: String,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub updated: Timestamp,
+}
+
+/// A site to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewSite {
+    /// 1 to 100 characters.
+    pub name: String,
+}
+
+/// A change of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SitePatch {
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}

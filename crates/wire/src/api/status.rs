@@ -1,0 +1,71 @@
+use crate::Timestamp;
+use culvert_ids::{ClientId, GatewayId};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// How the portal is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PortalStatus {
+    /// The version of its software.
+    pub version: String,
+    /// Since when it runs.
+    pub started: Timestamp,
+    /// It serves: the database answers, the feed of changes is current, sessions are accepted.
+    pub ready: bool,
+    /// What is not so, where it does not serve.
+    pub reasons: Vec<String>,
+    /// The last change that the sessions know.
+    pub feed_seq: u64,
+    /// Changes after it that the sessions do not know yet; at most 1,000 are counted.
+    pub feed_lag: u64,
+    /// Rows of the configuration that can't be understood and therefore allow nothing.
+    pub faults: u64,
+    /// Connected clients.
+    pub clients: u64,
+    /// Connected gateways.
+    pub gateways: u64,
+    /// Grants that are good now.
+    pub grants: u64,
+}
+
+/// A connected client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ClientSession {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub client: ClientId,
+    /// Since when.
+    pub since: Timestamp,
+    /// Its grants.
+    pub grants: u64,
+    /// Resources that it was told of.
+    pub resources: u64,
+}
+
+/// A connected gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct GatewaySession {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub gateway: GatewayId,
+    /// Since when.
+    pub since: Timestamp,
+    /// It gets no new grants.
+    pub draining: bool,
+    /// Where clients try to reach it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub candidates: Vec<SocketAddr>,
+    /// Clients with grants through it.
+    pub clients: u64,
+    /// Grants through it.
+    pub grants: u64,
+    /// Flows that it carries, as it said last.
+    pub flows: u64,
+    /// Share of all its processors in use, in thousandths, as it said last.
+    pub processor_permille: u16,
+    /// Traffic in both directions, in bytes per second, as it said last.
+    pub rate_bytes_per_s: u64,
+}

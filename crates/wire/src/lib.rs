@@ -1,0 +1,44 @@
+//! What portal, client and gateway say to each other, as `docs/access.md` describes it.
+//!
+//! - [`messages`]: the sessions' JSON messages, and [`decode()`] for what a stranger sent;
+//! - [`model`]: resources, filters and conditions in the form in which the sessions, the API, the
+//!   database and `access.toml` write them;
+//! - [`token`]: the one string that a machine needs to enrol;
+//! - [`api`]: what the REST API takes and shows;
+//! - [`GrantClaims`]: what the portal signs.
+//!
+//! These types are as received: a name may be too long, a network may have host bits. Whoever acts
+//! on them converts them to the types of `culvert-policy` first ([`model`] has the conversions),
+//! and what can't be converted is refused.
+//!
+//! Pure: no clock, no randomness, no I/O.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod cipher;
+mod decode;
+mod grant;
+mod keys;
+pub mod messages;
+pub mod model;
+mod timestamp;
+pub mod token;
+
+pub use cipher::Cipher;
+pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
+pub use grant::GrantClaims;
+pub use keys::{KeyError, PresharedKey, PublicKey};
+pub use timestamp::Timestamp;
+
+/// The version of the session protocol that this build speaks.
+///
+/// A client or gateway offers all that it speaks in `hello`; the portal chooses the highest that it
+/// speaks too, or refuses.
+pub const PROTOCOL: u32 = 1;
+
+/// Path of the clients' sessions on the portal.
+pub const CLIENT_SESSION_PATH: &str = "/api/v1/session/client";
+
+/// Path of the gateways' sessions on the portal.
+pub const GATEWAY_SESSION_PATH: &str = "/api/v1/session/gateway";

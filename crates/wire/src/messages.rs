@@ -1,0 +1,12 @@
+//! The sessions' messages. `docs/access.md` tells their order.
+
+mod client;
+mod gateway;
+mod shared;
+
+pub use client::{FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
+pub use gateway::{FromGateway, GatewayLoad, ToGateway};
+pub use shared::{
+    Interface, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, WantedName,
+    decode_sequenced,
+};

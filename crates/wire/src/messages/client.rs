@@ -1,0 +1,188 @@
+//! Between client and portal.
+
+use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedName};
+use crate::model::{Resource, understood};
+use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
+use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Longest message of a client in bytes: a request with [`MAX_NAMES`] names of at most 340 bytes each
+/// (a name of 253, its two addresses, and the JSON around them) takes 87,040, and half as much again is
+/// for what later versions add. A portal holds as much for each of its clients that is not done yet with
+/// what it says.
+pub const MAX_CLIENT_MESSAGE_LEN: usize = 128 * 1024;
+
+const _: () = assert!(MAX_CLIENT_MESSAGE_LEN >= MAX_NAMES * 340 * 3 / 2);
+
+/// What a client says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromClient {
+    /// The first message.
+    Hello {
+        /// Protocol versions that the client speaks.
+        protocols: Vec<u32>,
+        /// The client's software version, for people.
+        version: String,
+        /// A text that the machine keeps for itself: with the token's actor it names the client,
+        /// so that the same machine is the same client after a new start.
+        machine: String,
+        /// What people call the machine.
+        name: String,
+        /// Its key.
+        public_key: PublicKey,
+        /// Suites that its processor does fast; those that the reader does not know are left out.
+        #[serde(deserialize_with = "understood")]
+        ciphers: Vec<Cipher>,
+    },
+    /// Asks for access to a resource, or for a new grant before the old one ends.
+    RequestAccess {
+        /// The client's number of this request; the answer repeats it.
+        request: u64,
+        /// To what.
+        resource: ResourceId,
+        /// Names that are wanted, where the resource is a DNS pattern; at most [`MAX_NAMES`].
+        /// Those that the client's grant for the resource has already need not be repeated.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<WantedName>,
+        /// Gateways that did not answer the client.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        avoid: Vec<GatewayId>,
+    },
+    /// A grant is no longer needed.
+    ReleaseAccess {
+        /// Which.
+        grant: GrantId,
+    },
+    /// A message of the portal was of a kind that this client does not know.
+    Unsupported {
+        /// Its `type`.
+        kind: String,
+    },
+}
+
+/// What the portal says to a client, inside [`super::Sequenced`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToClient {
+    /// The answer to `hello`.
+    Welcome {
+        /// The protocol version that both speak from here on.
+        protocol: u32,
+        /// Who the client is.
+        client: ClientId,
+        /// Its addresses inside the tunnel.
+        interface: Interface,
+        /// The networks in use.
+        ranges: Ranges,
+        /// Every resource that the client may ask for; more may follow as `resource_set`.
+        resources: Vec<Resource>,
+        /// The client's grants that still stand; any other that it holds has ended while it was
+        /// away.
+        #[serde(default)]
+        grants: Vec<GrantId>,
+        /// How long a grant lasts at most.
+        grant_lifetime_s: u32,
+    },
+    /// The session does not come about, or ends here; the socket is closed after it.
+    Refused {
+        /// Why.
+        reason: Reason,
+        /// The client comes back after this time at the earliest; never, where it is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_s: Option<u32>,
+    },
+    /// A resource is new or has changed.
+    ResourceSet {
+        /// As it is now.
+        resource: Resource,
+    },
+    /// A resource is gone, or no longer for this client; its grants are revoked apart.
+    ResourceRemoved {
+        /// Which.
+        resource: ResourceId,
+    },
+    /// Access is granted, and the gateway knows of it.
+    AccessGranted {
+        /// The request that this answers.
+        request: u64,
+        /// To what.
+        resource: ResourceId,
+        /// The grant.
+        grant: GrantId,
+        /// When it ends.
+        expires: Timestamp,
+        /// Through which gateway.
+        gateway: GatewayId,
+        /// What people call the gateway.
+        gateway_name: String,
+        /// The gateway's key.
+        gateway_key: PublicKey,
+        /// Its addresses inside the tunnel.
+        gateway_interface: Interface,
+        /// Where it may be reached.
+        candidates: Vec<SocketAddr>,
+        /// The secret of the pair, the same for all of the pair's grants.
+        preshared_key: PresharedKey,
+        /// The suite of the pair's tunnel.
+        cipher: Cipher,
+        /// What the names that were asked for resolve to.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<ResolvedName>,
+    },
+    /// Access is denied.
+    AccessDenied {
+        /// The request that this answers.
+        request: u64,
+        /// To what.
+        resource: ResourceId,
+        /// Why, in brief.
+        reason: Reason,
+    },
+    /// A grant ends now.
+    AccessRevoked {
+        /// Which.
+        grant: GrantId,
+        /// Why.
+        reason: Reason,
+    },
+    /// A gateway is gone, and every grant through it.
+    GatewayLost {
+        /// Which.
+        gateway: GatewayId,
+    },
+    /// A gateway is reached at other addresses from now on.
+    GatewayMoved {
+        /// Which.
+        gateway: GatewayId,
+        /// All of them.
+        candidates: Vec<SocketAddr>,
+    },
+    /// A message of the client was of a kind that this portal does not know.
+    Unsupported {
+        /// Its `type`.
+        kind: String,
+    },
+}
+
+impl Message for FromClient {
+    const KINDS: &'static [&'static str] =
+        &["hello", "request_access", "release_access", "unsupported"];
+    const MAX_LEN: usize = MAX_CLIENT_MESSAGE_LEN;
+}
+
+impl Message for ToClient {
+    const KINDS: &'static [&'static str] = &[
+        "welcome",
+        "refused",
+        "resource_set",
+        "resource_removed",
+        "access_granted",
+        "access_denied",
+        "access_revoked",
+        "gateway_lost",
+        "gateway_moved",
+        "unsupported",
+    ];
+}

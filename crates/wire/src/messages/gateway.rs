@@ -1,0 +1,176 @@
+//! Between gateway and portal.
+
+use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
+use crate::model::{Filter, Understood, understood};
+use crate::{Cipher, Message, PresharedKey, PublicKey};
+use culvert_ids::{GatewayId, GrantId, ResourceId, SiteId};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// What a gateway says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromGateway {
+    /// The first message.
+    Hello {
+        /// Protocol versions that the gateway speaks.
+        protocols: Vec<u32>,
+        /// The gateway's software version, for people.
+        version: String,
+        /// A text that the machine keeps for itself: with the token's site it names the gateway.
+        machine: String,
+        /// What people call the machine.
+        name: String,
+        /// Its key.
+        public_key: PublicKey,
+        /// Suites that its processor does fast; those that the reader does not know are left out.
+        #[serde(deserialize_with = "understood")]
+        ciphers: Vec<Cipher>,
+        /// Where clients may reach it.
+        candidates: Vec<SocketAddr>,
+        /// It takes no new clients.
+        draining: bool,
+        /// Grants that it still holds.
+        grants: Vec<GrantId>,
+    },
+    /// A grant is in force.
+    GrantAccepted {
+        /// Which.
+        grant: GrantId,
+        /// What its names resolve to.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<ResolvedName>,
+    },
+    /// A grant is not in force.
+    GrantRefused {
+        /// Which.
+        grant: GrantId,
+        /// Why.
+        reason: Reason,
+    },
+    /// How busy it is.
+    Load(GatewayLoad),
+    /// It is reached at other addresses from now on.
+    CandidatesChanged {
+        /// All of them.
+        candidates: Vec<SocketAddr>,
+    },
+    /// It begins or ends to drain.
+    Draining {
+        /// Whether it drains.
+        on: bool,
+    },
+    /// A message of the portal was of a kind that this gateway does not know.
+    Unsupported {
+        /// Its `type`.
+        kind: String,
+    },
+}
+
+/// How busy a gateway is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayLoad {
+    /// Clients that hold a grant.
+    pub clients: u32,
+    /// Flows that are alive.
+    pub flows: u32,
+    /// Bytes a second in both directions, over the last interval.
+    pub rate_bytes_per_s: u64,
+    /// Share of all its processors that it used over the last interval, in thousandths.
+    pub processor_permille: u16,
+}
+
+/// What the portal says to a gateway, inside [`super::Sequenced`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToGateway {
+    /// The answer to `hello`.
+    Welcome {
+        /// The protocol version that both speak from here on.
+        protocol: u32,
+        /// Who the gateway is.
+        gateway: GatewayId,
+        /// Where it stands, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<SiteId>,
+        /// Its addresses inside the tunnel.
+        interface: Interface,
+        /// The networks in use.
+        ranges: Ranges,
+        /// Public keys (Ed25519, base64) whose signature on a grant counts.
+        grant_keys: Vec<String>,
+        /// Of the grants that the gateway holds, those that still stand; the others end now.
+        grants: Vec<GrantId>,
+        /// An administrator asked it to drain.
+        draining: bool,
+    },
+    /// The session does not come about, or ends here; the socket is closed after it.
+    Refused {
+        /// Why.
+        reason: Reason,
+        /// The gateway comes back after this time at the earliest; never, where it is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_s: Option<u32>,
+    },
+    /// A new grant.
+    Grant {
+        /// The signed claims ([`crate::GrantClaims`]).
+        token: String,
+        /// The secret of the pair.
+        preshared_key: PresharedKey,
+        /// A grant of the same client and resource that this one replaces without a gap. Its
+        /// names go over to the new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<GrantId>,
+        /// Names that the client wants besides, where the resource is a DNS pattern. They are the
+        /// client's word, and checked against the pattern and the range for names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<WantedName>,
+    },
+    /// A grant ends now, and its flows with it.
+    Revoke {
+        /// Which.
+        grant: GrantId,
+    },
+    /// A resource's filters are others from now on.
+    FiltersChanged {
+        /// Which resource.
+        resource: ResourceId,
+        /// All of them.
+        filters: Understood<Filter>,
+    },
+    /// An administrator asks it to drain, or to stop draining.
+    Drain {
+        /// Whether it is to drain.
+        on: bool,
+    },
+    /// A message of the gateway was of a kind that this portal does not know.
+    Unsupported {
+        /// Its `type`.
+        kind: String,
+    },
+}
+
+impl Message for FromGateway {
+    const KINDS: &'static [&'static str] = &[
+        "hello",
+        "grant_accepted",
+        "grant_refused",
+        "load",
+        "candidates_changed",
+        "draining",
+        "unsupported",
+    ];
+}
+
+impl Message for ToGateway {
+    const KINDS: &'static [&'static str] = &[
+        "welcome",
+        "refused",
+        "grant",
+        "revoke",
+        "filters_changed",
+        "drain",
+        "unsupported",
+    ];
+}

@@ -1,0 +1,34 @@
+//! Resources, filters and conditions, as people and programs write them: in the API, in
+//! `access.toml`, in the database's JSON columns and in the sessions' messages.
+
+mod condition;
+mod convert;
+mod filter;
+mod target;
+mod told;
+
+pub use condition::{Condition, TimeWindow, Weekday};
+pub use convert::{conditions, filters};
+pub use filter::{Filter, PortRange};
+pub use target::{Target, TargetKind};
+pub(crate) use told::understood;
+pub use told::{ToldTarget, Understood};
+
+use culvert_ids::{ResourceId, SiteId};
+use serde::{Deserialize, Serialize};
+
+/// A resource, as the portal tells clients of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resource {
+    /// Which one.
+    pub id: ResourceId,
+    /// What people call it.
+    pub name: String,
+    /// Where it lies.
+    pub site: SiteId,
+    /// Which addresses or names it is.
+    #[serde(flatten)]
+    pub target: ToldTarget,
+    /// What of it may be used; an empty list is nothing.
+    pub filters: Understood<Filter>,
+}

@@ -1,0 +1,322 @@
+//! Tokens: `cv_<kind>_<id>.<secret>[.<portal>]`.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_ids::TokenId;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::str::FromStr;
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// Longest token text that is looked at: the fixed parts take 90 characters, a URL some hundred.
+pub const MAX_TOKEN_LEN: usize = 1024;
+
+/// Longest portal URL in a token.
+pub const MAX_URL_LEN: usize = 512;
+
+/// Random bytes of a secret: 256 bits, so a fast hash is enough to store it.
+pub const SECRET_LEN: usize = 32;
+
+/// How an id of a token begins in text; inside a token, the kind stands in its place.
+const TOKEN_ID_PREFIX: &str = "tok_";
+
+/// What a token lets its holder do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TokenKind {
+    /// Make the first administrator, once.
+    Setup,
+    /// Use the API as an actor.
+    Api,
+    /// Connect a client of an actor.
+    Client,
+    /// Connect a gateway of a site.
+    Gateway,
+}
+
+impl TokenKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Setup, Self::Api, Self::Client, Self::Gateway];
+
+    /// The word in the token.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Api => "api",
+            Self::Client => "client",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+impl fmt::Display for TokenKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// The part of a token that proves it.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Secret([u8; SECRET_LEN]);
+
+impl Secret {
+    /// From random bytes.
+    pub const fn new(random: [u8; SECRET_LEN]) -> Self {
+        Self(random)
+    }
+
+    /// What the portal keeps of it.
+    pub fn digest(&self) -> SecretDigest {
+        SecretDigest(Sha256::digest(self.0).into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(…)")
+    }
+}
+
+/// SHA-256 of a [`Secret`]. Comparison takes the same time wherever the two differ.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretDigest([u8; 32]);
+
+impl SecretDigest {
+    /// From the form in which the database keeps it.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The form in which the database keeps it.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl PartialEq for SecretDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for SecretDigest {}
+
+/// What a machine presents: which token, and the proof. It has no text of its own but
+/// [`Bearer::expose`], so that it does not reach a log by accident.
+#[derive(Clone, Debug)]
+pub struct Bearer {
+    /// What it is for.
+    pub kind: TokenKind,
+    /// Which token.
+    pub id: TokenId,
+    /// The proof.
+    pub secret: Secret,
+}
+
+/// Where a portal is and how its certificate is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// `https://host[:port]`, without a path.
+    pub url: String,
+    /// SHA-256 of the certificate (DER). Without it the public authorities are asked.
+    pub pin: Option<CertificatePin>,
+}
+
+/// SHA-256 of a certificate in DER.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CertificatePin([u8; 32]);
+
+impl CertificatePin {
+    /// The pin of a certificate.
+    pub fn of(der: &[u8]) -> Self {
+        Self(Sha256::digest(der).into())
+    }
+}
+
+impl fmt::Display for CertificatePin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for CertificatePin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+impl FromStr for CertificatePin {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        decode_32(text).map(|pin| Self(*pin)).ok_or(TokenError::Pin)
+    }
+}
+
+/// A whole token, as an administrator copies it.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// What is presented.
+    pub bearer: Bearer,
+    /// Where.
+    pub portal: Option<Portal>,
+}
+
+/// Why a text is no token. No text of the token is repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Longer than [`MAX_TOKEN_LEN`].
+    #[error("a token has at most {MAX_TOKEN_LEN} characters")]
+    TooLong,
+    /// No `cv_`.
+    #[error("a token begins with `cv_`; copy it whole, as the portal showed it")]
+    Prefix,
+    /// A kind that does not exist.
+    #[error("a token is of kind setup, api, client or gateway")]
+    Kind,
+    /// Another kind than the one that is needed.
+    #[error("this is a token of kind `{found}`, but one of kind `{expected}` is needed here")]
+    WrongKind {
+        /// What it is.
+        found: TokenKind,
+        /// What was asked for.
+        expected: TokenKind,
+    },
+    /// The id is cut or has a typing error.
+    #[error("the token's id is malformed; copy the token whole, as the portal showed it")]
+    Id,
+    /// The secret is cut or has a typing error.
+    #[error("the token's secret is malformed; copy the token whole, as the portal showed it")]
+    Secret,
+    /// What says where the portal is can't be read.
+    #[error("the token's last part, which says where the portal is, is malformed; copy it whole")]
+    Portal,
+    /// The URL is not one of a portal.
+    #[error("a portal's URL is https://HOST or https://HOST:PORT")]
+    Url,
+    /// The pin is not a SHA-256.
+    #[error("a certificate's pin is its SHA-256 in base64url, 43 characters")]
+    Pin,
+}
+
+/// How `<portal>` looks inside.
+#[derive(Serialize, Deserialize)]
+struct PortalText {
+    url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pin: Option<String>,
+}
+
+impl Portal {
+    /// Checks a URL that a person or a token gave.
+    ///
+    /// # Errors
+    /// [`TokenError::Url`] unless it is `https://host[:port]`.
+    pub fn new(url: &str, pin: Option<CertificatePin>) -> Result<Self, TokenError> {
+        let url = url.strip_suffix('/').unwrap_or(url);
+        let authority = url.strip_prefix("https://").ok_or(TokenError::Url)?;
+        let plain = |character: char| {
+            character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | ':' | '[' | ']')
+        };
+        if authority.is_empty() || url.len() > MAX_URL_LEN || !authority.chars().all(plain) {
+            return Err(TokenError::Url);
+        }
+        let url = url.to_owned();
+        Ok(Self { url, pin })
+    }
+}
+
+impl Bearer {
+    /// The text that is presented, secret included.
+    pub fn expose(&self) -> Zeroizing<String> {
+        let id = self.id.to_string();
+        let id = id.trim_start_matches(TOKEN_ID_PREFIX);
+        let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(self.secret.0));
+        Zeroizing::new(format!("cv_{}_{id}.{}", self.kind, *secret))
+    }
+}
+
+impl Token {
+    /// The whole text, secret included.
+    pub fn expose(&self) -> Zeroizing<String> {
+        let bearer = self.bearer.expose();
+        let Some(portal) = &self.portal else {
+            return bearer;
+        };
+        let portal = serde_json::to_vec(&PortalText {
+            url: portal.url.clone(),
+            pin: portal.pin.map(|pin| pin.to_string()),
+        })
+        .expect("strings are JSON");
+        let portal = URL_SAFE_NO_PAD.encode(portal);
+        Zeroizing::new(format!("{}.{portal}", *bearer))
+    }
+
+    /// Takes a token apart that must be of `expected` kind.
+    ///
+    /// # Errors
+    /// [`TokenError`] says what to do.
+    pub fn parse_as(text: &str, expected: TokenKind) -> Result<Self, TokenError> {
+        let token: Self = text.parse()?;
+        let found = token.bearer.kind;
+        if found == expected {
+            Ok(token)
+        } else {
+            Err(TokenError::WrongKind { found, expected })
+        }
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        if text.len() > MAX_TOKEN_LEN {
+            return Err(TokenError::TooLong);
+        }
+        let rest = text.strip_prefix("cv_").ok_or(TokenError::Prefix)?;
+        let (kind, rest) = rest.split_once('_').ok_or(TokenError::Kind)?;
+        let kind = TokenKind::ALL
+            .into_iter()
+            .find(|known| known.as_str() == kind)
+            .ok_or(TokenError::Kind)?;
+        let (id, rest) = rest.split_once('.').ok_or(TokenError::Secret)?;
+        let id = format!("{TOKEN_ID_PREFIX}{id}");
+        let id: TokenId = id.parse().map_err(|_| TokenError::Id)?;
+        let (secret, portal) = match rest.split_once('.') {
+            Some((secret, portal)) => (secret, Some(portal)),
+            None => (rest, None),
+        };
+        let secret = decode_32(secret).ok_or(TokenError::Secret)?;
+        Ok(Self {
+            bearer: Bearer {
+                kind,
+                id,
+                secret: Secret(*secret),
+            },
+            portal: portal.map(parse_portal).transpose()?,
+        })
+    }
+}
+
+fn parse_portal(text: &str) -> Result<Portal, TokenError> {
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| TokenError::Portal)?;
+    let portal: PortalText = serde_json::from_slice(&bytes).map_err(|_| TokenError::Portal)?;
+    let pin = portal.pin.as_deref().map(str::parse).transpose()?;
+    Portal::new(&portal.url, pin)
+}
+
+/// 32 bytes of base64url without padding: exactly one text for each value.
+fn decode_32(text: &str) -> Option<Zeroizing<[u8; 32]>> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    match URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut_slice()) {
+        Ok(32) => Some(bytes),
+        _ => None,
+    }
+}
