@@ -1,9 +1,13 @@
 //! What may be asked of a running device, and what it answers.
 
+use crate::unrouted::Unrouted;
 use crate::{BULK_QUEUES_PER_WORKER, Prefix};
 use culvert_aead::Suite;
+use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 /// How to start a device. What may change while it runs is in [`Change`].
@@ -21,7 +25,15 @@ pub struct Options {
     pub segmentation: bool,
     /// Suite of peers that are not given one of their own.
     pub suite: Suite,
+    /// Who hears of packets that no peer has a route for, instead of their sender: the channel's
+    /// bound is how many wait, and what finds it full is dropped.
+    pub unrouted: Option<SyncSender<Unrouted>>,
+    /// Whether a gate judges every packet. Until it has a table, nothing passes.
+    pub gated: bool,
 }
+
+/// The most candidates of one peer: a gateway with eight interfaces of two families.
+pub const MAX_CANDIDATES: usize = 16;
 
 /// The kernel allows a TUN 256 queues: one is the priority queue, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.
@@ -42,6 +54,20 @@ pub struct Change {
     pub replace_peers: bool,
     /// In the order in which they were asked for; one key may appear more than once.
     pub peers: Vec<PeerChange>,
+    /// Packets that had no route before this change. They go on under it, ahead of what comes after
+    /// them, so that no flow is reordered. Of more than 1000 at once the last may be dropped.
+    pub resume: Vec<Unrouted>,
+    /// What each client may reach, from here on. Its instants are those of [`crate::boot_time_ms`].
+    pub gate: Option<Arc<GateTable>>,
+}
+
+/// What the sender of a packet without a route hears ([`crate::Device::refuse`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// An administrator does not allow it.
+    Prohibited,
+    /// There is no way to it now.
+    Unreachable,
 }
 
 /// What a [`Change`] does to one peer.
@@ -57,6 +83,15 @@ pub struct PeerChange {
     pub preshared_key: Option<PresharedKey>,
     /// Where the peer is believed to be.
     pub endpoint: Option<SocketAddr>,
+    /// Where the peer may be as well: each handshake initiation goes to all of these, at most
+    /// [`MAX_CANDIDATES`], besides the endpoint. The peer answers the first copy that it gets and
+    /// refuses the others as replays, so the fastest path that works wins and becomes the endpoint.
+    pub candidates: Option<Vec<SocketAddr>>,
+    /// Begins a handshake now, however fresh the keys are: the path is in doubt, or a better one may
+    /// have come up.
+    pub begin_handshake: bool,
+    /// By which number the gate's table knows the peer. One without it may reach nothing.
+    pub gate_key: Option<PeerKey>,
     /// `Some(None)` switches it off.
     pub keepalive: Option<Option<Duration>>,
     /// `Some(None)` returns to the device's suite.
@@ -76,6 +111,9 @@ impl PeerChange {
             update_only: false,
             preshared_key: None,
             endpoint: None,
+            candidates: None,
+            begin_handshake: false,
+            gate_key: None,
             keepalive: None,
             suite: None,
             replace_allowed_ips: false,

@@ -3,6 +3,7 @@
 //! Every counter has one writer, so it is written without a locked instruction; readers see each
 //! number by itself, not a consistent set.
 
+use culvert_policy::gate::DropReason;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that one thread writes and any thread reads.
@@ -48,6 +49,7 @@ macro_rules! drops {
 drops! {
     TunMalformed, "tun_receive", "malformed", "A frame from the TUN whose headers lie or can't be cut.";
     NoPeer, "route", "no_peer", "No peer's allowed IPs hold the destination.";
+    UnroutedFull, "route", "unrouted_full", "More packets without a route than their owner takes at once.";
     NoEndpoint, "route", "no_endpoint", "The peer has no endpoint to send to.";
     StageFull, "stage", "full", "The oldest frame that waited for a handshake gave way to a newer one.";
     HandshakeFailed, "stage", "handshake_failed", "The handshake that a frame waited for did not complete in time.";
@@ -102,10 +104,13 @@ impl BatchSizes {
 #[repr(align(128))]
 pub struct WorkerCounters {
     drops: [Counter; Dropped::ALL.len()],
+    gate_drops: [Counter; DropReason::ALL.len()],
     /// Turns of the worker's loop.
     pub turns: Counter,
     /// Times the worker went to sleep for want of work.
     pub sleeps: Counter,
+    /// Times the worker paused under a stream of UDP packets.
+    pub pauses: Counter,
     /// Frames read from the TUN; a superframe counts once.
     pub tun_frames_received: Counter,
     /// Frames written to the TUN; a superframe counts once.
@@ -141,6 +146,15 @@ impl WorkerCounters {
         if amount > 0 {
             self.drops[reason as usize].add(amount);
         }
+    }
+
+    pub(crate) fn count_gate_drop(&self, reason: DropReason, amount: u64) {
+        self.gate_drops[reason as usize].add(amount);
+    }
+
+    /// How often the gate dropped something at this worker for `reason`.
+    pub fn dropped_by_gate(&self, reason: DropReason) -> u64 {
+        self.gate_drops[reason as usize].read()
     }
 
     /// How often `reason` made this worker drop something.

@@ -1,11 +1,13 @@
 //! A running device: its threads, and the handle through which they are spoken to.
 
-use crate::configuration::{Change, Configuration, MAX_WORKERS, Options};
+use crate::configuration::{Change, Configuration, MAX_WORKERS, Options, Refusal};
 use crate::control::{Control, Parts, Request, Shared, limit_superframes};
 use crate::counters::WorkerCounters;
 use crate::error::EngineError;
+use crate::gates::Gates;
 use crate::snapshot::{Published, Snapshot};
 use crate::status::Status;
+use crate::unrouted::Unrouted;
 use crate::worker::{MIN_QUEUE_FRAMES, Worker, WorkerOptions};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
@@ -58,14 +60,14 @@ impl Device {
             tracing::debug!(%error, "the queue length stays");
         }
         let published = Published::new(Snapshot::empty(options.mtu));
-        let shared = Shared::new(options.workers, published)
+        let gates = options
+            .gated
+            .then(|| make_gates(options.workers))
+            .transpose()?;
+        let shared = Shared::new(options.workers, published, gates)
             .map(Arc::new)
             .map_err(EngineError::system("create an event descriptor"))?;
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|error| EngineError::System {
-            what: "draw random bytes",
-            source: io::Error::other(error),
-        })?;
+        let seed = random_seed()?;
         let worker_counters: Vec<Arc<WorkerCounters>> =
             (0..options.workers).map(|_| Arc::default()).collect();
         let workers = make_workers(&options, &mut tun, &worker_counters, &shared)?;
@@ -117,6 +119,15 @@ impl Device {
     /// [`EngineError::Ended`].
     pub fn status(&self) -> Result<Box<Status>, EngineError> {
         self.ask(Request::Status)
+    }
+
+    /// Tells the senders of packets without a route that they go nowhere, as far as the rate of ICMP
+    /// messages allows.
+    pub fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
+        for packet in packets {
+            let (worker, command) = packet.refuse(refusal);
+            self.shared.command(worker, command);
+        }
     }
 
     /// Ends the device: its interface goes, [`Self::wait`] returns.
@@ -192,6 +203,20 @@ impl Device {
     }
 }
 
+fn random_seed() -> Result<[u8; 32], EngineError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| EngineError::System {
+        what: "draw random bytes",
+        source: io::Error::other(error),
+    })?;
+    Ok(seed)
+}
+
+fn make_gates(workers: usize) -> Result<Gates, EngineError> {
+    let seeds: Result<Vec<_>, _> = (0..workers).map(|_| random_seed()).collect();
+    Ok(Gates::new(seeds?))
+}
+
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop();
@@ -260,6 +285,7 @@ fn make_workers(
                 segmentation: options.segmentation,
                 counters: Arc::clone(counters),
                 shared: Arc::clone(shared),
+                unrouted: options.unrouted.clone(),
             })
             .map_err(EngineError::system("watch the devices"))
         })

@@ -16,6 +16,10 @@ pub enum EngineError {
     #[error("too many peers: a device holds {max}", max = culvert_session::MAX_PEERS)]
     TooManyPeers,
 
+    /// Configuration: more candidates than a peer holds.
+    #[error("{0} candidates of one peer: it has at most {max}", max = crate::MAX_CANDIDATES)]
+    TooManyCandidates(usize),
+
     /// Configuration: an endpoint of a family that this host can't send to.
     #[error("this host has no {0}: an endpoint of that family can't be reached")]
     NoFamily(&'static str),

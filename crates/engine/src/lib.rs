@@ -15,18 +15,23 @@ mod control;
 mod counters;
 mod device;
 mod error;
+mod gates;
 mod peer;
 mod snapshot;
 mod status;
+mod unrouted;
 mod worker;
 
 pub use allowed_ips::{AllowedIps, Prefix};
 pub use configuration::{
-    AllowedIpChange, Change, Configuration, MAX_WORKERS, Options, PeerChange, PeerConfiguration,
+    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options, PeerChange,
+    PeerConfiguration, Refusal,
 };
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use device::{BULK_QUEUES_PER_WORKER, Device};
 pub use error::EngineError;
+pub use gates::boot_time_ms;
 pub use status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
+pub use unrouted::Unrouted;

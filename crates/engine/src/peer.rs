@@ -1,5 +1,6 @@
 //! What workers and the control thread share of one peer.
 
+use culvert_policy::gate::PeerKey;
 use culvert_session::{Activity, PeerId, PublicKey, Transport};
 use culvert_udp::{Destination, LocalAddress};
 use std::net::SocketAddr;
@@ -23,6 +24,8 @@ pub(crate) struct Peer {
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
     pub(crate) path_mtu: AtomicU16,
+    /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
+    gate_key: AtomicU64,
 }
 
 impl Peer {
@@ -37,7 +40,18 @@ impl Peer {
             handshake_wanted: AtomicBool::new(false),
             segmentation_refused: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
+            gate_key: AtomicU64::new(0),
         }
+    }
+
+    /// By which number the gate's table knows the peer.
+    pub(crate) fn gate_key(&self) -> Option<PeerKey> {
+        let key = self.gate_key.load(Ordering::Relaxed).checked_sub(1)?;
+        u32::try_from(key).ok().map(PeerKey)
+    }
+
+    pub(crate) fn set_gate_key(&self, PeerKey(key): PeerKey) {
+        self.gate_key.store(u64::from(key) + 1, Ordering::Relaxed);
     }
 
     /// Where to send, and from which of our addresses.

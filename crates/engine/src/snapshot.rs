@@ -2,6 +2,7 @@
 
 use crate::allowed_ips::AllowedIps;
 use crate::peer::{Peer, Sending};
+use culvert_policy::gate::GateTable;
 use culvert_session::{Index, PeerId, Transport};
 use culvert_udp::Socket;
 use std::collections::HashMap;
@@ -19,6 +20,8 @@ pub(crate) struct Snapshot {
     pub(crate) sockets: Option<Arc<[SocketPair]>>,
     /// MTU of the interface, in bytes.
     pub(crate) mtu: u16,
+    /// What each client may reach; `None` lets nothing pass on a device that has gates.
+    pub(crate) gate: Option<Arc<GateTable>>,
 }
 
 impl Snapshot {
@@ -30,6 +33,7 @@ impl Snapshot {
             receiving: ReceivingKeys::default(),
             sockets: None,
             mtu,
+            gate: None,
         }
     }
 
@@ -109,6 +113,11 @@ impl Published {
             generation: AtomicU64::new(1),
             current: Mutex::new(Arc::new(snapshot)),
         }
+    }
+
+    /// The generation that the next snapshot will have. There is one publisher.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire) + 1
     }
 
     pub(crate) fn publish(&self, snapshot: Snapshot) {

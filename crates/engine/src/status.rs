@@ -9,6 +9,9 @@ use std::time::Duration;
 /// A device at one moment. Counters count from its start.
 #[derive(Clone, Debug)]
 pub struct Status {
+    /// When this was: time since the machine was booted, sleep included. The spans of [`PeerStatus`]
+    /// count back from here, so that one event has the same time in every report.
+    pub at: Duration,
     /// Name of the interface.
     pub interface: String,
     /// The device's public key.
@@ -31,6 +34,8 @@ pub struct Status {
     pub handshakes: HandshakeStatus,
     /// Everything that was dropped, over all workers, zero counts included.
     pub drops: Vec<DropStatus>,
+    /// Flows that the gate knows; `None` where there is no gate.
+    pub flows: Option<usize>,
     /// In the order of their public keys.
     pub peers: Vec<PeerStatus>,
 }
@@ -133,6 +138,10 @@ pub struct PeerStatus {
     pub keepalive: Option<Duration>,
     /// Wall-clock time since the Unix epoch of the last completed handshake.
     pub last_handshake: Option<Duration>,
+    /// How long ago anything authentic came from the peer, to within a millisecond.
+    pub last_received: Option<Duration>,
+    /// For how long data has been sent to the peer without anything authentic coming back.
+    pub unanswered_for: Option<Duration>,
     /// Bytes received from the peer, headers of the tunnel included.
     pub rx_bytes: u64,
     /// Bytes sent to the peer, headers of the tunnel included.

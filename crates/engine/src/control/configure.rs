@@ -2,10 +2,13 @@
 
 use super::{Control, PeerState, family};
 use crate::allowed_ips::{AllowedIps, Prefix};
-use crate::configuration::{AllowedIpChange, Change, Configuration, PeerChange, PeerConfiguration};
+use crate::configuration::{
+    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, PeerChange, PeerConfiguration,
+};
 use crate::error::EngineError;
 use crate::peer::Peer;
 use crate::snapshot::SocketPair;
+use crate::unrouted::Unrouted;
 use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +21,7 @@ impl Control {
     /// touched, and old ones stay open until then.
     pub(super) fn apply(&mut self, change: Change, clock: Clock) -> Result<(), EngineError> {
         self.refuse_too_many_peers(&change)?;
+        refuse_too_many_candidates(&change)?;
         let sockets = self.change_sockets(&change)?;
         self.refuse_unreachable_family(&change, sockets.as_deref())?;
         if let Some(mark) = change.mark {
@@ -48,14 +52,39 @@ impl Control {
             let kept = BTreeSet::new();
             self.remove_peers_except(&kept);
         }
+        let mut in_doubt = Vec::new();
         for peer in change.peers {
-            self.change_peer(peer, clock);
+            let begins = peer.begin_handshake;
+            let id = self.change_peer(peer, clock);
+            in_doubt.extend(id.filter(|_| begins));
+        }
+        if change.gate.is_some() {
+            self.gate = change.gate;
         }
         self.follow_suite();
+        // Last, with the suite and the secret that the whole change gives the peer.
+        for id in in_doubt {
+            self.handshaker.handle_doubt(id, clock);
+        }
         self.routes = Arc::new(AllowedIps::new(&self.ranges));
         self.is_dirty = true;
         self.retry_up();
+        self.resume(change.resume);
         Ok(())
+    }
+
+    /// Hands frames to the workers that read them. They are in the mailboxes before the snapshot is
+    /// published: a worker that sees it has them first.
+    fn resume(&mut self, frames: Vec<Unrouted>) {
+        if frames.is_empty() {
+            return;
+        }
+        let generation = self.shared.published.next_generation();
+        for frame in frames {
+            let (worker, command) = frame.resume_at(generation);
+            self.shared.command(worker, command);
+        }
+        self.publish();
     }
 
     fn refuse_too_many_peers(&self, change: &Change) -> Result<(), EngineError> {
@@ -124,32 +153,39 @@ impl Control {
         Ok(())
     }
 
-    fn change_peer(&mut self, change: PeerChange, clock: Clock) {
+    /// Returns the peer, where it is there afterwards.
+    fn change_peer(&mut self, change: PeerChange, clock: Clock) -> Option<PeerId> {
         let known = self.handshaker.peer_by_key(&change.public_key);
         if change.remove {
             if let Some(id) = known {
                 self.remove_peer(id);
             }
-            return;
+            return None;
         }
         let id = match known {
             Some(id) => id,
-            None if change.update_only => return,
+            None if change.update_only => return None,
             // Refused is only a peer with our own key, which the kernel ignores as well.
-            None => match self.add_peer(&change.public_key) {
-                Some(id) => id,
-                None => return,
-            },
+            None => self.add_peer(&change.public_key)?,
         };
         self.change_ranges(id, change.replace_allowed_ips, &change.allowed_ips);
-        let Some(state) = self.peers.get_mut(id.slot()).and_then(Option::as_mut) else {
-            return;
-        };
+        let state = self.peers.get_mut(id.slot()).and_then(Option::as_mut)?;
         if let Some(suite) = change.suite {
             state.suite = suite;
         }
         if let Some(endpoint) = change.endpoint {
             state.shared.set_endpoint(endpoint);
+        }
+        if let Some(key) = change.gate_key {
+            state.shared.set_gate_key(key);
+        }
+        if let Some(candidates) = change.candidates {
+            if let Some(first) = candidates.first()
+                && state.shared.endpoint().is_none()
+            {
+                state.shared.set_endpoint(*first);
+            }
+            state.candidates = candidates;
         }
         if let Some(key) = change.preshared_key {
             self.handshaker.set_preshared_key(id, key);
@@ -157,6 +193,7 @@ impl Control {
         if let Some(keepalive) = change.keepalive {
             self.handshaker.set_keepalive(id, keepalive, clock);
         }
+        Some(id)
     }
 
     fn add_peer(&mut self, key: &PublicKey) -> Option<PeerId> {
@@ -170,6 +207,7 @@ impl Control {
             shared: Arc::new(peer),
             sending: None,
             suite: None,
+            candidates: Vec::new(),
         });
         Some(id)
     }
@@ -264,5 +302,13 @@ impl Control {
     pub(super) fn ranges_of(&self, id: PeerId) -> Vec<Prefix> {
         let own = self.ranges.iter().filter(|(_, owner)| **owner == id);
         own.map(|(range, _)| *range).collect()
+    }
+}
+
+fn refuse_too_many_candidates(change: &Change) -> Result<(), EngineError> {
+    let lists = change.peers.iter().filter_map(|p| p.candidates.as_ref());
+    match lists.map(Vec::len).find(|&len| len > MAX_CANDIDATES) {
+        Some(len) => Err(EngineError::TooManyCandidates(len)),
+        None => Ok(()),
     }
 }

@@ -16,13 +16,15 @@ use crate::clock;
 use crate::configuration::{Change, Configuration};
 use crate::counters::Counter;
 use crate::error::EngineError;
+use crate::gates::{EndedFlow, SWEEP_INTERVAL};
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
 use crate::worker::{Command, MIN_QUEUE_FRAMES};
+use culvert_policy::gate::GateTable;
 use culvert_session::{
-    Clock, Destination, DropReason, Handshaker, Output, PeerId, PrivateKey, Suite, Time,
-    UNDER_LOAD_AFTER,
+    Clock, Destination, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
+    PrivateKey, Suite, Time, UNDER_LOAD_AFTER,
 };
 use culvert_tun::LinkWatch;
 use culvert_udp::SendError;
@@ -80,6 +82,8 @@ struct PeerState {
     sending: Option<Arc<Sending>>,
     /// `None` follows the device.
     suite: Option<Suite>,
+    /// Where the peer may be besides its endpoint.
+    candidates: Vec<SocketAddr>,
 }
 
 pub(crate) struct Control {
@@ -116,6 +120,9 @@ pub(crate) struct Control {
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
     paths_checked: Time,
+    /// What each client may reach.
+    gate: Option<Arc<GateTable>>,
+    gates_swept: Time,
 }
 
 /// What [`Control`] is made of.
@@ -132,8 +139,13 @@ pub(crate) struct Parts {
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
         let workers = parts.shared.workers();
+        let mut handshaker = Handshaker::new(parts.seed);
+        if parts.options.gated {
+            // Clients take a gateway's silence for its death.
+            handshaker.set_keepalive_timeout(PROMPT_KEEPALIVE_TIMEOUT);
+        }
         Self {
-            handshaker: Handshaker::new(parts.seed),
+            handshaker,
             suite: parts.options.suite,
             mtu: parts.options.mtu,
             shared: parts.shared,
@@ -158,6 +170,8 @@ impl Control {
             queue_frames: vec![MIN_QUEUE_FRAMES; workers],
             paths_stale: false,
             paths_checked: clock::now(),
+            gate: None,
+            gates_swept: clock::now(),
         }
     }
 
@@ -184,6 +198,7 @@ impl Control {
             self.handshaker.handle_timeout(clock);
             self.carry_out(None);
             self.check_paths(clock.now);
+            self.sweep_gates(clock.now);
         }
         self.shared.stop();
         Ok(())
@@ -194,9 +209,14 @@ impl Control {
             return Ok(());
         }
         let now = clock::now();
-        let wait = self.handshaker.next_timeout().map_or(LONGEST_SLEEP, |at| {
-            at.saturating_since(now).min(LONGEST_SLEEP)
-        });
+        let longest = match self.shared.gates {
+            Some(_) => SWEEP_INTERVAL,
+            None => LONGEST_SLEEP,
+        };
+        let wait = self
+            .handshaker
+            .next_timeout()
+            .map_or(longest, |at| at.saturating_since(now).min(longest));
         let timeout = Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(wait.subsec_nanos()),
@@ -209,6 +229,20 @@ impl Control {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Ends flows that no packet ends, and logs those that have ended.
+    fn sweep_gates(&mut self, now: Time) {
+        let (Some(gates), Some(table)) = (&self.shared.gates, &self.gate) else {
+            return;
+        };
+        if !now.has_passed(self.gates_swept, SWEEP_INTERVAL) {
+            return;
+        }
+        self.gates_swept = now;
+        gates.sweep(table, now, |record| {
+            tracing::debug!("a flow has ended: {}", EndedFlow(record));
+        });
     }
 
     fn serve_requests(&mut self, clock: Clock) {
@@ -349,16 +383,30 @@ impl Control {
         cause: Option<&HandshakeMessage>,
     ) {
         let sent = match to {
-            Destination::Peer => {
-                let endpoint = self.peer(id).and_then(|state| state.shared.endpoint());
-                endpoint.is_some_and(|to| self.send_datagram(datagram, to))
-            }
+            Destination::Peer => self.send_to_candidates(id, datagram),
             Destination::Reply(to) => self.reply(datagram, to, cause),
         };
         if let Some(state) = self.peer(id).filter(|_| sent) {
             let bytes = datagram.len() as u64;
             state.shared.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Sends an initiation to everywhere the peer may be. True where a copy left.
+    fn send_to_candidates(&self, id: PeerId, datagram: &[u8]) -> bool {
+        let Some(state) = self.peer(id) else {
+            return false;
+        };
+        let endpoint = state.shared.endpoint();
+        let mut sent = endpoint.is_some_and(|to| self.send_datagram(datagram, to));
+        for &address in &state.candidates {
+            if endpoint.is_some_and(|to| to.address == address) {
+                continue;
+            }
+            let source = None;
+            sent |= self.send_datagram(datagram, culvert_udp::Destination { address, source });
+        }
+        sent
     }
 
     /// Answers `cause` from the address that it came to.
@@ -430,6 +478,7 @@ impl Control {
             receiving,
             sockets: self.sockets.clone(),
             mtu: self.mtu,
+            gate: self.gate.clone(),
         });
         self.counters.snapshots.add(1);
         self.is_dirty = false;

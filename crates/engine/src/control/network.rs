@@ -266,10 +266,29 @@ fn learn_path_mtu(peer: &Peer, mtu: u16, mark: u32) {
 /// Keeps the kernel from building superframes that one segmented send can't carry: every segment
 /// grows by [`DATA_OVERHEAD`] on the way.
 ///
+/// Only what this host sends itself is built to that measure. A larger superframe that comes from
+/// elsewhere would be cut into single packets by the kernel, which costs far more than a second send,
+/// so a host that forwards has no such limit.
+///
 /// # Errors
 /// Those of netlink. The device works without: such a superframe leaves in two sends.
 pub(crate) fn limit_superframes(tun: &culvert_tun::Device, mtu: u16) -> io::Result<()> {
+    /// What a device has that sets none (`GSO_MAX_SEGS` of `linux/netdevice.h`).
+    const NO_LIMIT: u32 = 65_535;
     let segments = MAX_GSO_BYTES / (usize::from(mtu) + DATA_OVERHEAD);
     let segments = u32::try_from(segments.clamp(1, MAX_SEGMENTS)).unwrap_or(1);
+    let segments = if is_router() { NO_LIMIT } else { segments };
     tun.set_gso_limits(segments, None)
+}
+
+/// Whether this host forwards packets of others.
+fn is_router() -> bool {
+    let switches = [
+        "/proc/sys/net/ipv4/ip_forward",
+        "/proc/sys/net/ipv6/conf/all/forwarding",
+    ];
+    switches
+        .into_iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .any(|value| value.first().is_some_and(|digit| *digit != b'0'))
 }

@@ -1,20 +1,27 @@
 //! Reporting what the device does.
 
 use super::{Control, PeerState};
+use crate::clock;
 use crate::counters::{BatchSizes, Counter, Dropped, WorkerCounters};
+use crate::gates::Gates;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
-use culvert_session::DropReason;
+use culvert_session::{DropReason, Time};
 use culvert_tun::{Feature, SteeringState};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Control {
     pub(super) fn status(&self) -> Status {
-        let mut peers: Vec<PeerStatus> =
-            self.peers().map(|state| self.peer_status(state)).collect();
+        let now = clock::now();
+        let mut peers: Vec<PeerStatus> = self
+            .peers()
+            .map(|state| self.peer_status(state, now))
+            .collect();
         peers.sort_by_key(|peer| peer.public_key);
         Status {
+            at: Duration::from_nanos(now.as_nanos()),
             interface: self.tun.name().to_owned(),
             public_key: self.handshaker.public_key(),
             listen_port: self.bound_port(),
@@ -31,13 +38,15 @@ impl Control {
                 snapshots: self.counters.snapshots.read(),
             },
             drops: self.drops(),
+            flows: self.shared.gates.as_ref().map(Gates::flow_count),
             peers,
         }
     }
 
-    fn peer_status(&self, state: &PeerState) -> PeerStatus {
+    fn peer_status(&self, state: &PeerState, now: Time) -> PeerStatus {
         let peer = &state.shared;
         let endpoint = peer.endpoint();
+        let since = |at: Option<Time>| at.map(|at| now.saturating_since(at));
         PeerStatus {
             public_key: peer.public_key,
             endpoint: endpoint.map(|to| to.address),
@@ -50,6 +59,9 @@ impl Control {
                 .handshaker
                 .last_handshake(peer.id)
                 .map(culvert_session::Tai64n::to_unix),
+            // Ahead of the next: what is unanswered then is so in spite of all that had come by now.
+            last_received: since(peer.activity.last_received()),
+            unanswered_for: since(peer.activity.unanswered_since()),
             rx_bytes: peer.rx_bytes.load(Ordering::Relaxed),
             tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
             is_segmentation_refused: peer.segmentation_refused.load(Ordering::Relaxed),
@@ -116,7 +128,19 @@ impl Control {
             reason: reason.name(),
             count: self.counters.handshake_drops[reason.position()].read(),
         });
-        road.chain(handshakes).collect()
+        let gate = culvert_policy::gate::DropReason::ALL
+            .iter()
+            .map(|&reason| DropStatus {
+                stage: "gate",
+                reason: reason.name(),
+                count: self
+                    .worker_counters
+                    .iter()
+                    .map(|c| c.dropped_by_gate(reason))
+                    .sum(),
+            });
+        let gate = gate.filter(|_| self.shared.gates.is_some());
+        road.chain(handshakes).chain(gate).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What threads tell each other: bounded mailboxes and wakers.
 
+use crate::gates::Gates;
 use crate::snapshot::Published;
 use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
@@ -96,10 +97,16 @@ pub(crate) struct Shared {
     control_woken: AtomicBool,
     workers: Vec<Mailbox>,
     stopping: AtomicBool,
+    /// Of a device whose packets are judged.
+    pub(crate) gates: Option<Gates>,
 }
 
 impl Shared {
-    pub(crate) fn new(workers: usize, published: Published) -> io::Result<Self> {
+    pub(crate) fn new(
+        workers: usize,
+        published: Published,
+        gates: Option<Gates>,
+    ) -> io::Result<Self> {
         let mailbox = || {
             io::Result::Ok(Mailbox {
                 waker: waker()?,
@@ -114,6 +121,7 @@ impl Shared {
             control_woken: AtomicBool::new(false),
             workers: (0..workers).map(|_| mailbox()).collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
+            gates,
         })
     }
 

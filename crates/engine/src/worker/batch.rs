@@ -4,7 +4,7 @@ use crate::peer::{Peer, Sending};
 use crate::snapshot::Road;
 use culvert_packet::ecn::Ecn;
 use culvert_session::Time;
-use culvert_udp::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_udp::{MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
 use std::sync::Arc;
 
 /// A batch under construction, or sealed and on its way out.
@@ -36,7 +36,7 @@ pub(super) struct Sealed {
 impl Batch {
     pub(super) fn new() -> Self {
         Self {
-            buffer: vec![0; MAX_GSO_BYTES].into_boxed_slice(),
+            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
             len: 0,
             stride: 0,
             records: 0,
@@ -103,12 +103,16 @@ impl Batch {
     /// Room for one more record of `record_len` bytes, to be filled by the caller; `None` where it
     /// can't leave in the same send.
     pub(super) fn add(&mut self, record_len: usize) -> Option<&mut [u8]> {
+        let end = self.len + record_len;
         if self.records == 0 {
             self.stride = record_len;
-        } else if self.closed || record_len > self.stride || self.records == MAX_SEGMENTS {
+        } else if self.closed
+            || record_len > self.stride
+            || self.records == MAX_SEGMENTS
+            || end > MAX_GSO_BYTES
+        {
             return None;
         }
-        let end = self.len + record_len;
         let slot = self.buffer.get_mut(self.len..end)?;
         self.len = end;
         self.records += 1;

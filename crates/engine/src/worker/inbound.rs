@@ -2,15 +2,18 @@
 //! coalesced → one write to the TUN.
 
 use super::Context;
+use super::is_udp;
 use super::outbound::want_handshake;
 use super::queues::Queues;
 use crate::clock;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
+use crate::gates::Gates;
 use crate::snapshot::{Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
 use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
+use culvert_policy::gate::{DropReason, Gate, Verdict};
 use culvert_session::parse::{DataHeader, Message};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
 use culvert_tun::Queue;
@@ -18,8 +21,8 @@ use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
@@ -217,6 +220,7 @@ fn open_run(
     let mut data = 0;
     let mut received_bytes = 0;
     let mut own_source = None;
+    let mut gate = None;
     for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
         if !opened.opened().contains(number) {
             continue;
@@ -240,12 +244,22 @@ fn open_run(
                 if marked {
                     context.counters.congestion_marked.add(1);
                 }
+                let packet = &mut bytes[inner.start..inner.start + len];
+                let source = own_source.filter(|_| context.gates().is_some());
+                if let Some(source) = source
+                    && let Some(reason) =
+                        refused_by_gate(snapshot, context, receiving, source, packet, &mut gate)
+                {
+                    context.counters.count_gate_drop(reason, 1);
+                    continue;
+                }
                 // One receive holds at most MAX_PACKETS records, and the coalescer as many packets.
                 let _fits = coalescer.push(bytes, inner.start..inner.start + len);
             }
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
+    drop(gate);
     let peer = receiving.peer.id;
     let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
     if confirmed {
@@ -298,7 +312,7 @@ fn note_arrival(
     } else {
         peer.activity.keepalive_received(context.now);
     }
-    let confirmed = transport.confirm();
+    let confirmed = transport.confirm(context.now);
     if confirmed {
         context.tell(Event::Confirmed(peer.id, index));
     }
@@ -306,6 +320,36 @@ fn note_arrival(
         want_handshake(context, peer);
     }
     confirmed
+}
+
+/// Why the gate does not let a packet of a client pass; one that passes may have been translated.
+///
+/// `locked` is the gate of the address that the packet before came from, for as long as it stays the same.
+fn refused_by_gate<'gates>(
+    snapshot: &Snapshot,
+    context: &'gates Context,
+    receiving: &Receiving,
+    source: IpAddr,
+    packet: &mut [u8],
+    locked: &mut Option<(IpAddr, MutexGuard<'gates, Gate>)>,
+) -> Option<DropReason> {
+    let gates = context.gates()?;
+    let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), receiving.peer.gate_key()) else {
+        return Some(DropReason::NoGrant);
+    };
+    if locked
+        .as_ref()
+        .is_none_or(|(address, _)| *address != source)
+    {
+        // Before the next is locked: two of them may be the same.
+        *locked = None;
+        *locked = Some((source, gates.of(source)));
+    }
+    let (_, gate) = locked.as_mut()?;
+    match Gates::admit_from_client(gate, table, context.now, peer, packet) {
+        Verdict::Admit(_) => None,
+        Verdict::Drop(reason) => Some(reason),
+    }
 }
 
 struct Admitted {
@@ -361,13 +405,6 @@ fn give_way(unread: &mut usize, packets: usize) {
         *unread = 0;
         rustix::thread::sched_yield();
     }
-}
-
-/// Whether a well-formed IP packet carries UDP.
-fn is_udp(packet: &[u8]) -> bool {
-    const PROTOCOL_UDP: u8 = 17;
-    let protocol_at = if packet[0] >> 4 == 4 { 9 } else { 6 };
-    packet[protocol_at] == PROTOCOL_UDP
 }
 
 /// Writes one frame to the TUN. True where it does not take a superframe of this kind, which says

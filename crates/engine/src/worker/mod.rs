@@ -7,30 +7,41 @@ mod backlog;
 mod batch;
 mod depth;
 mod inbound;
+mod moderation;
 mod outbound;
 mod poller;
 mod queues;
 mod staging;
 
 use crate::clock;
+use crate::configuration::Refusal;
 use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
+use crate::gates::Gates;
 use crate::snapshot::{Snapshot, SocketPair};
+use crate::unrouted::Unrouted;
 use backlog::Backlog;
-use culvert_packet::{Accept, VNET_HEADER_LEN};
+use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::{OpenedBatch, PeerId, Time};
 use culvert_tun::Queue;
 use inbound::Inbound;
+use moderation::Moderation;
 use outbound::{Blocked, Outbound, Progress};
 use poller::Poller;
 use queues::Queues;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 /// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
 /// (`icmp_msgs_per_sec`).
 const ICMP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Keepalives that wait at one worker: each peer is asked for one at a time, and what more there are
+/// stays in the mailbox.
+const MAX_KEEPALIVES: usize = 1024;
 
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
@@ -39,12 +50,19 @@ const MAX_ICMP_LEN: usize = 1280;
 pub(crate) use depth::MIN_FRAMES as MIN_QUEUE_FRAMES;
 
 /// What the control thread asks of a worker.
-#[derive(Clone, Copy, Debug)]
 pub(crate) enum Command {
     /// Seal an empty record for the peer.
     Keepalive(PeerId),
     /// Nobody answered: drop what waits for the peer's handshake.
     DropStaged(PeerId),
+    /// Carry out a frame, virtio-net header included, that had no route before.
+    Resume {
+        frame: Box<[u8]>,
+        /// The snapshot that has one.
+        generation: u64,
+    },
+    /// Tell the sender of such a frame that it goes nowhere.
+    Refuse { frame: Box<[u8]>, refusal: Refusal },
 }
 
 /// What a worker has besides its devices.
@@ -55,8 +73,11 @@ pub(crate) struct Context {
     /// Whether segmented sends are wanted at all.
     pub(crate) segmentation: bool,
     shared: Arc<Shared>,
+    /// Of the snapshot in use.
     generation: u64,
     last_icmp: Option<Time>,
+    /// Who takes packets that no peer has a route for.
+    unrouted: Option<SyncSender<Unrouted>>,
 }
 
 impl Context {
@@ -81,6 +102,25 @@ impl Context {
         if mask != 0 {
             self.shared.wake_workers(mask & !(1 << self.worker));
         }
+    }
+
+    /// Hands a frame without a route to whoever wants it. False where nobody does.
+    fn give_up(&self, frame: &[u8]) -> bool {
+        let Some(unrouted) = &self.unrouted else {
+            return false;
+        };
+        if unrouted
+            .try_send(Unrouted::new(frame, self.worker))
+            .is_err()
+        {
+            self.counters.count_drop(Dropped::UnroutedFull, 1);
+        }
+        true
+    }
+
+    /// The gates, where this device has them.
+    pub(crate) fn gates(&self) -> Option<&Gates> {
+        self.shared.gates.as_ref()
     }
 
     fn count_refused(&self, opened: &OpenedBatch) {
@@ -132,6 +172,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) segmentation: bool,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) unrouted: Option<SyncSender<Unrouted>>,
 }
 
 /// A packet worker, ready to run on a thread of its own.
@@ -148,8 +189,8 @@ pub(crate) struct Worker {
     has_more: bool,
     v4_backlog: Backlog,
     v6_backlog: Backlog,
-    /// A keepalive that waits for the batch before it.
-    keepalive: Option<PeerId>,
+    /// Keepalives that wait for the batch before them; as many as commands fit the mailbox.
+    keepalives: VecDeque<PeerId>,
 }
 
 /// What an epoll event is about. TUN queues have their own number.
@@ -180,6 +221,7 @@ impl Worker {
                 shared: options.shared,
                 generation,
                 last_icmp: None,
+                unrouted: options.unrouted,
             },
             snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
             queues: Queues::new(options.queues, options.writer, options.has_priority),
@@ -191,7 +233,7 @@ impl Worker {
             has_more: false,
             v4_backlog: Backlog::new(),
             v6_backlog: Backlog::new(),
-            keepalive: None,
+            keepalives: VecDeque::new(),
         };
         worker.adopt(None)?;
         Ok(worker)
@@ -202,6 +244,7 @@ impl Worker {
     /// # Errors
     /// Those of the TUN: the interface was deleted.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        moderation::sleep_exactly();
         while !self.context.shared.is_stopping() {
             self.context.counters.turns.add(1);
             self.wait()?;
@@ -220,7 +263,15 @@ impl Worker {
             || self.v6_ready
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
-                && (self.has_more || self.queues.is_ready() || self.keepalive.is_some()));
+                && (self.has_more || self.queues.is_ready() || !self.keepalives.is_empty()));
+        let busy = if !busy && self.outbound.moderation.is_due(self.context.now) {
+            Moderation::pause();
+            // What came meanwhile is looked for; a pause that brought nothing is the last.
+            self.context.counters.pauses.add(1);
+            true
+        } else {
+            busy
+        };
         // Readers of UDP packets may be waiting for this core: it is theirs while nothing arrives.
         let may_look = !std::mem::take(&mut self.inbound.has_readers);
         self.poller.wait(busy, may_look, &self.context.counters)?;
@@ -310,32 +361,40 @@ impl Worker {
 
     /// Does what the control thread asked for.
     fn command(&mut self) {
-        if self.outbound.blocked.is_some() {
-            return;
-        }
-        while self.keepalive.is_none() {
+        while self.keepalives.len() < MAX_KEEPALIVES {
             match self.context.shared.next_command(self.context.worker) {
-                Some(Command::Keepalive(peer)) => self.keepalive = Some(peer),
+                Some(Command::Keepalive(peer)) => self.keepalives.push_back(peer),
                 Some(Command::DropStaged(peer)) => self.outbound.staging.discard(
                     peer,
                     Dropped::HandshakeFailed,
                     &self.context.counters,
                 ),
-                None => return,
+                Some(Command::Resume { frame, generation }) => {
+                    self.outbound.resume(frame, generation, &self.context);
+                }
+                Some(Command::Refuse { frame, refusal }) => self.refuse(&frame, refusal),
+                None => break,
             }
-            self.send_keepalive();
         }
-        self.send_keepalive();
-    }
-
-    fn send_keepalive(&mut self) {
-        if let Some(peer) = self.keepalive
+        if self.outbound.blocked.is_none()
+            && let Some(&peer) = self.keepalives.front()
             && self
                 .outbound
                 .keepalive(&self.snapshot, &mut self.context, peer)
         {
-            self.keepalive = None;
+            self.keepalives.pop_front();
         }
+    }
+
+    fn refuse(&mut self, frame: &[u8], refusal: Refusal) {
+        let code = match refusal {
+            Refusal::Prohibited => icmp::Unreachable::Prohibited,
+            Refusal::Unreachable => icmp::Unreachable::Host,
+        };
+        let packet = frame.get(VNET_HEADER_LEN..).unwrap_or_default();
+        self.context.counters.count_drop(Dropped::NoPeer, 1);
+        self.context
+            .reply(&self.queues, |out| icmp::unreachable(packet, code, out));
     }
 
     /// Carries in one budget from each socket.
@@ -432,4 +491,11 @@ fn unblock(outbound: &mut Outbound, reason: Blocked) {
 /// Sets what the kernel compares with: it doubles the number it is given.
 fn set_send_buffer(socket: &culvert_udp::Socket, bytes: usize) -> io::Result<()> {
     socket.set_send_buffer(bytes / 2)
+}
+
+/// Whether a well-formed IP packet carries UDP.
+fn is_udp(packet: &[u8]) -> bool {
+    const PROTOCOL_UDP: u8 = 17;
+    let protocol_at = if packet[0] >> 4 == 4 { 9 } else { 6 };
+    packet[protocol_at] == PROTOCOL_UDP
 }

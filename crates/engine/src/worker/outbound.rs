@@ -2,6 +2,8 @@
 
 use super::Context;
 use super::batch::Batch;
+use super::is_udp;
+use super::moderation::Moderation;
 use super::queues::Queues;
 use super::staging::Staging;
 use crate::control::Event;
@@ -11,9 +13,12 @@ use crate::snapshot::{Road, Snapshot};
 use culvert_packet::ecn::{self, Ecn};
 use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
-use culvert_session::{DATA_HEADER_LEN, PeerId};
+use culvert_policy::Checksum;
+use culvert_policy::gate::{DropReason, Frame, Verdict};
+use culvert_session::{DATA_HEADER_LEN, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
 use culvert_udp::{MAX_SEGMENTS, SendError};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +30,9 @@ const BUDGET_SUPERFRAMES: usize = 4;
 /// Plain packets that one turn carries out: one full batch.
 const BUDGET_FRAMES: usize = MAX_SEGMENTS;
 
+/// Frames that wait for the snapshot that routes them: as many as one change resumes.
+const MAX_RESUMED: usize = 1024;
+
 /// What one worker needs to send.
 pub(super) struct Outbound {
     frame: Box<[u8]>,
@@ -32,6 +40,9 @@ pub(super) struct Outbound {
     cursor: Option<Cursor>,
     batch: Batch,
     pub(super) staging: Staging,
+    pub(super) moderation: Moderation,
+    /// Frames that have been given a route, each with the snapshot that has it: the mailbox's bound.
+    resumed: VecDeque<(Box<[u8]>, u64)>,
     /// Why the sealed batch has not left.
     pub(super) blocked: Option<Blocked>,
 }
@@ -50,6 +61,8 @@ struct Cursor {
     len: usize,
     cut: Cut,
     peer: PeerId,
+    /// Whose frame it is: `peer` may be somebody else's number by the time the socket has room.
+    public_key: PublicKey,
     next: usize,
 }
 
@@ -71,6 +84,8 @@ impl Outbound {
             cursor: None,
             batch: Batch::new(),
             staging: Staging::default(),
+            moderation: Moderation::new(),
+            resumed: VecDeque::new(),
             blocked: None,
         }
     }
@@ -153,7 +168,10 @@ impl Outbound {
                 .road(id)
                 .is_some_and(|road| usable(road, context).is_some())
         });
-        let len = if let Some((_, frame)) = staged {
+        let len = if let Some(frame) = staged
+            .map(|(_, frame)| frame)
+            .or_else(|| self.take_resumed(context))
+        {
             self.frame[..frame.len()].copy_from_slice(&frame);
             frame.len()
         } else {
@@ -174,6 +192,23 @@ impl Outbound {
         ))
     }
 
+    /// Keeps a frame that goes on under snapshot `generation`, ahead of what is read then.
+    pub(super) fn resume(&mut self, frame: Box<[u8]>, generation: u64, context: &Context) {
+        if self.resumed.len() == MAX_RESUMED || frame.len() > self.frame.len() {
+            context.counters.count_drop(Dropped::StageFull, 1);
+            return;
+        }
+        self.resumed.push_back((frame, generation));
+    }
+
+    fn take_resumed(&mut self, context: &Context) -> Option<Box<[u8]>> {
+        let (_, generation) = self.resumed.front()?;
+        if *generation > context.generation {
+            return None;
+        }
+        self.resumed.pop_front().map(|(frame, _)| frame)
+    }
+
     /// Finds the peer of the frame in the buffer and points the cursor at it, or stages or drops it.
     fn route(
         &mut self,
@@ -186,12 +221,26 @@ impl Outbound {
             context.counters.count_drop(Dropped::TunMalformed, 1);
             return None;
         };
-        let Ok(cut) = VnetHeader::parse(vnet).and_then(|vnet| Cut::plan(&vnet, packet)) else {
+        let Ok(mut cut) = VnetHeader::parse(vnet).and_then(|vnet| Cut::plan(&vnet, packet)) else {
             context.counters.count_drop(Dropped::TunMalformed, 1);
             return None;
         };
         let owner = snapshot.routes.owner(cut.ip().destination);
-        let Some(road) = owner.and_then(|id| snapshot.road(id)) else {
+        let road = owner.and_then(|id| snapshot.road(id));
+        let mut before_gate = None;
+        if context.gates().is_some() {
+            if road.is_some_and(|road| usable(road, context).is_none()) {
+                // It will wait for a handshake, and pass the gate again then, as it came: what the gate
+                // has translated once belongs to no flow.
+                before_gate = Some(Box::<[u8]>::from(&self.frame[..len]));
+            }
+            cut = pass_gate(snapshot, context, &mut self.frame[..len], &cut)?;
+        }
+        let packet = &self.frame[VNET_HEADER_LEN..len];
+        let Some(road) = road else {
+            if context.give_up(&self.frame[..len]) {
+                return None;
+            }
             context.counters.count_drop(Dropped::NoPeer, 1);
             context.reply(queues, |out| {
                 icmp::unreachable(packet, icmp::Unreachable::Host, out)
@@ -206,8 +255,8 @@ impl Outbound {
             return None;
         };
         let Some(_) = usable(road, context) else {
-            self.staging
-                .push(road.peer.id, &self.frame[..len], &context.counters);
+            let frame = before_gate.as_deref().unwrap_or(&self.frame[..len]);
+            self.staging.push(road.peer.id, frame, &context.counters);
             want_handshake(context, &road.peer);
             return None;
         };
@@ -221,10 +270,12 @@ impl Outbound {
         }
         context.counters.cut.record(cut.segments());
         let segments = cut.segments();
+        self.moderation.note(segments == 1 && is_udp(packet));
         self.cursor = Some(Cursor {
             len,
             cut,
             peer: road.peer.id,
+            public_key: road.peer.public_key,
             next: 0,
         });
         Some(segments)
@@ -236,6 +287,7 @@ impl Outbound {
             return;
         };
         let road = snapshot.road(cursor.peer);
+        let road = road.filter(|road| road.peer.public_key == cursor.public_key);
         let Some((road, sending)) = road.and_then(|road| Some((road, usable(road, context)?)))
         else {
             // The peer or its key went while the frame waited behind a full socket.
@@ -396,7 +448,8 @@ impl Outbound {
 
     /// Whether there is work that does not wait for a device.
     pub(super) fn has_work(&self) -> bool {
-        self.blocked.is_none() && (self.cursor.is_some() || !self.batch.is_empty())
+        self.blocked.is_none()
+            && (self.cursor.is_some() || !self.batch.is_empty() || !self.resumed.is_empty())
     }
 
     /// Drops what can't leave any more: the link went down.
@@ -410,6 +463,35 @@ impl Outbound {
         self.batch.reset();
         self.cursor = None;
         self.blocked = None;
+    }
+}
+
+/// Lets the gate judge a frame to a client and translate it. Returns how it falls into packets then.
+fn pass_gate(snapshot: &Snapshot, context: &Context, frame: &mut [u8], cut: &Cut) -> Option<Cut> {
+    let drop = |reason| {
+        let packets = cut.segments() as u64;
+        context.counters.count_gate_drop(reason, packets);
+        None
+    };
+    let (Some(gates), Some(table)) = (context.gates(), snapshot.gate.as_deref()) else {
+        return drop(DropReason::NoGrant);
+    };
+    let (vnet, packet) = frame.split_first_chunk_mut::<VNET_HEADER_LEN>()?;
+    let vnet = VnetHeader::parse(vnet).ok()?;
+    let checksum = if vnet.needs_checksum {
+        Checksum::Partial
+    } else {
+        Checksum::Complete
+    };
+    let frame = Frame {
+        packet: &mut *packet,
+        packets: cut.segments() as u32,
+        checksum,
+    };
+    let client = cut.ip().destination;
+    match gates.admit_to_client(table, context.now, client, frame) {
+        Verdict::Admit(_) => Cut::plan(&vnet, packet).ok(),
+        Verdict::Drop(reason) => drop(reason),
     }
 }
 

@@ -1,0 +1,171 @@
+//! The gates of a device: what each client has begun, and the verdict on its packets.
+//!
+//! Both directions of a flow must come to one gate, but its packets may come to two workers: from the
+//! client by its socket, to the client by the TUN queue. So there are as many gates as workers, a
+//! client's address says which is its, and whoever has a packet of the client locks that gate for as
+//! long as one run or one frame takes, a microsecond. Two workers meet there only over one client.
+
+use crate::clock;
+use culvert_policy::gate::{FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
+use culvert_session::Time;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Flows that one sweep of one gate looks at: with a sweep every [`SWEEP_INTERVAL`] all of 65,536
+/// within 8 seconds.
+const SWEPT_FLOWS: usize = 4096;
+
+/// How often flows are looked at that no packet comes for.
+pub(crate) const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// The gates of all workers.
+pub(crate) struct Gates(Vec<Mutex<Gate>>);
+
+/// The clock that grants expire by: milliseconds since the machine was booted, sleep included.
+pub fn boot_time_ms() -> u64 {
+    millis(clock::now())
+}
+
+/// The same, of an instant that is known.
+pub(crate) fn millis(now: Time) -> u64 {
+    now.as_nanos() / 1_000_000
+}
+
+impl Gates {
+    /// As many gates as `seeds`.
+    pub(crate) fn new(seeds: impl IntoIterator<Item = [u8; 32]>) -> Self {
+        let gate = |seed| Mutex::new(Gate::new(Seed::new(seed)));
+        Self(seeds.into_iter().map(gate).collect())
+    }
+
+    /// The gate of the client with this address, locked.
+    pub(crate) fn of(&self, client: IpAddr) -> MutexGuard<'_, Gate> {
+        let bits = match client {
+            IpAddr::V4(v4) => u64::from(v4.to_bits()),
+            IpAddr::V6(v6) => {
+                let bits = v6.to_bits();
+                (bits >> 64) as u64 ^ bits as u64
+            }
+        };
+        // Fibonacci hashing: neighbouring addresses spread over the gates.
+        let place = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.0.len();
+        lock(&self.0[place])
+    }
+
+    /// Ends flows that are over, and hands out the records of all that have ended.
+    pub(crate) fn sweep(&self, table: &GateTable, now: Time, mut take: impl FnMut(FlowRecord)) {
+        for gate in &self.0 {
+            let mut gate = lock(gate);
+            gate.sweep(table, millis(now), SWEPT_FLOWS);
+            gate.drain_ended(&mut take);
+        }
+    }
+
+    /// Flows that have not ended.
+    pub(crate) fn flow_count(&self) -> usize {
+        self.0.iter().map(|gate| lock(gate).flow_count()).sum()
+    }
+
+    /// Judges one packet or superframe on its way to a client.
+    pub(crate) fn admit_to_client(
+        &self,
+        table: &GateTable,
+        now: Time,
+        client: IpAddr,
+        frame: Frame<'_>,
+    ) -> Verdict {
+        self.of(client).admit_to_client(table, millis(now), frame)
+    }
+
+    /// Judges one packet of a client, behind a lock that the caller holds for the whole run.
+    pub(crate) fn admit_from_client(
+        gate: &mut Gate,
+        table: &GateTable,
+        now: Time,
+        peer: PeerKey,
+        packet: &mut [u8],
+    ) -> Verdict {
+        gate.admit_from_client(table, millis(now), peer, Frame::packet(packet))
+    }
+}
+
+/// What a flow was, as the log has it: who reached what, for how long, how much, and why it ended.
+pub(crate) struct EndedFlow(pub(crate) FlowRecord);
+
+impl fmt::Display for EndedFlow {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FlowRecord {
+            grant,
+            resource,
+            client,
+            visible,
+            remote,
+            protocol,
+            client_port,
+            remote_port,
+            started_ms,
+            last_ms,
+            to_remote,
+            to_client,
+            ended,
+            ..
+        } = self.0;
+        write!(out, "protocol={} ", protocol.0)?;
+        write!(out, "client={client} port={client_port} ")?;
+        write!(out, "to={visible} port={remote_port} ")?;
+        if remote != visible {
+            write!(out, "resolved={remote} ")?;
+        }
+        let lasted_ms = last_ms.saturating_sub(started_ms);
+        write!(out, "resource={resource} grant={grant} ms={lasted_ms} ")?;
+        write!(out, "sent={} received={}", to_remote.bytes, to_client.bytes)?;
+        match ended {
+            Some(why) => write!(out, " because={why:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn lock(gate: &Mutex<Gate>) -> MutexGuard<'_, Gate> {
+    gate.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_packet::ip::Protocol;
+    use culvert_policy::gate::{End, Tally};
+
+    const GRANT: &str = "grt_00000000000000000000000001";
+    const RESOURCE: &str = "res_00000000000000000000000002";
+
+    #[test]
+    fn the_log_says_of_a_flow_who_reached_what_how_much_and_why_it_ended() {
+        let tally = |bytes| Tally { packets: 1, bytes };
+        let record = FlowRecord {
+            peer: PeerKey(7),
+            grant: GRANT.parse().unwrap(),
+            resource: RESOURCE.parse().unwrap(),
+            client: [100, 64, 0, 9].into(),
+            visible: [100, 96, 0, 1].into(),
+            remote: [10, 0, 0, 5].into(),
+            protocol: Protocol::TCP,
+            client_port: 40_000,
+            remote_port: 443,
+            started_ms: 1_000,
+            last_ms: 3_500,
+            to_remote: tally(100),
+            to_client: tally(20_000),
+            ended: Some(End::Closed),
+        };
+        let line = EndedFlow(record).to_string();
+        assert_eq!(
+            line,
+            format!(
+                "protocol=6 client=100.64.0.9 port=40000 to=100.96.0.1 port=443 resolved=10.0.0.5 \
+                 resource={RESOURCE} grant={GRANT} ms=2500 sent=100 received=20000 because=Closed"
+            )
+        );
+    }
+}

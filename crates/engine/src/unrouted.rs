@@ -1,0 +1,57 @@
+//! Packets that no peer has a route for, for an owner who may find one.
+
+use crate::configuration::Refusal;
+use crate::worker::Command;
+use culvert_packet::VNET_HEADER_LEN;
+use culvert_packet::ip::IpView;
+use std::fmt;
+use std::net::IpAddr;
+
+/// A packet, or a superframe of them, that came from the TUN and that no peer has a route for.
+///
+/// Whoever finds a route gives it back ([`crate::Change::resume`]).
+pub struct Unrouted {
+    /// With the virtio-net header.
+    frame: Box<[u8]>,
+    worker: usize,
+}
+
+impl Unrouted {
+    pub(crate) fn new(frame: &[u8], worker: usize) -> Self {
+        let frame = frame.into();
+        Self { frame, worker }
+    }
+
+    /// From its IP header on. A superframe has more payload than its length field can say.
+    pub fn packet(&self) -> &[u8] {
+        self.frame.get(VNET_HEADER_LEN..).unwrap_or_default()
+    }
+
+    /// Where it wants to go: the road has looked at the headers already.
+    pub fn destination(&self) -> Option<IpAddr> {
+        IpView::parse(self.packet()).ok().map(|ip| ip.destination())
+    }
+
+    /// Bytes it takes.
+    pub fn size_bytes(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// What the worker that read it is asked once it sees snapshot `generation`.
+    pub(crate) fn resume_at(self, generation: u64) -> (usize, Command) {
+        let frame = self.frame;
+        (self.worker, Command::Resume { frame, generation })
+    }
+
+    /// What the worker that read it is asked where it may go nowhere.
+    pub(crate) fn refuse(self, refusal: Refusal) -> (usize, Command) {
+        let frame = self.frame;
+        (self.worker, Command::Refuse { frame, refusal })
+    }
+}
+
+impl fmt::Debug for Unrouted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Unrouted({} bytes)", self.frame.len())
+    }
+}

@@ -1,0 +1,124 @@
+//! Pausing between turns under a stream of single UDP packets, as network cards do.
+//!
+//! Such a stream fills no superframe: each packet is a read of its own, and a worker that is as fast as
+//! its sender finds one or two at a time, each time at the price of a poll and of a send through the
+//! whole network stack. A pause of [`PAUSE`] while the queue is empty lets a batch come together in
+//! the TUN instead, and leaves the core to the programs that send and receive. It is as long as
+//! what drivers of network cards wait by default before they interrupt (`ethtool -c`).
+//!
+//! TCP never pauses: it sends superframes, and would lose its own clock.
+
+use culvert_session::Time;
+use rustix::thread::Timespec;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// How long a worker pauses.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000,
+};
+
+/// The stream is judged anew after this time.
+const WINDOW: Duration = Duration::from_millis(1);
+
+/// Packets of a window that make a stream: 50,000 a second, so that a pause collects two or more.
+const STREAM_PACKETS: u32 = 50;
+
+/// Lets the calling thread sleep for [`PAUSE`] and not for twice that: the kernel adds up to 50 µs to a
+/// sleep unless it is told not to.
+pub(super) fn sleep_exactly() {
+    // Where it can't, pauses are longer: batches grow, and so does the latency of a stream.
+    let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Watches what a worker carries out.
+pub(super) struct Moderation {
+    window_began: Time,
+    udp: u32,
+    other: u32,
+    is_on: bool,
+}
+
+impl Moderation {
+    pub(super) fn new() -> Self {
+        Self {
+            window_began: Time::ZERO,
+            udp: 0,
+            other: 0,
+            is_on: false,
+        }
+    }
+
+    /// Notes a frame: a single packet of UDP, or anything else.
+    pub(super) fn note(&mut self, is_single_udp: bool) {
+        if is_single_udp {
+            self.udp += 1;
+        } else {
+            self.other += 1;
+        }
+    }
+
+    /// Whether to pause, at `now`, before looking again.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        if now.has_passed(self.window_began, WINDOW) {
+            // A window that began long ago holds what came in many: then there is no stream.
+            let is_recent = !now.has_passed(self.window_began, 2 * WINDOW);
+            self.is_on = is_recent && self.udp >= STREAM_PACKETS && self.other <= self.udp / 8;
+            self.window_began = now;
+            (self.udp, self.other) = (0, 0);
+        }
+        self.is_on
+    }
+
+    /// Pauses.
+    pub(super) fn pause() {
+        // A signal that ends it early does no harm.
+        let _interrupted = rustix::thread::nanosleep(&PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: u64) -> Time {
+        Time::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_stream_of_udp_packets_is_moderated_and_ends_with_it() {
+        let mut moderation = Moderation::new();
+        assert!(!moderation.is_due(at(10_000)));
+        for _ in 0..STREAM_PACKETS {
+            moderation.note(true);
+        }
+        assert!(!moderation.is_due(at(10_999)));
+        assert!(moderation.is_due(at(11_000)));
+        assert!(moderation.is_due(at(11_500)));
+        assert!(!moderation.is_due(at(12_000)), "nothing came since");
+    }
+
+    #[test]
+    fn a_stream_with_tcp_beside_it_is_not_moderated() {
+        let mut moderation = Moderation::new();
+        moderation.is_due(at(10_000));
+        for _ in 0..100 {
+            moderation.note(true);
+        }
+        for _ in 0..13 {
+            moderation.note(false);
+        }
+        assert!(!moderation.is_due(at(11_000)));
+    }
+
+    #[test]
+    fn packets_that_came_slowly_are_no_stream() {
+        let mut moderation = Moderation::new();
+        moderation.is_due(at(10_000));
+        for _ in 0..100 {
+            moderation.note(true);
+        }
+        assert!(!moderation.is_due(at(20_000)));
+    }
+}
