@@ -1,0 +1,87 @@
+//! Who was let to what, and who was not.
+
+use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_wire::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// An entry of the access log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessEntry {
+    /// When.
+    pub at: Timestamp,
+    /// Who asked.
+    pub client: ClientId,
+    /// For what.
+    pub resource: ResourceId,
+    /// Through which gateway, where it came so far.
+    pub gateway: Option<GatewayId>,
+    /// By which policy, where one allowed it.
+    pub policy: Option<PolicyId>,
+    /// Which grant, where there is one.
+    pub grant: Option<GrantId>,
+    /// What came of it.
+    pub decision: Decision,
+    /// Why, in full, for administrators; cut after [`crate::MAX_REASON_LEN`] bytes.
+    pub reason: String,
+}
+
+/// What came of a request, or of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Access was granted.
+    Granted,
+    /// Access was denied.
+    Denied,
+    /// A grant was taken back.
+    Revoked,
+    /// A grant came to its end, or was given back.
+    Ended,
+}
+
+impl Decision {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Granted, Self::Denied, Self::Revoked, Self::Ended];
+
+    /// Its name in the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Denied => "denied",
+            Self::Revoked => "revoked",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// An entry's place in the access log; later entries have larger ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AccessSeq(pub u64);
+
+/// An entry with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedAccess {
+    /// Its place.
+    pub seq: AccessSeq,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: AccessEntry,
+}
+
+/// Which entries are wanted; all that are given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessFilter {
+    /// Of this client.
+    pub client: Option<ClientId>,
+    /// To this resource.
+    pub resource: Option<ResourceId>,
+    /// Through this gateway.
+    pub gateway: Option<GatewayId>,
+    /// With this end.
+    pub decision: Option<Decision>,
+    /// Not before.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub until: Option<Timestamp>,
+}

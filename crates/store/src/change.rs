@@ -1,0 +1,127 @@
+//! Changes of the configuration: what is asked for, and what was recorded.
+
+use crate::{Entity, EntityId, EntityKind, Token};
+use culvert_ids::{AccountId, ActorId, TokenId};
+use culvert_wire::Timestamp;
+use culvert_wire::token::SecretDigest;
+use serde::{Deserialize, Serialize};
+
+/// A change that is asked for.
+#[derive(Clone, Debug)]
+pub enum Mutation {
+    /// A new row. Not of an account, a token, a client or a gateway, which come into being otherwise.
+    Create(Entity),
+    /// A new token, with the digest of its secret.
+    CreateToken {
+        /// The token.
+        token: Token,
+        /// The digest, which never leaves the store again.
+        digest: SecretDigest,
+    },
+    /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
+    Update {
+        /// The whole row; its stamp is ignored.
+        entity: Entity,
+        /// The version that the asker has seen; without one, whatever it is now.
+        expected_version: Option<u64>,
+    },
+    /// The row is to go. Memberships and policies of a group, policies of a resource and memberships
+    /// of an actor go along, each as a change of its own.
+    Delete {
+        /// Which row.
+        id: EntityId,
+        /// The version that the asker has seen; without one, whatever it is now.
+        expected_version: Option<u64>,
+        /// A site's resources, gateways and tokens and an actor's clients and tokens go along too;
+        /// otherwise the deletion is refused while there are any.
+        cascade: bool,
+    },
+}
+
+/// Who changed something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// The actor; none where the portal itself or a site's machine did it.
+    pub actor: Option<ActorId>,
+    /// The token that was presented.
+    pub token: Option<TokenId>,
+}
+
+impl Author {
+    /// The portal itself, or who runs it.
+    pub const PORTAL: Self = Self {
+        actor: None,
+        token: None,
+    };
+}
+
+/// A change's place in the change log of its account: 1, 2, 3…; 0 is before the first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+/// What was done to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// It came into being.
+    Create,
+    /// It changed.
+    Update,
+    /// It is gone.
+    Delete,
+}
+
+/// A change that was made: an entry of the change log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its place.
+    pub seq: Seq,
+    /// Whose configuration.
+    pub account: AccountId,
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub author: Author,
+    /// What was done.
+    pub operation: Operation,
+    /// To which row.
+    pub id: EntityId,
+    /// The row as it was; none for [`Operation::Create`].
+    pub before: Option<Entity>,
+    /// The row as it is; none for [`Operation::Delete`].
+    pub after: Option<Entity>,
+}
+
+/// Which changes of the log are wanted; all that are given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeFilter {
+    /// To rows of this kind.
+    pub kind: Option<EntityKind>,
+    /// To this row.
+    pub id: Option<EntityId>,
+    /// By this actor.
+    pub actor: Option<ActorId>,
+    /// Not before.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub until: Option<Timestamp>,
+}
+
+impl Operation {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl std::fmt::Display for Seq {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}

@@ -1,0 +1,45 @@
+//! An organisation and its settings.
+
+use super::Stamp;
+use culvert_ids::AccountId;
+use culvert_wire::messages::Ranges;
+use serde::{Deserialize, Serialize};
+
+/// An organisation: nothing crosses it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Which one.
+    pub id: AccountId,
+    /// What people call it.
+    pub name: String,
+    /// What holds for all of it.
+    pub settings: AccountSettings,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// What holds for a whole account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountSettings {
+    /// Networks that are used inside the tunnel. A machine whose address is outside of them gets
+    /// another one when it next connects.
+    pub ranges: Ranges,
+    /// How long a grant lasts at most, in seconds: 60 to 86,400.
+    pub grant_lifetime_s: u32,
+}
+
+impl Default for AccountSettings {
+    fn default() -> Self {
+        Self {
+            ranges: Ranges {
+                machines_ipv4: "100.64.0.0/11".to_owned(),
+                machines_ipv6: "fd00:2021:1111::/107".to_owned(),
+                names_ipv4: "100.96.0.0/11".to_owned(),
+                names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
+            },
+            grant_lifetime_s: 3_600,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Who acts, and in which groups.
+
+use super::Stamp;
+use culvert_ids::{ActorId, GroupId, MembershipId};
+use serde::{Deserialize, Serialize};
+
+/// What an actor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    /// A person who may hold API tokens.
+    Admin,
+    /// A person.
+    User,
+    /// A machine.
+    ServiceAccount,
+}
+
+/// Who acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Which one.
+    pub id: ActorId,
+    /// What it is.
+    pub kind: ActorKind,
+    /// What people call it; no two of an account alike, whatever the case of their letters.
+    pub name: String,
+    /// Its tokens are not accepted.
+    pub disabled: bool,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// A set of actors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Which one.
+    pub id: GroupId,
+    /// What people call it.
+    pub name: String,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// An actor's place in a group. It is made and deleted, never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// Which one.
+    pub id: MembershipId,
+    /// The group.
+    pub group: GroupId,
+    /// Who is in it.
+    pub actor: ActorId,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}

@@ -1,0 +1,100 @@
+//! Machines that enrolled.
+
+use super::{EntityId, Stamp};
+use culvert_ids::{ActorId, ClientId, GatewayId, SiteId};
+use culvert_wire::{PublicKey, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A machine that uses resources. It comes into being by [`crate::Store::enrol_client`]; an
+/// administrator changes its name, verifies it and revokes it, which is final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// Which one.
+    pub id: ClientId,
+    /// Whose it is.
+    pub actor: ActorId,
+    /// The text that the machine keeps for itself; with the actor it says which client this is.
+    pub machine: String,
+    /// What people call it; no two of an account alike that are not revoked.
+    pub name: String,
+    /// Its key; no two machines of an account have the same.
+    pub public_key: PublicKey,
+    /// Its address inside the tunnel.
+    pub ipv4: Ipv4Addr,
+    /// The same of the other family.
+    pub ipv6: Ipv6Addr,
+    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    pub verified: Option<Timestamp>,
+    /// Since when it is not let in.
+    pub revoked: Option<Timestamp>,
+    /// When and where from it was last seen. Not configuration: it is not in the change log, and
+    /// changes no version.
+    #[serde(skip)]
+    pub seen: Option<Seen>,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// A machine that gives access to the resources of its site. It comes into being by
+/// [`crate::Store::enrol_gateway`]; an administrator changes its name, drains it and revokes it,
+/// which is final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gateway {
+    /// Which one.
+    pub id: GatewayId,
+    /// Where it is.
+    pub site: SiteId,
+    /// The text that the machine keeps for itself; with the site it says which gateway this is.
+    pub machine: String,
+    /// What people call it; no two of an account alike that are not revoked.
+    pub name: String,
+    /// Its key; no two machines of an account have the same.
+    pub public_key: PublicKey,
+    /// Its address inside the tunnel.
+    pub ipv4: Ipv4Addr,
+    /// The same of the other family.
+    pub ipv6: Ipv6Addr,
+    /// It gets no new clients.
+    pub draining: bool,
+    /// Since when it is not let in.
+    pub revoked: Option<Timestamp>,
+    /// When and where from it was last seen. Not configuration: it is not in the change log, and
+    /// changes no version.
+    #[serde(skip)]
+    pub seen: Option<Seen>,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// The last that was seen of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// When.
+    pub at: Timestamp,
+    /// Where its session came from, as the portal saw it.
+    pub address: Option<IpAddr>,
+    /// The version of its software.
+    pub software: String,
+}
+
+/// A client or a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MachineId {
+    /// A client.
+    Client(ClientId),
+    /// A gateway.
+    Gateway(GatewayId),
+}
+
+impl From<MachineId> for EntityId {
+    fn from(id: MachineId) -> Self {
+        match id {
+            MachineId::Client(id) => Self::Client(id),
+            MachineId::Gateway(id) => Self::Gateway(id),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Who may use what.
+
+use super::Stamp;
+use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_wire::model;
+use serde::{Deserialize, Serialize};
+
+/// A group's permission to use a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Which one.
+    pub id: PolicyId,
+    /// What people call it.
+    pub name: String,
+    /// Who may.
+    pub group: GroupId,
+    /// What.
+    pub resource: ResourceId,
+    /// It allows nothing for now.
+    pub disabled: bool,
+    /// All of them must hold.
+    pub conditions: Vec<model::Condition>,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}

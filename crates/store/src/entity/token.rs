@@ -1,0 +1,127 @@
+//! Tokens, without their secrets: digests go into the store and never come out.
+
+use super::{MachineId, Stamp};
+use culvert_ids::{ActorId, SiteId, TokenId};
+use culvert_wire::Timestamp;
+use culvert_wire::token::TokenKind;
+use serde::{Deserialize, Serialize};
+
+/// A token. Of an existing one, name, expiry and revocation may change, and a revocation is final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Which one.
+    pub id: TokenId,
+    /// What it is for, and whose it is.
+    #[serde(flatten)]
+    pub scope: TokenScope,
+    /// What people call it; no two of an account alike that are not revoked.
+    pub name: String,
+    /// How often it may be used.
+    pub uses: TokenUses,
+    /// The first instant at which it is no longer accepted.
+    pub expires: Option<Timestamp>,
+    /// Since when it is not accepted.
+    pub revoked: Option<Timestamp>,
+    /// The use of a token that has one.
+    pub used: Option<TokenUse>,
+    /// When it was last accepted, to the minute or so. Not configuration: it is not in the change
+    /// log, and changes no version.
+    #[serde(skip)]
+    pub last_used: Option<Timestamp>,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// What a token is for, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TokenScope {
+    /// Makes the first administrator.
+    Setup,
+    /// Uses the API as an actor.
+    Api {
+        /// As whom.
+        actor: ActorId,
+        /// What it may do there.
+        role: Role,
+    },
+    /// Connects clients of an actor.
+    Client {
+        /// Whose.
+        actor: ActorId,
+    },
+    /// Connects gateways of a site.
+    Gateway {
+        /// Where.
+        site: SiteId,
+    },
+}
+
+/// What an API token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reads.
+    Auditor,
+    /// Reads and changes all but owners and their tokens.
+    Admin,
+    /// Everything.
+    Owner,
+}
+
+/// How often a token may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenUses {
+    /// Once. A token of a client or gateway then belongs to the machine that used it: it goes on
+    /// connecting that machine, with the key that it had, and no other.
+    One,
+    /// Until it expires or is revoked.
+    Many,
+}
+
+/// The use of a token that has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenUse {
+    /// When.
+    pub at: Timestamp,
+    /// The machine that enrolled with it.
+    pub machine: Option<MachineId>,
+}
+
+impl TokenScope {
+    /// The kind of the token.
+    pub const fn kind(&self) -> TokenKind {
+        match self {
+            Self::Setup => TokenKind::Setup,
+            Self::Api { .. } => TokenKind::Api,
+            Self::Client { .. } => TokenKind::Client,
+            Self::Gateway { .. } => TokenKind::Gateway,
+        }
+    }
+
+    /// As whom it acts.
+    pub const fn actor(&self) -> Option<ActorId> {
+        match self {
+            Self::Api { actor, .. } | Self::Client { actor } => Some(*actor),
+            Self::Setup | Self::Gateway { .. } => None,
+        }
+    }
+
+    /// Which site's gateways it connects.
+    pub const fn site(&self) -> Option<SiteId> {
+        match self {
+            Self::Gateway { site } => Some(*site),
+            Self::Setup | Self::Api { .. } | Self::Client { .. } => None,
+        }
+    }
+
+    /// What it may do with the API.
+    pub const fn role(&self) -> Option<Role> {
+        match self {
+            Self::Api { role, .. } => Some(*role),
+            Self::Setup | Self::Client { .. } | Self::Gateway { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What can go wrong, and whose fault it is.
+
+use crate::{EntityId, EntityKind};
+use std::fmt;
+
+/// Why the store did not do what it was asked for. Whatever it is, nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    // The asker's faults.
+    /// No such row in this account.
+    #[error("{0} does not exist")]
+    NotFound(EntityId),
+    /// No such account.
+    #[error("the account does not exist")]
+    NoAccount,
+    /// Someone else changed the row in between.
+    #[error("{id} has been changed: it is at version {current}; read it again")]
+    VersionConflict {
+        /// Which row.
+        id: EntityId,
+        /// Its version now.
+        current: u64,
+    },
+    /// Another row of the kind has the name.
+    #[error("there is a {kind} named {name:?} already ({by}); names differ in more than case")]
+    NameTaken {
+        /// The kind.
+        kind: EntityKind,
+        /// The name.
+        name: String,
+        /// Who has it.
+        by: EntityId,
+    },
+    /// The row exists already: the id is in use, or the actor is in the group.
+    #[error("{0} exists already")]
+    Exists(EntityId),
+    /// Another machine of the account has the public key.
+    #[error("another machine ({by}) has this public key; make a new one on this machine")]
+    KeyTaken {
+        /// Who has it.
+        by: EntityId,
+    },
+    /// Others refer to the row, and the deletion was not to take them along.
+    #[error("{id} is in use by {total} others, among them {}", list(by))]
+    InUse {
+        /// Which row.
+        id: EntityId,
+        /// Who uses it, at most [`crate::MAX_USERS_NAMED`] of them.
+        by: Vec<EntityId>,
+        /// How many use it.
+        total: u64,
+    },
+    /// A field holds what it must not.
+    #[error("{kind}: {field}: {reason}")]
+    Invalid {
+        /// What kind of row, or of which row the answer was to be.
+        kind: EntityKind,
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// More at once, or in all, than there may be.
+    #[error("more than {limit} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The token, or the machine behind it, is not let in. The text tells nobody why;
+    /// [`Denial::cause`] does, for the log.
+    #[error(transparent)]
+    Denied(#[from] Denial),
+
+    // Faults of the configuration.
+    /// Every address of a range is in use.
+    #[error(
+        "the range {range} has no free address left; delete clients and gateways that are gone"
+    )]
+    NoAddress {
+        /// The range.
+        range: String,
+    },
+    /// The database belongs to a later version of the program.
+    #[error(
+        "the database has schema version {found}, and this version of culvert knows up to {known}: \
+         run the version that wrote it, or restore the backup that was made before the upgrade"
+    )]
+    NewerSchema {
+        /// The database's version.
+        found: u32,
+        /// The last that this build knows.
+        known: u32,
+    },
+    /// The database, or the file system it lies on, can't be written.
+    #[error(
+        "the database can't be written: {detail}; check the owner and mode of the file and its \
+         directory, and that the file system is not mounted read-only"
+    )]
+    ReadOnly {
+        /// What the database said.
+        detail: String,
+    },
+
+    // Local faults.
+    /// There is no room for more.
+    #[error("the database is full: {detail}; make room on its file system")]
+    Full {
+        /// What the database said.
+        detail: String,
+    },
+    /// Someone else holds the database.
+    #[error(
+        "the database is locked: {detail}; another process has it open (a second portal, or a \
+         backup tool): end that one, since one portal at a time may use it"
+    )]
+    Locked {
+        /// What the database said.
+        detail: String,
+    },
+    /// What was read is not what was written.
+    #[error("the database is damaged: {detail}; restore the last backup")]
+    Corrupt {
+        /// What is wrong.
+        detail: String,
+    },
+    /// The database can't be reached.
+    #[error("the database can't be reached: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    pub(crate) fn corrupt(detail: impl fmt::Display) -> Self {
+        Self::Corrupt {
+            detail: detail.to_string(),
+        }
+    }
+
+    /// The same local fault once more, for who asks later; none of what is no local one.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let detail = match self {
+            Self::ReadOnly { detail }
+            | Self::Full { detail }
+            | Self::Locked { detail }
+            | Self::Corrupt { detail } => detail.clone(),
+            Self::Unavailable(source) => source.to_string(),
+            other if other.is_local() => other.to_string(),
+            _ => return None,
+        };
+        Some(match self {
+            Self::ReadOnly { .. } => Self::ReadOnly { detail },
+            Self::Full { .. } => Self::Full { detail },
+            Self::Locked { .. } => Self::Locked { detail },
+            Self::Corrupt { .. } => Self::Corrupt { detail },
+            _ => Self::Unavailable(detail.into()),
+        })
+    }
+
+    /// The fault lies with the database or the machine it is on, not with the question: the same
+    /// question may be answered later. Nothing may be concluded from it.
+    pub const fn is_local(&self) -> bool {
+        matches!(
+            self,
+            Self::Full { .. }
+                | Self::Locked { .. }
+                | Self::Corrupt { .. }
+                | Self::Unavailable(_)
+                | Self::ReadOnly { .. }
+                | Self::NewerSchema { .. }
+        )
+    }
+}
+
+fn list(ids: &[EntityId]) -> String {
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
+}
+
+/// Why a token was not accepted. Its text is the same for all, since it goes to the peer: who
+/// guesses tokens learns nothing from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denial {
+    /// No token has this id.
+    UnknownToken,
+    /// The token has another secret.
+    WrongSecret,
+    /// The token is of another kind.
+    WrongKind,
+    /// The token's time is over.
+    Expired,
+    /// An administrator revoked the token.
+    Revoked,
+    /// The token had one use, and that is over; or it belongs to another machine or key.
+    Used,
+    /// The token's actor is disabled.
+    ActorDisabled,
+    /// An administrator revoked the machine.
+    MachineRevoked,
+}
+
+impl Denial {
+    /// Why, for the log.
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::UnknownToken => "unknown token",
+            Self::WrongSecret => "wrong secret",
+            Self::WrongKind => "token of another kind",
+            Self::Expired => "expired token",
+            Self::Revoked => "revoked token",
+            Self::Used => "one-time token used already",
+            Self::ActorDisabled => "disabled actor",
+            Self::MachineRevoked => "revoked machine",
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the token is not accepted")
+    }
+}
+
+impl std::error::Error for Denial {}

@@ -1,0 +1,25 @@
+//! Grants that live, so that a portal that starts anew knows them.
+
+use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_wire::{Cipher, Timestamp};
+
+/// A permission of one client for one resource through one gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Which one.
+    pub id: GrantId,
+    /// To whom.
+    pub client: ClientId,
+    /// Through which gateway.
+    pub gateway: GatewayId,
+    /// To what.
+    pub resource: ResourceId,
+    /// The policy that allowed it.
+    pub policy: PolicyId,
+    /// The suite that it binds.
+    pub cipher: Cipher,
+    /// When it was made.
+    pub issued: Timestamp,
+    /// The first instant at which it no longer holds.
+    pub expires: Timestamp,
+}

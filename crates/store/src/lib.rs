@@ -1,0 +1,56 @@
+//! The portal's database.
+//!
+//! [`Store`] is all that the portal knows of it: the configuration of an account and its change
+//! log, tokens, machines that enrol, grants that live, and the log of access. [`sqlite`] keeps it in
+//! one file. Whatever implements the trait passes the suite in `tests/conformance/`.
+//!
+//! Three rules hold everywhere:
+//!
+//! - **Nothing crosses an account.** Every method takes the account and looks no further: an id of
+//!   another account is not found.
+//! - **Every change of the configuration is in the change log**, in the same transaction, with what
+//!   was before and after: it is the feed that sessions follow and the audit log at once. An
+//!   account's changes are numbered 1, 2, 3… without a gap, in the order in which they were
+//!   committed. What changes at a high rate (when a machine was last seen, grants, who accessed
+//!   what) is not configuration and never in it; nor are secrets and their digests.
+//! - **What can't be read is an error**, never an empty answer.
+//!
+//! Ids, instants and random bytes are arguments.
+
+#![forbid(unsafe_code)]
+
+mod access_log;
+mod change;
+mod entity;
+mod error;
+mod grant;
+mod limits;
+mod page;
+mod principal;
+mod range;
+mod rules;
+mod secret;
+mod snapshot;
+pub mod sqlite;
+mod store;
+
+pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAccess};
+pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
+pub use entity::{
+    Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
+    Group, Kind, MachineId, Membership, Policy, Resource, Role, Seen, Site, Stamp, Token,
+    TokenScope, TokenUse, TokenUses,
+};
+pub use error::{Denial, StoreError};
+pub use grant::Grant;
+pub use limits::{
+    ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_MACHINE_LEN,
+    MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_ROWS_PER_KIND,
+    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_USERS_NAMED,
+};
+pub use page::{ListFilter, Page, PageLimit};
+pub use principal::{Holder, Principal};
+pub use secret::{SecretBytes, SecretName};
+pub use snapshot::Snapshot;
+pub use sqlite::{SqliteOptions, SqliteStore};
+pub use store::{CommitSignal, CommitWatch, Enrolment, SeenMachine, Store, StoreExt};

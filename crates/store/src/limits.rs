@@ -1,0 +1,54 @@
+//! How much of each thing there may be, and why.
+
+/// Rows on a page of a list: what a screen or a script takes at a time; at some kilobytes a row a
+/// page stays below a megabyte.
+pub const MAX_PAGE: u16 = 200;
+
+/// Changes that one read of the feed returns: whoever lags further reads again. At 2 KiB each,
+/// 2 MiB.
+pub const MAX_CHANGES_READ: u32 = 1_000;
+
+/// Mutations in one write: `access.toml` with 10,000 resources, each with a policy, and as many
+/// actors and memberships.
+pub const MAX_MUTATIONS: usize = 40_000;
+
+/// Changes that one write may make, cascades included. At 2 KiB each they take 128 MiB while the
+/// transaction lasts.
+pub const MAX_CHANGES_PER_WRITE: usize = 65_536;
+
+/// Rows of one kind in an account. The portal holds them all in memory: at 500 bytes a row, nine
+/// kinds take 1.2 GB at worst; 10,000 actors in 20 groups each are within it.
+pub const MAX_ROWS_PER_KIND: u32 = 262_144;
+
+/// Records in one batch of what comes at a high rate: it holds the writer for some milliseconds.
+pub const MAX_BATCH: usize = 1_000;
+
+/// Rows that one call prunes, so that it holds the writer for some milliseconds.
+pub const MAX_PRUNE_ROWS: u32 = 10_000;
+
+/// Characters of a name: what fits a column on a screen.
+pub const MAX_NAME_CHARS: usize = 100;
+
+/// Bytes of the text by which a machine is known: a UUID or a host name (253), not a document.
+pub const MAX_MACHINE_LEN: usize = 256;
+
+/// Bytes of a machine's software version.
+pub const MAX_SOFTWARE_LEN: usize = 100;
+
+/// Bytes of a reason in the access log: an explanation names a few policies and conditions.
+pub const MAX_REASON_LEN: usize = 4_096;
+
+/// Bytes of a named secret: keys have 32 or 64.
+pub const MAX_SECRET_LEN: usize = 1_024;
+
+/// How many of the rows that stand in the way of a deletion are named: enough to see what they are.
+pub const MAX_USERS_NAMED: usize = 10;
+
+/// How long an address of a revoked or deleted machine stays unused, in milliseconds: 24 hours, the
+/// longest that a grant may last, so no grant in force names an address that another machine has.
+pub const ADDRESS_REST_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Shortest and longest lifetime of grants in seconds: below a minute clients would do nothing but
+/// renew; above 24 hours a lost portal would freeze access for too long, and grants would outlast
+/// [`ADDRESS_REST_MS`].
+pub(crate) const GRANT_LIFETIME_S: std::ops::RangeInclusive<u32> = 60..=24 * 60 * 60;

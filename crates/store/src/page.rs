@@ -1,0 +1,69 @@
+//! Lists, a page at a time.
+
+use crate::{EntityId, MAX_PAGE};
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T, C> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where the next one begins; none on the last page.
+    pub next: Option<C>,
+}
+
+/// How many rows a page has at most: 1 to [`MAX_PAGE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageLimit(u16);
+
+/// Which rows are wanted; all that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListFilter {
+    /// With this name, whatever the case of its letters.
+    pub name: Option<String>,
+    /// With this in their name, whatever the case of its letters.
+    pub name_contains: Option<String>,
+    /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
+    /// to a site, policies to a group or a resource, clients and tokens to an actor.
+    pub refers_to: Vec<EntityId>,
+}
+
+impl PageLimit {
+    /// As many as there may be.
+    pub const MAX: Self = Self(MAX_PAGE);
+
+    /// Cuts what is outside 1 to [`MAX_PAGE`].
+    pub fn new(rows: u64) -> Self {
+        let rows = rows.clamp(1, u64::from(MAX_PAGE));
+        Self(u16::try_from(rows).unwrap_or(MAX_PAGE))
+    }
+
+    /// Rows.
+    pub const fn rows(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for PageLimit {
+    fn default() -> Self {
+        Self(50)
+    }
+}
+
+impl<T, C> Page<T, C> {
+    /// From up to one row more than the page takes, which says whether there is another page.
+    pub(crate) fn cut(mut items: Vec<T>, limit: PageLimit, cursor: impl Fn(&T) -> C) -> Self {
+        let rows = usize::from(limit.rows());
+        let more = items.len() > rows;
+        items.truncate(rows);
+        let next = items.last().filter(|_| more).map(cursor);
+        Self { items, next }
+    }
+
+    /// The same page of something else.
+    pub fn map<U>(self, with: impl Fn(T) -> U) -> Page<U, C> {
+        Page {
+            items: self.items.into_iter().map(with).collect(),
+            next: self.next,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Who a token turned out to be.
+
+use crate::{ActorKind, Author, Role};
+use culvert_ids::{AccountId, ActorId, SiteId, TokenId};
+use culvert_wire::Timestamp;
+use culvert_wire::token::TokenKind;
+
+/// Whom an accepted token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// In which account.
+    pub account: AccountId,
+    /// Which token.
+    pub token: TokenId,
+    /// Whose it is.
+    pub holder: Holder,
+    /// The first instant at which the token is no longer accepted.
+    pub expires: Option<Timestamp>,
+}
+
+/// Whose a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody's: it makes the first administrator.
+    Setup,
+    /// An actor's, to use the API.
+    Api {
+        /// As whom.
+        actor: ActorId,
+        /// What the actor is.
+        actor_kind: ActorKind,
+        /// What it may do.
+        role: Role,
+    },
+    /// An actor's, to connect clients.
+    Client {
+        /// Whose.
+        actor: ActorId,
+        /// What the actor is.
+        actor_kind: ActorKind,
+    },
+    /// A site's, to connect gateways.
+    Gateway {
+        /// Where.
+        site: SiteId,
+    },
+}
+
+impl Holder {
+    /// The kind of the token.
+    pub const fn kind(self) -> TokenKind {
+        match self {
+            Self::Setup => TokenKind::Setup,
+            Self::Api { .. } => TokenKind::Api,
+            Self::Client { .. } => TokenKind::Client,
+            Self::Gateway { .. } => TokenKind::Gateway,
+        }
+    }
+
+    /// The actor behind it.
+    pub const fn actor(self) -> Option<ActorId> {
+        match self {
+            Self::Api { actor, .. } | Self::Client { actor, .. } => Some(actor),
+            Self::Setup | Self::Gateway { .. } => None,
+        }
+    }
+}
+
+impl Principal {
+    /// As the author of a change.
+    pub const fn author(&self) -> Author {
+        Author {
+            actor: self.holder.actor(),
+            token: Some(self.token),
+        }
+    }
+}

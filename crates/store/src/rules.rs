@@ -1,0 +1,304 @@
+//! What a row must be like, whichever database keeps it.
+
+use crate::limits::{GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN};
+use crate::range::Range;
+use crate::{Account, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses};
+use culvert_wire::Timestamp;
+
+/// A kind of rows that refer to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The kind.
+    pub(crate) kind: EntityKind,
+    /// The column with the id of what they refer to.
+    pub(crate) column: &'static str,
+    /// They go along when that is deleted, without being asked for.
+    pub(crate) always_cascades: bool,
+}
+
+const fn user(kind: EntityKind, column: &'static str, always_cascades: bool) -> User {
+    User {
+        kind,
+        column,
+        always_cascades,
+    }
+}
+
+/// Who refers to rows of a kind.
+pub(crate) const fn users_of(kind: EntityKind) -> &'static [User] {
+    use EntityKind as K;
+    match kind {
+        K::Actor => {
+            const {
+                &[
+                    user(K::Membership, "actor_id", true),
+                    user(K::Token, "actor_id", false),
+                    user(K::Client, "actor_id", false),
+                ]
+            }
+        }
+        K::Group => {
+            const {
+                &[
+                    user(K::Membership, "group_id", true),
+                    user(K::Policy, "group_id", true),
+                ]
+            }
+        }
+        K::Site => {
+            const {
+                &[
+                    user(K::Resource, "site_id", false),
+                    user(K::Gateway, "site_id", false),
+                    user(K::Token, "site_id", false),
+                ]
+            }
+        }
+        K::Resource => const { &[user(K::Policy, "resource_id", true)] },
+        K::Account | K::Membership | K::Policy | K::Token | K::Client | K::Gateway => &[],
+    }
+}
+
+/// The column by which rows of `kind` refer to rows of `to`.
+pub(crate) fn column_to(kind: EntityKind, to: EntityKind) -> Option<&'static str> {
+    let user = users_of(to).iter().find(|user| user.kind == kind)?;
+    Some(user.column)
+}
+
+/// What a row refers to.
+pub(crate) fn references(entity: &Entity) -> Vec<EntityId> {
+    match entity {
+        Entity::Membership(row) => vec![row.group.into(), row.actor.into()],
+        Entity::Resource(row) => vec![row.site.into()],
+        Entity::Policy(row) => vec![row.group.into(), row.resource.into()],
+        Entity::Token(row) => {
+            let actor = row.scope.actor().map(EntityId::from);
+            let site = row.scope.site().map(EntityId::from);
+            actor.into_iter().chain(site).collect()
+        }
+        Entity::Client(row) => vec![row.actor.into()],
+        Entity::Gateway(row) => vec![row.site.into()],
+        Entity::Account(_) | Entity::Actor(_) | Entity::Group(_) | Entity::Site(_) => Vec::new(),
+    }
+}
+
+/// The row's name, where its kind has one.
+pub(crate) fn name(entity: &Entity) -> Option<&str> {
+    match entity {
+        Entity::Account(row) => Some(&row.name),
+        Entity::Actor(row) => Some(&row.name),
+        Entity::Group(row) => Some(&row.name),
+        Entity::Membership(_) => None,
+        Entity::Site(row) => Some(&row.name),
+        Entity::Resource(row) => Some(&row.name),
+        Entity::Policy(row) => Some(&row.name),
+        Entity::Token(row) => Some(&row.name),
+        Entity::Client(row) => Some(&row.name),
+        Entity::Gateway(row) => Some(&row.name),
+    }
+}
+
+/// Since when the row is revoked, where its kind can be.
+pub(crate) fn revoked(entity: &Entity) -> Option<Timestamp> {
+    match entity {
+        Entity::Token(row) => row.revoked,
+        Entity::Client(row) => row.revoked,
+        Entity::Gateway(row) => row.revoked,
+        Entity::Account(_)
+        | Entity::Actor(_)
+        | Entity::Group(_)
+        | Entity::Membership(_)
+        | Entity::Site(_)
+        | Entity::Resource(_)
+        | Entity::Policy(_) => None,
+    }
+}
+
+/// Kinds whose rows can be revoked, and then free their name.
+pub(crate) const fn can_be_revoked(kind: EntityKind) -> bool {
+    matches!(
+        kind,
+        EntityKind::Token | EntityKind::Client | EntityKind::Gateway
+    )
+}
+
+/// By what names are compared.
+pub(crate) fn name_key(name: &str) -> String {
+    name.to_lowercase()
+}
+
+fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> StoreError {
+    StoreError::Invalid {
+        kind,
+        field,
+        reason: reason.into(),
+    }
+}
+
+/// Whether the row may be, by itself.
+pub(crate) fn check(entity: &Entity) -> Result<(), StoreError> {
+    let kind = entity.kind();
+    if let Some(name) = name(entity) {
+        check_name(kind, name)?;
+    }
+    match entity {
+        Entity::Account(account) => check_account(account),
+        Entity::Token(token) => check_token(token),
+        Entity::Client(client) => check_machine(kind, &client.machine),
+        Entity::Gateway(gateway) => check_machine(kind, &gateway.machine),
+        Entity::Actor(_)
+        | Entity::Group(_)
+        | Entity::Membership(_)
+        | Entity::Site(_)
+        | Entity::Resource(_)
+        | Entity::Policy(_) => Ok(()),
+    }
+}
+
+fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
+    let reason = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.trim() != name {
+        "it begins or ends with a space".to_owned()
+    } else if name.chars().any(char::is_control) {
+        "it has control characters".to_owned()
+    } else if name.chars().count() > MAX_NAME_CHARS {
+        format!("it has more than {MAX_NAME_CHARS} characters")
+    } else {
+        return Ok(());
+    };
+    Err(invalid(kind, "name", reason))
+}
+
+fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
+    if machine.is_empty() || machine.len() > MAX_MACHINE_LEN {
+        let reason = format!("it has 1 to {MAX_MACHINE_LEN} bytes");
+        return Err(invalid(kind, "machine", reason));
+    }
+    Ok(())
+}
+
+/// Whether the text may be a machine's software version.
+pub(crate) fn check_software(kind: EntityKind, software: &str) -> Result<(), StoreError> {
+    if software.len() > MAX_SOFTWARE_LEN {
+        let reason = format!("it has at most {MAX_SOFTWARE_LEN} bytes");
+        return Err(invalid(kind, "software", reason));
+    }
+    Ok(())
+}
+
+fn check_account(account: &Account) -> Result<(), StoreError> {
+    let settings = &account.settings;
+    let wrong = |field, reason: String| invalid(EntityKind::Account, field, reason);
+    if !GRANT_LIFETIME_S.contains(&settings.grant_lifetime_s) {
+        let (first, last) = (GRANT_LIFETIME_S.start(), GRANT_LIFETIME_S.end());
+        let reason = format!("expected {first} to {last} seconds");
+        return Err(wrong("grant_lifetime_s", reason));
+    }
+    let ranges = &settings.ranges;
+    let pairs = [
+        ("machines_ipv4", &ranges.machines_ipv4, 4),
+        ("names_ipv4", &ranges.names_ipv4, 4),
+        ("machines_ipv6", &ranges.machines_ipv6, 16),
+        ("names_ipv6", &ranges.names_ipv6, 16),
+    ];
+    let mut parsed = Vec::with_capacity(pairs.len());
+    for (field, text, len) in pairs {
+        let range = Range::parse(text, len).map_err(|reason| wrong(field, reason))?;
+        parsed.push((field, range));
+    }
+    for pair in parsed.chunks_exact(2) {
+        if pair[0].1.overlaps(&pair[1].1) {
+            let reason = format!("it overlaps {}", pair[0].0);
+            return Err(wrong(pair[1].0, reason));
+        }
+    }
+    Ok(())
+}
+
+fn check_token(token: &Token) -> Result<(), StoreError> {
+    let reason = match (&token.scope, token.uses) {
+        (TokenScope::Setup, TokenUses::Many) => "a set-up token has one use",
+        (TokenScope::Api { .. }, TokenUses::One) => "an API token is used many times",
+        (TokenScope::Setup | TokenScope::Client { .. } | TokenScope::Gateway { .. }, _)
+        | (TokenScope::Api { .. }, TokenUses::Many) => return Ok(()),
+    };
+    Err(invalid(EntityKind::Token, "uses", reason))
+}
+
+/// What a row becomes when someone asks for `wanted`; none if it is like that already.
+///
+/// What the store alone writes is kept, and whoever asks for another value is refused.
+pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, StoreError> {
+    wanted.set_stamp(before.stamp());
+    let kept = match (before, &mut wanted) {
+        (Entity::Membership(_), Entity::Membership(_)) => {
+            if *before == wanted {
+                return Ok(None);
+            }
+            Some("group")
+        }
+        (Entity::Token(was), Entity::Token(is)) => {
+            is.last_used = was.last_used;
+            first_changed(&[
+                ("kind", was.scope == is.scope),
+                ("uses", was.uses == is.uses),
+                ("used", was.used == is.used),
+            ])
+        }
+        (Entity::Client(was), Entity::Client(is)) => {
+            is.seen.clone_from(&was.seen);
+            first_changed(&[
+                ("actor", was.actor == is.actor),
+                ("machine", was.machine == is.machine),
+                ("public_key", was.public_key == is.public_key),
+                ("ipv4", was.ipv4 == is.ipv4),
+                ("ipv6", was.ipv6 == is.ipv6),
+            ])
+        }
+        (Entity::Gateway(was), Entity::Gateway(is)) => {
+            is.seen.clone_from(&was.seen);
+            first_changed(&[
+                ("site", was.site == is.site),
+                ("machine", was.machine == is.machine),
+                ("public_key", was.public_key == is.public_key),
+                ("ipv4", was.ipv4 == is.ipv4),
+                ("ipv6", was.ipv6 == is.ipv6),
+            ])
+        }
+        _ => None,
+    };
+    let kind = before.kind();
+    if let Some(field) = kept {
+        return Err(invalid(kind, field, "it can't be changed"));
+    }
+    if revoked(before).is_some() && revoked(before) != revoked(&wanted) {
+        return Err(invalid(kind, "revoked", "a revocation is final"));
+    }
+    Ok((*before != wanted).then_some(wanted))
+}
+
+fn first_changed(same: &[(&'static str, bool)]) -> Option<&'static str> {
+    let changed = same.iter().find(|(_, same)| !same)?;
+    Some(changed.0)
+}
+
+/// The name that a new machine gets whose own is `wanted`, at the `attempt`th try from 0.
+pub(crate) fn numbered_name(wanted: &str, attempt: u32) -> String {
+    if attempt == 0 {
+        return wanted.to_owned();
+    }
+    let number = format!("-{}", attempt + 1);
+    let room = MAX_NAME_CHARS - number.len();
+    let wanted: String = wanted.chars().take(room).collect();
+    format!("{wanted}{number}")
+}
+
+/// The name of a machine for which no number is free: its own with the end of its id.
+pub(crate) fn name_with_id(wanted: &str, id: EntityId) -> String {
+    let id = id.to_string();
+    let end = &id[id.len() - 8..];
+    let room = MAX_NAME_CHARS - 1 - end.len();
+    let wanted: String = wanted.chars().take(room).collect();
+    format!("{wanted}-{end}")
+}

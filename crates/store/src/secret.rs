@@ -1,0 +1,45 @@
+//! Secrets of the portal itself.
+
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// The name of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SecretName {
+    /// The key that signs grants.
+    GrantSigning,
+    /// What the pre-shared keys of pairs are derived from.
+    Pairs,
+}
+
+impl SecretName {
+    /// Its name in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::GrantSigning => "grant-signing",
+            Self::Pairs => "pairs",
+        }
+    }
+}
+
+/// A secret's bytes, wiped when they are dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretBytes(Zeroizing<Vec<u8>>);
+
+impl SecretBytes {
+    /// From bytes, which it takes over.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// The bytes themselves.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SecretBytes(…)")
+    }
+}

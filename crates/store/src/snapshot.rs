@@ -1,0 +1,33 @@
+//! The whole configuration of an account at one instant.
+
+use crate::{
+    Account, Actor, Client, Gateway, Group, Membership, Policy, Resource, Seq, Site, Token,
+};
+
+/// The whole configuration of an account, as it was right after the change `seq`: with the changes
+/// after it, it stays current. Each list is in the order of ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// The last change that it holds.
+    pub seq: Seq,
+    /// The account.
+    pub account: Account,
+    /// Everyone who acts.
+    pub actors: Vec<Actor>,
+    /// All groups.
+    pub groups: Vec<Group>,
+    /// Who is in them.
+    pub memberships: Vec<Membership>,
+    /// All sites.
+    pub sites: Vec<Site>,
+    /// All resources.
+    pub resources: Vec<Resource>,
+    /// All policies.
+    pub policies: Vec<Policy>,
+    /// All tokens, those that are no longer accepted included.
+    pub tokens: Vec<Token>,
+    /// All clients, revoked ones included.
+    pub clients: Vec<Client>,
+    /// All gateways, revoked ones included.
+    pub gateways: Vec<Gateway>,
+}

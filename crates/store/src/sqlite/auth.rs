@@ -1,0 +1,118 @@
+//! Whom a token stands for.
+
+use super::fault::fault;
+use super::read;
+use super::value::{Columns, query};
+use super::write::Writing;
+use crate::{
+    Actor, ActorKind, Denial, Entity, EntityId, Holder, Kind, MachineId, Principal, StoreError,
+    Token, TokenScope, TokenUse, TokenUses,
+};
+use culvert_ids::{AccountId, ActorId, TokenId};
+use culvert_wire::Timestamp;
+use culvert_wire::token::{SecretDigest, TokenKind};
+use sqlx::SqliteConnection;
+
+/// Checks the secret before anything else, so that only who has it learns from the time that the
+/// answer takes.
+pub(super) async fn authenticate(
+    connection: &mut SqliteConnection,
+    token: TokenId,
+    digest: &SecretDigest,
+    kind: TokenKind,
+    now: Timestamp,
+) -> Result<(Principal, Token), StoreError> {
+    let sql = "SELECT account, digest FROM token_digest WHERE id = ?";
+    let row = query(sql, vec![token.as_bytes().into()])
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(fault)?;
+    let Some(row) = row else {
+        return Err(Denial::UnknownToken.into());
+    };
+    let row = Columns(&row);
+    if SecretDigest::from_bytes(row.bytes("digest")?) != *digest {
+        return Err(Denial::WrongSecret.into());
+    }
+    let account = AccountId::from_bytes(row.bytes("account")?);
+    let (principal, row) = standing(connection, account, token, now).await?;
+    if principal.holder.kind() != kind {
+        return Err(Denial::WrongKind.into());
+    }
+    Ok((principal, row))
+}
+
+/// Whom a token stands for, if it is still accepted. Its secret has been checked before.
+pub(super) async fn standing(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    token: TokenId,
+    now: Timestamp,
+) -> Result<(Principal, Token), StoreError> {
+    let found = read::find(connection, account, token.into()).await?;
+    let Some(row) = found.and_then(Token::from_entity) else {
+        return Err(Denial::UnknownToken.into());
+    };
+    if row.revoked.is_some() {
+        return Err(Denial::Revoked.into());
+    }
+    if row.expires.is_some_and(|expires| expires <= now) {
+        return Err(Denial::Expired.into());
+    }
+    let holder = match row.scope {
+        TokenScope::Setup if row.used.is_some() => return Err(Denial::Used.into()),
+        TokenScope::Setup => Holder::Setup,
+        TokenScope::Api { actor, role } => Holder::Api {
+            actor,
+            actor_kind: actor_kind(connection, account, actor).await?,
+            role,
+        },
+        TokenScope::Client { actor } => Holder::Client {
+            actor,
+            actor_kind: actor_kind(connection, account, actor).await?,
+        },
+        TokenScope::Gateway { site } => Holder::Gateway { site },
+    };
+    let principal = Principal {
+        account,
+        token,
+        holder,
+        expires: row.expires,
+    };
+    Ok((principal, row))
+}
+
+async fn actor_kind(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: ActorId,
+) -> Result<ActorKind, StoreError> {
+    let id = EntityId::from(id);
+    let actor = Actor::from_entity(read::get(connection, account, id).await?);
+    let actor = actor.ok_or(StoreError::NotFound(id))?;
+    if actor.disabled {
+        return Err(Denial::ActorDisabled.into());
+    }
+    Ok(actor.kind)
+}
+
+/// Uses up a token that has one use. The row is written over only as it was read, and the
+/// transaction has the writer: of several callers one comes first, and the others find it used.
+pub(super) async fn consume(
+    writing: &mut Writing,
+    token: Token,
+    machine: Option<MachineId>,
+) -> Result<(), StoreError> {
+    if token.uses != TokenUses::One || token.used.is_some() {
+        return Err(Denial::Used.into());
+    }
+    let mut after = token.clone();
+    after.used = Some(TokenUse {
+        at: writing.at(),
+        machine,
+    });
+    writing
+        .replace(Entity::Token(token), Entity::Token(after))
+        .await?;
+    Ok(())
+}

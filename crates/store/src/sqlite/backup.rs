@@ -1,0 +1,299 @@
+//! A copy of the database while it is in use, and the way back.
+//!
+//! A backup is the portal's database with one table more: the files of its state directory that are
+//! of no use without it. It is one file, and SQLite itself tells whether it is whole.
+
+use super::fault::fault;
+use super::open::check;
+use crate::{SecretBytes, StoreError};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The table that makes a backup of a database. No script of the schema has it.
+const CREATE_FILES: &str =
+    "CREATE TABLE backup_file (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT";
+
+/// What every database of SQLite begins with, <https://www.sqlite.org/fileformat.html#the_database_header>.
+const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
+
+/// A file of the state directory that comes with the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// What it holds.
+    pub content: SecretBytes,
+}
+
+/// Why there is no backup, or nothing was restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// Nothing is overwritten.
+    #[error("{} exists: choose another name, or remove it if it is not needed", path.display())]
+    Exists {
+        /// What is there: the backup itself, or what one that is under way or broke off has written.
+        path: PathBuf,
+    },
+    /// A file can't be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error(
+        "{} is no backup of a portal: give a file that `culvert portal backup` has made",
+        path.display()
+    )]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was a backup once.
+    #[error("{} is damaged: {detail}; restore another backup", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The database.
+    #[error("database {}: {source}", path.display())]
+    Store {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: StoreError,
+    },
+}
+
+/// Writes a copy of the database, as it is at one instant, together with `files` to a new file,
+/// while others go on reading and writing. The database may be that of another version of the
+/// program: it stays as it is. The copy is there when it is whole and on the disk, with mode 0600:
+/// it has the same secrets.
+///
+/// # Errors
+/// [`BackupError::Exists`], [`BackupError::File`]; [`BackupError::Store`] where the database can't be
+/// read, or the copy can't be written ([`StoreError::Full`]).
+pub async fn backup(database: &Path, files: &[BackupFile], to: &Path) -> Result<(), BackupError> {
+    let partial = beside(to, ".partial");
+    if to.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists {
+            path: to.to_owned(),
+        });
+    }
+    create(&partial)?;
+    let written = async {
+        copy(database, &partial).await?;
+        attach(&partial, files).await
+    };
+    let written = match written.await {
+        Ok(()) => publish(&partial, to),
+        Err(source) => Err(BackupError::Store {
+            path: database.to_owned(),
+            source,
+        }),
+    };
+    if written.is_err() {
+        // It is of no use, and if it can't be removed there is nothing to be done about it.
+        drop(fs::remove_file(&partial));
+    }
+    written
+}
+
+/// Makes a database of a backup, in a new file with mode 0600 that is on the disk when this returns,
+/// and gives back the files that came with it. The file is removed again where that fails.
+///
+/// # Errors
+/// [`BackupError::NotABackup`], [`BackupError::Damaged`], [`BackupError::Exists`] and
+/// [`BackupError::File`]; [`BackupError::Store`] where a later version of the program made it.
+pub async fn restore(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupError> {
+    let source = open_backup(from)?;
+    let target = create(to)?;
+    let restored = async {
+        copy_file(source, &target).map_err(|error| file_error(to, error))?;
+        let files = detach(from, to).await?;
+        target.sync_all().map_err(|error| file_error(to, error))?;
+        Ok(files)
+    };
+    let restored = restored.await;
+    if restored.is_err() {
+        drop(fs::remove_file(to));
+    }
+    restored
+}
+
+/// Copies what the last commit left, the write-ahead log included.
+async fn copy(database: &Path, partial: &Path) -> Result<(), StoreError> {
+    let Some(target) = partial.to_str() else {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8");
+        return Err(StoreError::Unavailable(error.into()));
+    };
+    let options = SqliteConnectOptions::new().filename(database);
+    let mut connection = options.connect().await.map_err(fault)?;
+    check(&mut connection).await?;
+    sqlx::query("VACUUM INTO ?")
+        .bind(target)
+        .execute(&mut connection)
+        .await
+        .map_err(fault)?;
+    connection.close().await.map_err(fault)
+}
+
+async fn attach(partial: &Path, files: &[BackupFile]) -> Result<(), StoreError> {
+    let mut connection = alone(partial).await?;
+    sqlx::query(CREATE_FILES)
+        .execute(&mut connection)
+        .await
+        .map_err(fault)?;
+    for file in files {
+        sqlx::query("INSERT INTO backup_file (name, content) VALUES (?, ?)")
+            .bind(&file.name)
+            .bind(file.content.expose())
+            .execute(&mut connection)
+            .await
+            .map_err(fault)?;
+    }
+    connection.close().await.map_err(fault)
+}
+
+async fn detach(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupError> {
+    let failed = |source| match source {
+        StoreError::Corrupt { detail } => BackupError::Damaged {
+            path: from.to_owned(),
+            detail,
+        },
+        source => BackupError::Store {
+            path: from.to_owned(),
+            source,
+        },
+    };
+    let mut connection = alone(to).await.map_err(failed)?;
+    let marked = sqlx::query("SELECT name FROM sqlite_schema WHERE name = 'backup_file'")
+        .fetch_optional(&mut connection)
+        .await
+        .map_err(|error| failed(fault(error)))?;
+    if marked.is_none() {
+        return Err(not_a_backup(from));
+    }
+    let files = strip(&mut connection).await.map_err(failed)?;
+    connection
+        .close()
+        .await
+        .map_err(|error| failed(fault(error)))?;
+    Ok(files)
+}
+
+/// Checks every page, takes the files out, and leaves nothing of them.
+async fn strip(connection: &mut SqliteConnection) -> Result<Vec<BackupFile>, StoreError> {
+    check(connection).await?;
+    let found: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(fault)?;
+    if found != "ok" {
+        return Err(StoreError::corrupt(found));
+    }
+    let rows: Vec<(String, Vec<u8>)> =
+        sqlx::query_as("SELECT name, content FROM backup_file ORDER BY name")
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(fault)?;
+    let drop_files = "PRAGMA secure_delete = ON; DROP TABLE backup_file";
+    sqlx::raw_sql(drop_files)
+        .execute(connection)
+        .await
+        .map_err(fault)?;
+    let file = |(name, content)| BackupFile {
+        name,
+        content: SecretBytes::new(content),
+    };
+    Ok(rows.into_iter().map(file).collect())
+}
+
+/// A connection to a file that nobody else knows of: it needs no log beside it, since a crash leaves
+/// a file that is written anew.
+async fn alone(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Memory)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("trusted_schema", "OFF")
+        .pragma("cell_size_check", "ON");
+    options.connect().await.map_err(fault)
+}
+
+/// A file that is a database by how it begins, from its beginning.
+fn open_backup(path: &Path) -> Result<File, BackupError> {
+    let opened = || {
+        let mut file = File::open(path)?;
+        let mut beginning = Vec::with_capacity(BEGINNING.len());
+        Read::by_ref(&mut file)
+            .take(BEGINNING.len() as u64)
+            .read_to_end(&mut beginning)?;
+        file.rewind()?;
+        Ok((file, beginning))
+    };
+    let (file, beginning) = opened().map_err(|error| file_error(path, error))?;
+    match beginning == BEGINNING {
+        true => Ok(file),
+        false => Err(not_a_backup(path)),
+    }
+}
+
+fn copy_file(mut source: File, mut target: &File) -> io::Result<()> {
+    io::copy(&mut source, &mut target)?;
+    Ok(())
+}
+
+fn not_a_backup(path: &Path) -> BackupError {
+    BackupError::NotABackup {
+        path: path.to_owned(),
+    }
+}
+
+fn create(path: &Path) -> Result<File, BackupError> {
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => BackupError::Exists {
+            path: path.to_owned(),
+        },
+        _ => file_error(path, error),
+    })
+}
+
+fn publish(partial: &Path, to: &Path) -> Result<(), BackupError> {
+    let moved = || {
+        File::open(partial)?.sync_all()?;
+        // Unlike a rename, a link never takes the place of a file that came into being meanwhile.
+        fs::hard_link(partial, to)?;
+        fs::remove_file(partial)?;
+        let directory = to.parent().filter(|path| !path.as_os_str().is_empty());
+        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    };
+    moved().map_err(|error| file_error(to, error))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn file_error(path: &Path, source: io::Error) -> BackupError {
+    BackupError::File {
+        path: path.to_owned(),
+        source,
+    }
+}

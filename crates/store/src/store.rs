@@ -1,0 +1,351 @@
+//! What the portal asks of its database.
+
+use crate::{
+    AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
+    EntityId, EntityKind, Gateway, Grant, Kind, ListFilter, LoggedAccess, MachineId, Mutation,
+    Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
+};
+use async_trait::async_trait;
+use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, TokenId};
+use culvert_wire::token::{SecretDigest, TokenKind};
+use culvert_wire::{PublicKey, Timestamp};
+use std::fmt::Debug;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The portal's database, as `Arc<dyn Store>`.
+///
+/// A call that is dropped before it returns has been done wholly or not at all. `now` and `at` are
+/// the caller's clock.
+///
+/// # Errors
+/// [`StoreError::NoAccount`] where the account does not exist, [`StoreError::NotFound`] where a row
+/// is not in it, and any of the local faults ([`StoreError::is_local`]); more is said where there
+/// is more.
+#[async_trait]
+pub trait Store: Debug + Send + Sync + 'static {
+    /// Makes an account, as change 1 of its log.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`], [`StoreError::NameTaken`], [`StoreError::Invalid`].
+    async fn create_account(
+        &self,
+        account: Account,
+        author: Author,
+        at: Timestamp,
+    ) -> Result<Account, StoreError>;
+
+    /// All accounts, in the order of their ids.
+    async fn accounts(
+        &self,
+        after: Option<AccountId>,
+        limit: PageLimit,
+    ) -> Result<Page<Account, AccountId>, StoreError>;
+
+    /// Whether the account has an admin who is not disabled: until then a set-up token makes one.
+    async fn is_set_up(&self, account: AccountId) -> Result<bool, StoreError>;
+
+    /// Does all mutations, in their order, or none. The answer is what the change log got, which
+    /// lacks updates that changed nothing and has what cascades took along.
+    ///
+    /// # Errors
+    /// All that a mutation can meet: [`StoreError::VersionConflict`], [`StoreError::NameTaken`],
+    /// [`StoreError::Exists`], [`StoreError::InUse`], [`StoreError::Invalid`],
+    /// [`StoreError::TooMany`]; [`StoreError::NotFound`] of what a new row refers to as well.
+    async fn write(
+        &self,
+        account: AccountId,
+        author: Author,
+        at: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Vec<Change>, StoreError>;
+
+    /// One row; [`StoreExt::get_as`] gives its own type.
+    async fn get(&self, account: AccountId, id: EntityId) -> Result<Entity, StoreError>;
+
+    /// Rows of a kind in the order of their ids, from the first after `after`.
+    /// [`StoreExt::list_as`] gives their own type.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] where a filter does not go with the kind.
+    async fn list(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        after: Option<EntityId>,
+        limit: PageLimit,
+    ) -> Result<Page<Entity, EntityId>, StoreError>;
+
+    /// The whole configuration, and up to which change.
+    async fn snapshot(&self, account: AccountId) -> Result<Snapshot, StoreError>;
+
+    /// The changes after `seq`, in order, at most `limit` and [`crate::MAX_CHANGES_READ`] of them.
+    async fn changes_after(
+        &self,
+        account: AccountId,
+        seq: Seq,
+        limit: u32,
+    ) -> Result<Vec<Change>, StoreError>;
+
+    /// The change log for people: the newest first, from the first before `before`.
+    async fn change_log(
+        &self,
+        account: AccountId,
+        filter: &ChangeFilter,
+        before: Option<Seq>,
+        limit: PageLimit,
+    ) -> Result<Page<Change, Seq>, StoreError>;
+
+    /// Wakes after a commit that appended to a change log. It is a hint: whoever follows the feed
+    /// also looks every second.
+    fn watch(&self) -> CommitWatch;
+
+    /// Whom a token stands for.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`]. Other errors deny too, but say nothing about the token.
+    async fn authenticate(
+        &self,
+        token: TokenId,
+        digest: &SecretDigest,
+        kind: TokenKind,
+        now: Timestamp,
+    ) -> Result<Principal, StoreError>;
+
+    /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
+    /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where
+    /// a mutation fails, the token is still unused.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`], and those of [`Self::write`].
+    async fn consume_one_time(
+        &self,
+        token: TokenId,
+        digest: &SecretDigest,
+        kind: TokenKind,
+        now: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Vec<Change>, StoreError>;
+
+    /// Notes when tokens were last accepted. Returns how many rows that concerned: ids that are not
+    /// in the account are passed over.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn touch_tokens(
+        &self,
+        account: AccountId,
+        uses: Vec<(TokenId, Timestamp)>,
+    ) -> Result<u64, StoreError>;
+
+    /// The client that this machine of the principal's actor is: a new one with addresses of its
+    /// own, or the one that it was before, with the key that it has now. A name that another client
+    /// has gets a number behind it; a client that exists keeps the name that it has.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`] where the token or the client was revoked or the principal is no
+    /// client, [`StoreError::KeyTaken`], [`StoreError::NoAddress`], [`StoreError::Invalid`].
+    async fn enrol_client(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: Enrolment<ClientId>,
+        now: Timestamp,
+    ) -> Result<Client, StoreError>;
+
+    /// The same for a gateway of the principal's site.
+    ///
+    /// # Errors
+    /// As [`Self::enrol_client`].
+    async fn enrol_gateway(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: Enrolment<GatewayId>,
+        now: Timestamp,
+    ) -> Result<Gateway, StoreError>;
+
+    /// Notes what was last seen of machines. Returns how many rows that concerned: ids that are not
+    /// in the account are passed over, and so is what is older than what is known.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn record_seen(
+        &self,
+        account: AccountId,
+        machines: Vec<SeenMachine>,
+    ) -> Result<u64, StoreError>;
+
+    /// Keeps grants; of one that is there already, all is replaced. Returns how many were kept: a
+    /// grant whose client, gateway or resource is not in the account is passed over.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn save_grants(&self, account: AccountId, grants: Vec<Grant>) -> Result<u64, StoreError>;
+
+    /// Forgets grants. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn end_grants(&self, account: AccountId, grants: Vec<GrantId>)
+    -> Result<u64, StoreError>;
+
+    /// Grants that still hold at `now`, in the order of their ids, from the first after `after`.
+    async fn live_grants(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+        after: Option<GrantId>,
+        limit: PageLimit,
+    ) -> Result<Page<Grant, GrantId>, StoreError>;
+
+    /// Forgets grants that no longer hold at `now`, at most [`crate::MAX_PRUNE_ROWS`]; returns how
+    /// many.
+    async fn prune_grants(&self, account: AccountId, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Appends to the access log.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn append_access_log(
+        &self,
+        account: AccountId,
+        entries: Vec<AccessEntry>,
+    ) -> Result<(), StoreError>;
+
+    /// The access log, the newest first, from the first before `before`.
+    async fn access_log(
+        &self,
+        account: AccountId,
+        filter: &AccessFilter,
+        before: Option<AccessSeq>,
+        limit: PageLimit,
+    ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError>;
+
+    /// Forgets entries of the access log: those from before `older_than`, and the oldest beyond
+    /// `keep_rows`. Returns how many; at [`crate::MAX_PRUNE_ROWS`] there may be more to do.
+    async fn prune_access_log(
+        &self,
+        account: AccountId,
+        older_than: Timestamp,
+        keep_rows: u64,
+    ) -> Result<u64, StoreError>;
+
+    /// The secret of that name. Where there is none, `candidate` becomes it; of several callers at
+    /// once all get the same.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`] where the candidate is longer than [`crate::MAX_SECRET_LEN`].
+    async fn secret(
+        &self,
+        account: AccountId,
+        name: SecretName,
+        candidate: SecretBytes,
+    ) -> Result<SecretBytes, StoreError>;
+
+    /// Whether the database answers and can be written. Asked again within a second, it need not
+    /// try anew; while others write, what came of the last write is the answer.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Finishes what is under way and lets go of the database. Calls after it fail.
+    async fn close(&self);
+}
+
+/// A machine that enrols, as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolment<I> {
+    /// The id that it gets if it is new.
+    pub new_id: I,
+    /// The text that the machine keeps for itself.
+    pub machine: String,
+    /// What people call the machine.
+    pub name: String,
+    /// Its key.
+    pub public_key: PublicKey,
+    /// Where its session comes from, and its software.
+    pub seen: Seen,
+}
+
+/// What was last seen of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenMachine {
+    /// Of which.
+    pub id: MachineId,
+    /// What.
+    pub seen: Seen,
+}
+
+/// Wakes after commits ([`Store::watch`]).
+#[derive(Clone, Debug)]
+pub struct CommitWatch(watch::Receiver<()>);
+
+/// The other end of [`CommitWatch`], for implementations of [`Store`].
+#[derive(Clone, Debug)]
+pub struct CommitSignal(Arc<watch::Sender<()>>);
+
+impl CommitWatch {
+    /// Returns at once if there was a commit since the last call, otherwise after the next one.
+    /// Returns `false` when the store is gone.
+    pub async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
+impl CommitSignal {
+    /// A signal that nobody watches yet.
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(())))
+    }
+
+    /// Wakes who watches.
+    pub fn wake(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Watches from here on.
+    pub fn watch(&self) -> CommitWatch {
+        CommitWatch(self.0.subscribe())
+    }
+}
+
+impl Default for CommitSignal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// [`Store`] with rows of their own types.
+#[async_trait]
+pub trait StoreExt: Store {
+    /// One row.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    async fn get_as<T: Kind>(&self, account: AccountId, id: T::Id) -> Result<T, StoreError> {
+        let id = id.into();
+        let entity = self.get(account, id).await?;
+        T::from_entity(entity).ok_or(StoreError::NotFound(id))
+    }
+
+    /// Rows of a kind.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    async fn list_as<T: Kind>(
+        &self,
+        account: AccountId,
+        filter: &ListFilter,
+        after: Option<T::Id>,
+        limit: PageLimit,
+    ) -> Result<Page<T, EntityId>, StoreError> {
+        let page = self
+            .list(account, T::KIND, filter, after.map(Into::into), limit)
+            .await?;
+        let next = page.next;
+        let items = page.items.into_iter().filter_map(T::from_entity).collect();
+        Ok(Page { items, next })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

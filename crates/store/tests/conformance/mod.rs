@@ -1,0 +1,99 @@
+//! What every implementation of [`Store`] must do.
+//!
+//! An implementation calls `conformance!(name, factory)`, where the factory is an `async fn` that
+//! makes an empty store; each check becomes a test of its own in a module of that name.
+
+pub(crate) mod feed;
+pub(crate) mod high_rate;
+pub(crate) mod isolation;
+pub(crate) mod machines;
+pub(crate) mod model;
+pub(crate) mod paging;
+pub(crate) mod tokens;
+pub(crate) mod world;
+pub(crate) mod writing;
+
+use culvert_store::Store;
+use std::any::Any;
+use std::sync::Arc;
+
+/// An empty store, and what must live as long as it.
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Fixture {
+    pub(crate) fn new(store: Arc<dyn Store>, keep: impl Any + Send + Sync) -> Self {
+        let _keep = Box::new(keep);
+        Self { store, _keep }
+    }
+}
+
+/// The tests of one implementation.
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $factory:path) => {
+        mod $name {
+            use super::conformance as suite;
+            $crate::conformance! { @checks $factory;
+                writing::a_row_is_read_as_it_was_written
+                writing::a_write_does_all_or_nothing
+                writing::an_update_of_another_version_conflicts
+                writing::an_update_that_changes_nothing_is_not_recorded
+                writing::names_are_unique_whatever_their_case
+                writing::names_that_are_no_names_are_refused
+                writing::an_actor_is_in_a_group_once
+                writing::what_a_row_refers_to_must_exist
+                writing::what_is_in_use_is_not_deleted
+                writing::a_cascade_takes_all_that_refers_along
+                writing::what_the_store_alone_writes_can_not_be_updated
+                writing::settings_that_can_not_work_are_refused
+                writing::more_mutations_than_the_bound_are_refused
+                writing::an_id_names_one_row
+                writing::bootstrap_makes_an_account_and_ends_with_an_admin
+                feed::changes_are_numbered_without_gaps_and_say_who_did_what
+                feed::concurrent_writes_leave_no_gap
+                feed::the_change_log_is_filtered_and_paged
+                feed::no_digest_is_in_the_change_log
+                feed::whoever_watches_wakes_after_a_commit
+                feed::a_snapshot_says_up_to_which_change
+                paging::pages_neither_repeat_nor_lose_rows_under_inserts
+                paging::filters_narrow_a_list
+                paging::a_filter_that_does_not_go_with_the_kind_is_refused
+                isolation::ghsa_6v5r_no_method_reads_or_changes_another_account
+                isolation::an_unknown_account_is_an_error_everywhere
+                tokens::a_token_stands_for_its_holder
+                tokens::every_cause_denies_with_one_text
+                tokens::ts_2025_007_a_one_time_token_used_by_many_at_once_is_used_once
+                tokens::a_failed_mutation_leaves_the_one_time_token_unused
+                tokens::last_use_is_no_change
+                machines::a_machine_gets_addresses_and_keeps_them
+                machines::a_new_key_is_recorded_and_ends_verification
+                machines::ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name
+                machines::a_token_revoked_since_it_was_accepted_enrols_nothing
+                machines::a_token_of_another_kind_enrols_nothing
+                machines::a_key_of_another_machine_is_refused
+                machines::machines_of_one_name_get_numbers
+                machines::an_address_rests_for_a_day
+                machines::a_full_range_refuses_and_says_which
+                machines::a_machine_outside_of_new_ranges_moves
+                machines::a_one_time_token_belongs_to_the_machine_that_used_it
+                machines::one_machine_that_enrols_many_times_at_once_is_one_client
+                high_rate::what_was_last_seen_is_no_change
+                high_rate::grants_live_until_they_end_or_expire
+                high_rate::the_access_log_is_filtered_and_paged
+                high_rate::the_access_log_is_pruned_by_age_and_number
+                high_rate::secrets_are_made_once
+                high_rate::batches_are_bounded
+                model::random_mutations_do_what_the_model_does
+            }
+        }
+    };
+    (@checks $factory:path; $($module:ident::$check:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $check() {
+            suite::$module::$check(async || $factory().await).await;
+        }
+    )*};
+}
