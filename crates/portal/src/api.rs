@@ -1,0 +1,142 @@
+//! The REST API under `/api/v1`. Its document is made of the very routes that serve, so neither can
+//! know what the other does not.
+//!
+//! Handlers take requests apart and put answers together; who may do what is `service`'s.
+
+mod account;
+mod actors;
+mod apply;
+mod body;
+mod clients;
+mod etag;
+mod gateways;
+mod groups;
+mod identity;
+mod logs;
+mod policies;
+mod problem;
+mod query;
+mod resources;
+mod setup;
+mod sites;
+mod status;
+mod tokens;
+
+pub(crate) use body::limit_for;
+pub(crate) use identity::bearer;
+pub(crate) use problem::render;
+
+use crate::service::Service;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use culvert_wire::api::{FieldProblem, Problem};
+use std::sync::Arc;
+use utoipa::PartialSchema;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) service: Arc<Service>,
+}
+
+/// Most bytes of a request's body.
+pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
+
+/// Most bytes of a whole configuration: 10,000 resources and as many policies of 200 bytes each.
+pub(crate) const MAX_APPLY_BYTES: usize = 4 * 1024 * 1024;
+
+/// The one path whose body may have [`MAX_APPLY_BYTES`].
+pub(crate) const APPLY_PATH: &str = "/api/v1/apply";
+
+/// The routes, and the document that describes them.
+pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
+    let routes = OpenApiRouter::new()
+        .routes(routes!(account::show, account::change))
+        .routes(routes!(actors::list, actors::create))
+        .routes(routes!(actors::show, actors::change, actors::delete))
+        .routes(routes!(groups::list, groups::create))
+        .routes(routes!(groups::show, groups::change, groups::delete))
+        .routes(routes!(groups::members, groups::add_member))
+        .routes(routes!(groups::remove_member))
+        .routes(routes!(sites::list, sites::create))
+        .routes(routes!(sites::show, sites::change, sites::delete))
+        .routes(routes!(sites::gateways))
+        .routes(routes!(gateways::list))
+        .routes(routes!(gateways::show, gateways::change, gateways::delete))
+        .routes(routes!(gateways::drain))
+        .routes(routes!(gateways::undrain))
+        .routes(routes!(gateways::revoke))
+        .routes(routes!(clients::list))
+        .routes(routes!(clients::show, clients::change, clients::delete))
+        .routes(routes!(clients::verify))
+        .routes(routes!(clients::unverify))
+        .routes(routes!(clients::revoke))
+        .routes(routes!(resources::list, resources::create))
+        .routes(routes!(
+            resources::show,
+            resources::change,
+            resources::delete
+        ))
+        .routes(routes!(policies::list, policies::create))
+        .routes(routes!(policies::show, policies::change, policies::delete))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::show, tokens::delete))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(logs::changes))
+        .routes(routes!(logs::access))
+        .routes(routes!(status::show))
+        .routes(routes!(status::clients))
+        .routes(routes!(status::gateways))
+        .routes(routes!(status::explain))
+        .routes(routes!(apply::apply))
+        .routes(routes!(setup::set_up));
+    let (routes, document) = OpenApiRouter::with_openapi(describe())
+        .nest("/api/v1", routes)
+        .split_for_parts();
+    let text = document.to_json().unwrap_or_default();
+    let serve_document = move || {
+        let text = text.clone();
+        async move { ([(header::CONTENT_TYPE, "application/json")], text).into_response() }
+    };
+    let routes = routes
+        .with_state(api)
+        .route(culvert_wire::api::OPENAPI_PATH, get(serve_document));
+    (routes, document)
+}
+
+fn describe() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Culvert portal")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Who may reach what through Culvert. Every error is a problem document (RFC 9457). \
+             Lists come a page at a time: give `next_cursor` as `cursor` for what follows. What can \
+             be changed has an `ETag`; a change names it in `If-Match`, so that nobody overwrites \
+             what they have not seen.",
+        ))
+        .license(Some(
+            LicenseBuilder::new()
+                .name("Apache-2.0")
+                .identifier(Some("Apache-2.0"))
+                .build(),
+        ));
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A token of kind `api`; for `/api/v1/setup`, one of kind `setup`",
+        ))
+        .build();
+    let components = ComponentsBuilder::new()
+        .security_scheme("token", SecurityScheme::Http(bearer))
+        .schema("Problem", Problem::schema())
+        .schema("FieldProblem", FieldProblem::schema());
+    OpenApiBuilder::new()
+        .info(info.build())
+        .components(Some(components.build()))
+        .build()
+}

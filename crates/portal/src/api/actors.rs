@@ -1,0 +1,108 @@
+use super::Api;
+use super::body::Json;
+use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
+use super::identity::Id;
+use super::problem::Problems;
+use super::query::{DeleteQuery, NamedQuery, Query};
+use crate::fault::Fault;
+use crate::service::Caller;
+use axum::extract::State;
+use axum::http::StatusCode;
+use culvert_ids::ActorId;
+use culvert_wire::api::{Actor, ActorPatch, NewActor, Page};
+
+/// List actors
+#[utoipa::path(
+    get, path = "/actors", tag = "actors", operation_id = "list_actors",
+    params(NamedQuery),
+    responses((status = 200, description = "A page", body = Page<Actor>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn list(
+    State(api): State<Api>,
+    caller: Caller,
+    Query(query): Query<NamedQuery>,
+) -> Result<axum::Json<Page<Actor>>, Fault> {
+    let page = api.service.actors(&caller, &query.into()).await?;
+    Ok(axum::Json(page))
+}
+
+/// Make an actor
+#[utoipa::path(
+    post, path = "/actors", tag = "actors", operation_id = "create_actor",
+    request_body = NewActor,
+    responses((status = 201, description = "Made", body = Actor), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn create(
+    State(api): State<Api>,
+    caller: Caller,
+    Json(new): Json<NewActor>,
+) -> Result<Made<Actor>, Fault> {
+    let shown = api.service.create_actor(&caller, new).await?;
+    let at = format!("/api/v1/actors/{}", shown.id);
+    Ok(Made { shown, at })
+}
+
+/// Show an actor
+#[utoipa::path(
+    get, path = "/actors/{id}", tag = "actors", operation_id = "show_actor",
+    params(("id" = String, Path, description = "Which one")),
+    responses((status = 200, description = "As it is", body = Actor), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn show(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+) -> Result<Shown<Actor>, Fault> {
+    api.service.actor(&caller, id).await.map(Shown)
+}
+
+/// Change an actor
+#[utoipa::path(
+    patch, path = "/actors/{id}", tag = "actors", operation_id = "change_actor",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = String, Header, description = "Its `ETag`, or *")
+    ),
+    request_body = ActorPatch,
+    responses((status = 200, description = "As it is now", body = Actor), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn change(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+    IfMatch(version): IfMatch,
+    Json(patch): Json<ActorPatch>,
+) -> Result<Shown<Actor>, Fault> {
+    let shown = api.service.change_actor(&caller, id, version, patch);
+    shown.await.map(Shown)
+}
+
+/// Delete an actor
+///
+/// Its memberships go with it; its tokens and clients only with `cascade`.
+#[utoipa::path(
+    delete, path = "/actors/{id}", tag = "actors", operation_id = "delete_actor",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
+        DeleteQuery,
+    ),
+    responses((status = 204, description = "Gone"), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn delete(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+    Query(query): Query<DeleteQuery>,
+) -> Result<StatusCode, Fault> {
+    api.service
+        .delete_actor(&caller, id, version, query.cascade)
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

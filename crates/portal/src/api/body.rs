@@ -1,0 +1,132 @@
+//! The bodies of requests: JSON, whole, within bounds and in time.
+
+use super::{APPLY_PATH, MAX_APPLY_BYTES, MAX_BODY_BYTES};
+use crate::fault::Fault;
+use axum::body::Body;
+use axum::extract::{FromRequest, MatchedPath, Request};
+use axum::http::header;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// For how long a client may take over a body: 4 MiB at 150 kB/s.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most bytes of a body for the path.
+pub(crate) fn limit_for(path: &str) -> usize {
+    match path {
+        APPLY_PATH => MAX_APPLY_BYTES,
+        _ => MAX_BODY_BYTES,
+    }
+}
+
+/// A body of JSON that is a `T`. It is the last that a handler takes, after who asks: nobody who is
+/// not known makes the portal read one.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Fault> {
+        let media_type = request.headers().get(header::CONTENT_TYPE);
+        let media_type = media_type.and_then(|value| value.to_str().ok());
+        if !media_type.is_some_and(is_json) {
+            return Err(Fault::UnsupportedMediaType);
+        }
+        // The path that is matched: of a nested router's URI the beginning is missing.
+        let path = request.extensions().get::<MatchedPath>();
+        let limit = limit_for(path.map_or("", MatchedPath::as_str));
+        let bytes = read(request.into_body(), limit).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await;
+    match collected {
+        Ok(Ok(whole)) => Ok(whole.to_bytes().into()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge { limit }),
+        Ok(Err(_)) => Err(Fault::Malformed("the body ended before its end".to_owned())),
+        Err(_) => Err(Fault::Malformed("the body took too long".to_owned())),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let error = error.into_inner();
+        if error.is_data() {
+            let field = if field == "." { String::new() } else { field };
+            Fault::invalid(field, error)
+        } else {
+            Fault::Malformed(format!("the body is no JSON: {error}"))
+        }
+    })?;
+    json.end()
+        .map_err(|error| Fault::Malformed(format!("the body is more than one JSON: {error}")))?;
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_wire::api::{NewGroup, NewResource};
+    use proptest::prelude::*;
+
+    fn field_of(fault: Fault) -> String {
+        match fault {
+            Fault::Invalid(errors) => errors[0].field.clone(),
+            other => panic!("{other:?} is not about a field"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_malformed_and_what_is_wrong_json_names_the_field() {
+        for text in [
+            "",
+            "{",
+            "{\"name\":",
+            "nul",
+            "{\"name\":\"a\"}x",
+            "\u{feff}{}",
+            "{'name':1}",
+        ] {
+            let fault = parse::<NewGroup>(text.as_bytes()).unwrap_err();
+            assert!(matches!(fault, Fault::Malformed(_)), "{text}: {fault:?}");
+        }
+        for (text, field) in [
+            ("[]", ""),
+            ("null", ""),
+            ("{}", ""),
+            ("{\"name\":1}", "name"),
+            ("{\"name\":\"a\",\"nmae\":1}", "nmae"),
+            ("{\"name\":\"a\",\"name\":\"b\"}", ""),
+        ] {
+            let fault = parse::<NewGroup>(text.as_bytes()).unwrap_err();
+            assert_eq!(field_of(fault), field, "{text}");
+        }
+        let text = r#"{"site":"site_00000000000000000000000000","name":"a","kind":"dns",
+            "address":"a.b","filters":[{"protocol":"tcp","ports":[1,"9-1"]}]}"#;
+        let fault = parse::<NewResource>(text.as_bytes()).unwrap_err();
+        assert!(field_of(fault).starts_with("filters[0]"));
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused() {
+        let deep = "[".repeat(100_000);
+        assert!(parse::<serde_json::Value>(deep.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse::<NewResource>(&bytes);
+        }
+    }
+}

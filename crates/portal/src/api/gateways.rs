@@ -1,0 +1,157 @@
+use super::Api;
+use super::body::Json;
+use super::etag::{IfMatch, MaybeIfMatch, Shown};
+use super::identity::Id;
+use super::problem::Problems;
+use super::query::{OfSiteQuery, Query};
+use crate::fault::Fault;
+use crate::service::{Caller, GatewayAction};
+use axum::extract::State;
+use axum::http::StatusCode;
+use culvert_ids::GatewayId;
+use culvert_wire::api::{Gateway, GatewayPatch, Page};
+
+/// List gateways
+#[utoipa::path(
+    get, path = "/gateways", tag = "gateways", operation_id = "list_gateways",
+    params(OfSiteQuery),
+    responses((status = 200, description = "A page", body = Page<Gateway>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn list(
+    State(api): State<Api>,
+    caller: Caller,
+    Query(query): Query<OfSiteQuery>,
+) -> Result<axum::Json<Page<Gateway>>, Fault> {
+    let page = api.service.gateways(&caller, &query.into()).await?;
+    Ok(axum::Json(page))
+}
+
+/// Show a gateway
+#[utoipa::path(
+    get, path = "/gateways/{id}", tag = "gateways", operation_id = "show_gateway",
+    params(("id" = String, Path, description = "Which one")),
+    responses((status = 200, description = "As it is", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn show(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+) -> Result<Shown<Gateway>, Fault> {
+    api.service.gateway(&caller, id).await.map(Shown)
+}
+
+/// Change a gateway
+#[utoipa::path(
+    patch, path = "/gateways/{id}", tag = "gateways", operation_id = "change_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = String, Header, description = "Its `ETag`, or *")
+    ),
+    request_body = GatewayPatch,
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn change(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    IfMatch(version): IfMatch,
+    Json(patch): Json<GatewayPatch>,
+) -> Result<Shown<Gateway>, Fault> {
+    let shown = api.service.change_gateway(&caller, id, version, patch);
+    shown.await.map(Shown)
+}
+
+/// Delete a gateway
+#[utoipa::path(
+    delete, path = "/gateways/{id}", tag = "gateways", operation_id = "delete_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
+    ),
+    responses((status = 204, description = "Gone"), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn delete(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<StatusCode, Fault> {
+    api.service.delete_gateway(&caller, id, version).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Drain a gateway
+///
+/// What it carries goes on to its end; new access goes elsewhere.
+#[utoipa::path(
+    post, path = "/gateways/{id}/drain", tag = "gateways", operation_id = "drain_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
+    ),
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn drain(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<Shown<Gateway>, Fault> {
+    let judged = api
+        .service
+        .judge_gateway(&caller, id, version, GatewayAction::Drain);
+    judged.await.map(Shown)
+}
+
+/// End the draining of a gateway
+///
+/// It gets new access again.
+#[utoipa::path(
+    post, path = "/gateways/{id}/undrain", tag = "gateways", operation_id = "undrain_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
+    ),
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn undrain(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<Shown<Gateway>, Fault> {
+    let judged = api
+        .service
+        .judge_gateway(&caller, id, version, GatewayAction::Undrain);
+    judged.await.map(Shown)
+}
+
+/// Revoke a gateway
+///
+/// It is cut off at once and for good.
+#[utoipa::path(
+    post, path = "/gateways/{id}/revoke", tag = "gateways", operation_id = "revoke_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
+    ),
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn revoke(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<Shown<Gateway>, Fault> {
+    let judged = api
+        .service
+        .judge_gateway(&caller, id, version, GatewayAction::Revoke);
+    judged.await.map(Shown)
+}

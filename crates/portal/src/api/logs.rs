@@ -1,0 +1,131 @@
+use super::Api;
+use super::problem::Problems;
+use super::query::Query;
+use crate::fault::Fault;
+use crate::service::{AccessLogRequest, Caller, ChangeLogRequest};
+use axum::extract::State;
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
+use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityId, EntityKind};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, Page};
+use serde::Deserialize;
+
+/// Which changes.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ChangesQuery {
+    /// Where the page begins: `next_cursor` of the one before.
+    cursor: Option<String>,
+    /// Entries of a page, 1 to 200; 50 without.
+    limit: Option<u16>,
+    /// Only changes to things of this kind, such as `policy`.
+    #[param(value_type = Option<String>)]
+    entity: Option<EntityKind>,
+    /// Only changes to this thing.
+    #[param(value_type = Option<String>)]
+    entity_id: Option<EntityId>,
+    /// Only changes by this actor.
+    #[param(value_type = Option<String>)]
+    actor: Option<ActorId>,
+    /// Only changes from this instant on.
+    #[param(value_type = Option<String>)]
+    from: Option<Timestamp>,
+    /// Only changes before this instant.
+    #[param(value_type = Option<String>)]
+    until: Option<Timestamp>,
+}
+
+/// Show the change log
+///
+/// The newest first: who changed what, when, and how it was before.
+#[utoipa::path(
+    get, path = "/log/changes", tag = "log", operation_id = "list_changes",
+    params(ChangesQuery),
+    responses((status = 200, description = "A page", body = Page<ChangeLogEntry>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn changes(
+    State(api): State<Api>,
+    caller: Caller,
+    Query(query): Query<ChangesQuery>,
+) -> Result<axum::Json<Page<ChangeLogEntry>>, Fault> {
+    let request = ChangeLogRequest {
+        filter: ChangeFilter {
+            kind: query.entity,
+            id: query.entity_id,
+            actor: query.actor,
+            from: query.from,
+            until: query.until,
+        },
+        cursor: query.cursor,
+        limit: query.limit,
+    };
+    let page = api.service.change_log(&caller, &request).await?;
+    Ok(axum::Json(page))
+}
+
+/// Which decisions.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AccessQuery {
+    /// Where the page begins: `next_cursor` of the one before.
+    cursor: Option<String>,
+    /// Entries of a page, 1 to 200; 50 without.
+    limit: Option<u16>,
+    /// Only of this client.
+    #[param(value_type = Option<String>)]
+    client: Option<ClientId>,
+    /// Only about this resource.
+    #[param(value_type = Option<String>)]
+    resource: Option<ResourceId>,
+    /// Only through this gateway.
+    #[param(value_type = Option<String>)]
+    gateway: Option<GatewayId>,
+    /// Only with this end.
+    #[param(inline)]
+    decision: Option<AccessDecision>,
+    /// Only from this instant on.
+    #[param(value_type = Option<String>)]
+    from: Option<Timestamp>,
+    /// Only before this instant.
+    #[param(value_type = Option<String>)]
+    until: Option<Timestamp>,
+}
+
+/// Show the access log
+///
+/// The newest first: who was let to what, who was not, and why.
+#[utoipa::path(
+    get, path = "/log/access", tag = "log", operation_id = "list_access",
+    params(AccessQuery),
+    responses((status = 200, description = "A page", body = Page<AccessLogEntry>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn access(
+    State(api): State<Api>,
+    caller: Caller,
+    Query(query): Query<AccessQuery>,
+) -> Result<axum::Json<Page<AccessLogEntry>>, Fault> {
+    let decision = query.decision.map(|decision| match decision {
+        AccessDecision::Granted => Decision::Granted,
+        AccessDecision::Denied => Decision::Denied,
+        AccessDecision::Revoked => Decision::Revoked,
+        AccessDecision::Ended => Decision::Ended,
+    });
+    let request = AccessLogRequest {
+        filter: AccessFilter {
+            client: query.client,
+            resource: query.resource,
+            gateway: query.gateway,
+            decision,
+            from: query.from,
+            until: query.until,
+        },
+        cursor: query.cursor,
+        limit: query.limit,
+    };
+    let page = api.service.access_log(&caller, &request).await?;
+    Ok(axum::Json(page))
+}

@@ -1,0 +1,147 @@
+//! What stands behind the `?`.
+
+use crate::fault::Fault;
+use crate::service::ListRequest;
+use axum::extract::FromRequestParts;
+use axum::extract::rejection::QueryRejection;
+use axum::http::request::Parts;
+use culvert_ids::{ActorId, GroupId, ResourceId, SiteId};
+use culvert_store::ListFilter;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::error::Error;
+use utoipa::IntoParams;
+
+/// A query that is a `T`.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
+        match query {
+            Ok(axum::extract::Query(query)) => Ok(Self(query)),
+            Err(rejection) => Err(refused(&rejection)),
+        }
+    }
+}
+
+/// The parser names the field in front of its reason.
+fn refused(rejection: &QueryRejection) -> Fault {
+    let reason = rejection
+        .source()
+        .map_or_else(|| rejection.body_text(), ToString::to_string);
+    match reason.split_once(": ") {
+        Some((field, reason)) => Fault::invalid(field, reason),
+        None => Fault::invalid("", reason),
+    }
+}
+
+macro_rules! list_query {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $id:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub(super) struct $name {
+            /// Where the page begins: `next_cursor` of the one before.
+            cursor: Option<String>,
+            /// Entries of a page, 1 to 200; 50 without.
+            limit: Option<u16>,
+            /// Only what has this name, whatever the case of its letters.
+            name: Option<String>,
+            /// Only what has this in its name.
+            search: Option<String>,
+            $(
+                $(#[$field_doc])*
+                #[param(value_type = Option<String>)]
+                $field: Option<$id>,
+            )*
+        }
+
+        impl From<$name> for ListRequest {
+            fn from(query: $name) -> Self {
+                let request = Self {
+                    filter: ListFilter {
+                        name: query.name,
+                        name_contains: query.search,
+                        ..ListFilter::default()
+                    },
+                    cursor: query.cursor,
+                    limit: query.limit,
+                };
+                $(let request = request.referring_to(query.$field);)*
+                request
+            }
+        }
+    };
+}
+
+list_query!(
+    /// Which actors, groups or sites.
+    NamedQuery {}
+);
+list_query!(
+    /// Which resources or gateways.
+    OfSiteQuery {
+        /// Only those of this site.
+        site: SiteId,
+    }
+);
+list_query!(
+    /// Which clients.
+    OfActorQuery {
+        /// Only those of this actor.
+        actor: ActorId,
+    }
+);
+list_query!(
+    /// Which policies.
+    PoliciesQuery {
+        /// Only those for this group.
+        group: GroupId,
+        /// Only those for this resource.
+        resource: ResourceId,
+    }
+);
+list_query!(
+    /// Which tokens.
+    TokensQuery {
+        /// Only those of this actor.
+        actor: ActorId,
+        /// Only those of this site.
+        site: SiteId,
+    }
+);
+
+/// A page of what has no names.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageQuery {
+    /// Where the page begins: `next_cursor` of the one before.
+    cursor: Option<String>,
+    /// Entries of a page, 1 to 200; 50 without.
+    limit: Option<u16>,
+}
+
+impl From<PageQuery> for ListRequest {
+    fn from(query: PageQuery) -> Self {
+        Self {
+            filter: ListFilter::default(),
+            cursor: query.cursor,
+            limit: query.limit,
+        }
+    }
+}
+
+/// How something is deleted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteQuery {
+    /// Delete what belongs to it as well; otherwise it is refused while there is any.
+    #[serde(default)]
+    pub(super) cascade: bool,
+}

@@ -1,0 +1,110 @@
+//! What can go wrong with the portal as a process. What goes wrong with a request is a problem
+//! document of its answer.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why the portal does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PortalError {
+    /// Configuration: an address that can't be listened on.
+    #[error("listening on {address}: {source}")]
+    Listen {
+        /// The address as configured.
+        address: SocketAddr,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Configuration: the certificate or its key can't be used.
+    #[error("certificate {}: {reason}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
+    /// Configuration: the URL is not one that machines can be sent to.
+    #[error("URL `{url}`: {reason}")]
+    Url {
+        /// As configured.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Configuration: no portal ever ran there.
+    #[error("{} does not exist: start the portal first (culvert portal run)", path.display())]
+    NoHome {
+        /// The state directory.
+        path: PathBuf,
+    },
+    /// Configuration: the database of countries can't be used.
+    #[error("{}: {reason}", path.display())]
+    Countries {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Local: the file that says where the portal is holds something else.
+    #[error("{} is damaged: start the portal, which writes it anew", path.display())]
+    Whereabouts {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Configuration: a backup goes into an empty directory alone.
+    #[error(
+        "{} is not empty, it holds {found}: give --state-dir a directory that is empty or missing",
+        path.display()
+    )]
+    NotEmpty {
+        /// The state directory.
+        path: PathBuf,
+        /// Something that is in it.
+        found: String,
+    },
+    /// Local: a portal has run here, and its database is no more. A new one would forget everybody.
+    #[error(
+        "database {}: the database is damaged: it is empty or gone, although a portal has run here; \
+         restore the last backup into another directory (culvert portal restore), or remove this one \
+         to begin anew",
+        path.display()
+    )]
+    DatabaseGone {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Local: restoring a backup was ended before it was done.
+    #[error(
+        "{} is what a restore left that did not finish: restore the backup again (culvert portal \
+         restore)",
+        path.display()
+    )]
+    HalfRestored {
+        /// What it left.
+        path: PathBuf,
+    },
+    /// Local: the state directory can't be read or written.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The state directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A backup was not made or not restored.
+    #[error(transparent)]
+    Backup(#[from] culvert_store::sqlite::BackupError),
+    /// Local: the cryptography can't do TLS 1.3.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// Local: the database.
+    #[error(transparent)]
+    Store(#[from] culvert_store::StoreError),
+    /// Local: the state directory.
+    #[error(transparent)]
+    State(#[from] culvert_host::HostError),
+    /// Local: the operating system gave no random bytes.
+    #[error("no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+}

@@ -1,0 +1,357 @@
+//! From a request to a grant: evaluate, choose a gateway, offer it the grant, wait for its answer.
+
+mod offers;
+
+use super::Hub;
+use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
+use super::reasons::Refusal;
+use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
+use culvert_store::AccessEntry;
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, WantedName};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// A client and a resource that it is to get a grant for.
+pub(super) type Pair = (ClientId, ResourceId);
+
+/// A grant that is under way.
+#[derive(Debug)]
+pub(super) struct Ask {
+    purpose: Purpose,
+    wish: Wish,
+    /// What was offered, while an answer is awaited.
+    pub(super) offer: Option<Offer>,
+    /// Why the last gateway did not take it.
+    failure: Option<Reason>,
+    /// What was asked for since, with other names or gateways.
+    next: Option<Wish>,
+}
+
+/// Who wants a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The client.
+    Answer,
+    /// The portal: the one in use lasts longer than the policies now allow.
+    Shorten,
+}
+
+/// A grant that a gateway is to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) grant: GrantId,
+    pub(super) gateway: GatewayId,
+    deadline: Timestamp,
+}
+
+/// What is wanted, by one request or several.
+#[derive(Debug, Default)]
+struct Wish {
+    waiters: Vec<Waiter>,
+    /// By name.
+    names: BTreeMap<String, WantedName>,
+    /// Gateways that are not asked: the client found them dead, or they did not take the grant.
+    avoid: BTreeSet<GatewayId>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiter {
+    request: u64,
+    names: BTreeSet<String>,
+}
+
+/// What the policies allow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Permit {
+    policy: PolicyId,
+    /// The last instant that the policies and the token allow; none for ever.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Wish {
+    fn merge(&mut self, other: Self) {
+        self.waiters.extend(other.waiters);
+        self.names.extend(other.names);
+        self.avoid.extend(other.avoid);
+    }
+}
+
+impl Hub {
+    /// What the policies say now.
+    pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, Refusal> {
+        let (client, resource) = pair;
+        let facts = self.facts.get(&client).copied().unwrap_or_default();
+        let row = self
+            .directory
+            .admit_client(client)
+            .map_err(Refusal::barred)?;
+        let until = match facts.token {
+            Some(token) => {
+                let token = self.directory.admit_token(token, now);
+                token.map(|token| token.expires)
+            }
+            // A portal that has started anew does not know which one the client came with.
+            None => self.directory.admit_any_token(row.actor, now),
+        };
+        let until = until.map_err(Refusal::barred)?;
+        if self.directory.resource(resource).is_none() {
+            return Err(Refusal::no_resource());
+        }
+        let subject = Subject {
+            groups: self.directory.groups_of(row.actor).collect(),
+            verified: row.verified.is_some(),
+            public_address: facts.public_address,
+            country: facts.country,
+        };
+        let policies = self.directory.policies(resource);
+        let decision = evaluate(policies, resource, &subject, now.unix_ms());
+        let Decision::Allow { policy, until_ms } = decision else {
+            let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
+            let full = Explanation::new(&policies, resource, &subject, now.unix_ms());
+            return Err(Refusal::decided(&decision, full.to_string()));
+        };
+        let decided = until_ms.map(Timestamp::from_unix_ms);
+        let until = until.into_iter().chain(decided).min();
+        Ok(Permit { policy, until })
+    }
+
+    /// A client asks for access.
+    pub(super) fn request(
+        &mut self,
+        client: ClientId,
+        request: u64,
+        resource: ResourceId,
+        names: Vec<WantedName>,
+        avoid: Vec<GatewayId>,
+        now: Timestamp,
+    ) {
+        let pair = (client, resource);
+        let asks = self.asks_of(client).count();
+        let Some(session) = self.clients.get_mut(&client) else {
+            return;
+        };
+        if session.waiting.contains(&request) {
+            // Its answer is on the way, and there is one for each number.
+            self.counters.ignored += 1;
+            return;
+        }
+        let is_asked = self.asks.contains_key(&pair);
+        let has_room = session.waiting.len() < MAX_WAITING_PER_CLIENT
+            && (is_asked || asks < MAX_ASKS_PER_CLIENT)
+            && avoid.len() <= MAX_AVOIDED
+            && names.len() <= MAX_NAMES;
+        let may_ask = session.allowance.take(now) && has_room;
+        session.waiting.insert(request);
+        let mut wish = Wish {
+            waiters: vec![Waiter {
+                request,
+                names: names.iter().map(|name| name.name.clone()).collect(),
+            }],
+            names: BTreeMap::new(),
+            avoid: avoid.into_iter().collect(),
+        };
+        if !may_ask {
+            let refusal =
+                Refusal::plain(ReasonCode::TooMany, "more requests than the portal takes");
+            self.deny(pair, &wish.waiters, &refusal, now);
+            return;
+        }
+        match self.check_names(resource, names) {
+            Ok(names) => wish.names = names,
+            Err(refusal) => {
+                self.deny(pair, &wish.waiters, &refusal, now);
+                return;
+            }
+        }
+        self.join_or_start(pair, wish, now);
+    }
+
+    /// A request for what is under way already waits with the others, if the grant that was
+    /// offered will do for it.
+    fn join_or_start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
+        let Some(ask) = self.asks.get_mut(&pair) else {
+            self.start(pair, wish, now);
+            return;
+        };
+        let offered_to_avoided = ask
+            .offer
+            .is_some_and(|offer| wish.avoid.contains(&offer.gateway));
+        let is_offered = wish
+            .names
+            .iter()
+            .all(|(name, wanted)| ask.wish.names.get(name) == Some(wanted));
+        if ask.purpose == Purpose::Answer && is_offered && !offered_to_avoided {
+            ask.wish.waiters.extend(wish.waiters);
+            return;
+        }
+        let next = ask.next.get_or_insert_default();
+        let names = next.names.len() + wish.names.len();
+        let avoid = next.avoid.len() + wish.avoid.len();
+        if names > MAX_NAMES || avoid > MAX_AVOIDED {
+            let refusal = Refusal::plain(ReasonCode::TooMany, "more names than one grant takes");
+            self.deny(pair, &wish.waiters, &refusal, now);
+            return;
+        }
+        next.merge(wish);
+    }
+
+    fn start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
+        let ask = Ask {
+            purpose: Purpose::Answer,
+            wish,
+            offer: None,
+            failure: None,
+            next: None,
+        };
+        self.advance(pair, ask, now);
+    }
+
+    /// Replaces the grant in use by one that ends when the policies say.
+    pub(super) fn shorten(&mut self, pair: Pair, now: Timestamp) {
+        if self.asks.contains_key(&pair) {
+            // What comes of it replaces the grant, and ends in time.
+            return;
+        }
+        let ask = Ask {
+            purpose: Purpose::Shorten,
+            wish: Wish::default(),
+            offer: None,
+            failure: None,
+            next: None,
+        };
+        self.advance(pair, ask, now);
+    }
+
+    /// Offers the grant to the next gateway, or gives up.
+    pub(super) fn advance(&mut self, pair: Pair, mut ask: Ask, now: Timestamp) {
+        ask.offer = None;
+        let offered = self
+            .permit(pair, now)
+            .and_then(|permit| Ok((permit, self.gateway_for(pair, &ask)?)))
+            .and_then(|(permit, gateway)| self.offer(pair, &ask, permit, gateway, now));
+        match offered {
+            Ok(offer) => {
+                ask.offer = Some(offer);
+                self.asks.insert(pair, ask);
+            }
+            Err(refusal) => self.give_up(pair, ask, &refusal, now),
+        }
+    }
+
+    fn gateway_for(&self, pair: Pair, ask: &Ask) -> Result<GatewayId, Refusal> {
+        if ask.purpose == Purpose::Shorten {
+            let current = self.grants.current(pair.0, pair.1);
+            let gateway = current.map(|grant| grant.row.gateway);
+            let gateway = gateway.filter(|gateway| {
+                self.gateways.contains_key(gateway) && !ask.wish.avoid.contains(gateway)
+            });
+            return gateway.ok_or_else(|| {
+                let text = "the access ends earlier than before, and the gateway can't be told";
+                Refusal::plain(ReasonCode::PolicyChanged, text)
+            });
+        }
+        self.choose(pair, &ask.wish.avoid)
+            .map_err(|none| none.refusal(ask.failure.as_ref()))
+    }
+
+    fn give_up(&mut self, pair: Pair, ask: Ask, refusal: &Refusal, now: Timestamp) {
+        match ask.purpose {
+            Purpose::Answer => self.deny(pair, &ask.wish.waiters, refusal, now),
+            Purpose::Shorten => {
+                if let Some(grant) = self.grants.current(pair.0, pair.1) {
+                    let id = grant.row.id;
+                    self.end_grant(id, refusal, culvert_store::Decision::Revoked, now);
+                }
+            }
+        }
+        if let Some(next) = ask.next {
+            self.start(pair, next, now);
+        }
+    }
+
+    fn asks_of(&self, client: ClientId) -> impl Iterator<Item = Pair> {
+        let first = (client, ResourceId::from_bytes([0; culvert_ids::ID_LEN]));
+        let last = (
+            client,
+            ResourceId::from_bytes([u8::MAX; culvert_ids::ID_LEN]),
+        );
+        self.asks.range(first..=last).map(|(pair, _)| *pair)
+    }
+
+    /// Names are the client's word: each has to fit the resource, and to stand for addresses of the
+    /// range for names, no two of them for the same.
+    fn check_names(
+        &self,
+        resource: ResourceId,
+        wanted: Vec<WantedName>,
+    ) -> Result<BTreeMap<String, WantedName>, Refusal> {
+        let Some(row) = self.directory.resource(resource) else {
+            return Err(Refusal::no_resource());
+        };
+        let refused = |text| Refusal::plain(ReasonCode::NoAccess, text);
+        let mut names = BTreeMap::new();
+        let mut addresses = BTreeSet::new();
+        for name in wanted {
+            let Some(pattern) = row.parsed.target.pattern() else {
+                return Err(refused("names were asked for of a resource that has none"));
+            };
+            let parsed: Result<DomainName, _> = name.name.parse();
+            let fits =
+                parsed.is_ok_and(|parsed| parsed.as_str() == name.name && pattern.matches(&parsed));
+            if !fits {
+                return Err(refused("a name is not of the resource"));
+            }
+            let is_in_range = self
+                .directory
+                .names()
+                .is_some_and(|names| names.hold(&name));
+            let is_new =
+                addresses.insert(IpAddr::V4(name.ipv4)) && addresses.insert(IpAddr::V6(name.ipv6));
+            if !is_in_range || !is_new {
+                return Err(refused("a name's address is not one for names"));
+            }
+            names.insert(name.name.clone(), name);
+        }
+        Ok(names)
+    }
+
+    /// Tells those who wait, and the log.
+    fn deny(
+        &mut self,
+        (client, resource): Pair,
+        waiters: &[Waiter],
+        refusal: &Refusal,
+        now: Timestamp,
+    ) {
+        self.counters.denied += 1;
+        let Some(session) = self.clients.get_mut(&client) else {
+            return;
+        };
+        for waiter in waiters {
+            session.waiting.remove(&waiter.request);
+            let denied = ToClient::AccessDenied {
+                request: waiter.request,
+                resource,
+                reason: refusal.brief.clone(),
+            };
+            self.outbox.tell_client(session.id, denied);
+        }
+        // Of ids that a client makes up, nothing is written down.
+        let exists = self.directory.resource(resource).is_some();
+        if exists && session.is_news(resource, refusal.brief.code, now) {
+            self.outbox.log(AccessEntry {
+                at: now,
+                client,
+                resource,
+                gateway: None,
+                policy: None,
+                grant: None,
+                decision: culvert_store::Decision::Denied,
+                reason: refusal.full.clone(),
+            });
+        }
+    }
+}

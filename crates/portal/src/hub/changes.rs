@@ -1,0 +1,241 @@
+//! What a change of the configuration means for those who are connected, and for their grants.
+
+use super::Hub;
+use super::asks::Pair;
+use super::directory::{Effect, FeedError, MachineChange, ResourceChange};
+use super::reasons::{self, Refusal};
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, TokenId};
+use culvert_store::{Change, Decision};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{ReasonCode, ToGateway};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to be looked at after some changes; everything else is as it was.
+#[derive(Debug, Default)]
+struct Work {
+    ranges: bool,
+    pairs: BTreeSet<Pair>,
+    resources: BTreeMap<ResourceId, ResourceChange>,
+    clients: BTreeMap<ClientId, MachineChange>,
+    gateways: BTreeMap<GatewayId, MachineChange>,
+    tokens: BTreeMap<TokenId, Option<ActorId>>,
+}
+
+impl Hub {
+    /// Follows the feed. Changes that are in already are passed over.
+    ///
+    /// # Errors
+    /// [`FeedError`] where something is missing; nothing has changed then.
+    pub fn handle_changes(&mut self, changes: &[Change], now: Timestamp) -> Result<(), FeedError> {
+        self.directory.expect(changes)?;
+        let mut work = Work::default();
+        for change in changes {
+            // One by one: a policy and a membership that go together are each found while the
+            // other is still there.
+            for effect in self.directory.apply(change) {
+                self.collect(effect, &mut work);
+            }
+        }
+        self.review_machines(&work, now);
+        self.review_resources(&work, now);
+        if work.ranges {
+            let reason = "the networks of the tunnel have changed; connect again";
+            let reason = reasons::brief(ReasonCode::TryLater, reason);
+            for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+                self.expel(session, reason.clone(), now);
+            }
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    fn collect(&self, effect: Effect, work: &mut Work) {
+        match effect {
+            Effect::Ranges => work.ranges = true,
+            Effect::Policy { group, resource } => {
+                let clients = self.directory.clients_in(group);
+                work.pairs.extend(clients.map(|client| (client, resource)));
+            }
+            Effect::Member { actor, group } => {
+                for client in self.directory.clients_of(actor) {
+                    let resources = self.directory.resources_of(group);
+                    work.pairs
+                        .extend(resources.map(|resource| (client, resource)));
+                }
+            }
+            Effect::Resource { id, change } => {
+                if change == ResourceChange::Place {
+                    for policy in self.directory.policies(id) {
+                        let clients = self.directory.clients_in(policy.group);
+                        work.pairs.extend(clients.map(|client| (client, id)));
+                    }
+                }
+                let known = work.resources.entry(id).or_insert(change);
+                *known = (*known).max(change);
+            }
+            Effect::Actor(actor) => {
+                for client in self.directory.clients_of(actor) {
+                    work.clients
+                        .entry(client)
+                        .or_insert(MachineChange::Standing);
+                }
+            }
+            Effect::Token { id, actor } => {
+                work.tokens.insert(id, actor);
+            }
+            Effect::Client { id, change } => {
+                let known = work.clients.entry(id).or_insert(change);
+                *known = (*known).max(change);
+            }
+            Effect::Gateway { id, change } => {
+                let known = work.gateways.entry(id).or_insert(change);
+                *known = (*known).max(change);
+            }
+        }
+    }
+
+    fn review_machines(&mut self, work: &Work, now: Timestamp) {
+        for (gateway, change) in &work.gateways {
+            self.review_gateway(*gateway, *change, now);
+        }
+        for (client, change) in &work.clients {
+            if *change == MachineChange::Identity {
+                let text = "the client has another key or other addresses now";
+                let refusal = Refusal::plain(ReasonCode::Revoked, text);
+                self.end_client_grants(*client, &refusal, now);
+                if self.directory.admit_client(*client).is_ok()
+                    && let Some(session) = self.clients.get(client)
+                {
+                    self.expel(session.id, reasons::replaced(), now);
+                }
+            }
+            self.review_client(*client, now);
+        }
+        for (token, actor) in &work.tokens {
+            self.review_token(*token, now);
+            if let Some(actor) = actor {
+                self.review_restored(*token, *actor, now);
+            }
+        }
+    }
+
+    fn review_gateway(&mut self, id: GatewayId, change: MachineChange, now: Timestamp) {
+        let admitted = self.directory.admit_gateway(id).map(|row| row.draining);
+        let session = self.gateways.get(&id).map(|session| session.id);
+        let reason = match (admitted, change) {
+            (Ok(draining), MachineChange::Standing) => {
+                self.drain(id, draining);
+                return;
+            }
+            (Ok(_), MachineChange::Identity) => reasons::replaced(),
+            (Err(barred), _) => reasons::not_admitted(barred.known()),
+        };
+        match session {
+            Some(session) => self.expel(session, reason, now),
+            // What it may have from before the portal's start is void as well.
+            None => self.lose_gateway(id, now),
+        }
+    }
+
+    fn drain(&mut self, id: GatewayId, on: bool) {
+        let Some(session) = self.gateways.get_mut(&id) else {
+            return;
+        };
+        if session.told_draining != on {
+            session.told_draining = on;
+            self.outbox
+                .tell_gateway(session.id, ToGateway::Drain { on });
+        }
+    }
+
+    /// Of clients that have not come since the portal's start it is not known with which token they
+    /// last came. It may be this one: what it no longer allows ends.
+    fn review_restored(&mut self, token: TokenId, actor: ActorId, now: Timestamp) {
+        let admitted = self.directory.admit_token(token, now);
+        let limit = admitted.map_or(Some(now), |token| token.expires);
+        let Some(limit) = limit else {
+            return;
+        };
+        let text = "the token that the client may have come with is not accepted for so long";
+        let refusal = Refusal::new(ReasonCode::Revoked, "this client was revoked", text);
+        for client in self.directory.clients_of(actor).collect::<Vec<_>>() {
+            let facts = self.facts.get(&client);
+            if facts.is_some_and(|facts| facts.token.is_some()) {
+                continue;
+            }
+            let grants = self.grants.of_client(client);
+            let beyond: Vec<_> = grants
+                .filter(|grant| grant.row.expires > limit)
+                .map(|grant| grant.row.id)
+                .collect();
+            for grant in beyond {
+                self.end_grant(grant, &refusal, Decision::Revoked, now);
+            }
+        }
+    }
+
+    fn review_resources(&mut self, work: &Work, now: Timestamp) {
+        let moved = work.resources.iter();
+        let moved = moved.filter(|(_, change)| **change == ResourceChange::Place);
+        for (resource, _) in moved {
+            let text = "the resource is another one now, or gone";
+            let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+            let granted: BTreeSet<_> = self
+                .grants
+                .of_resource(*resource)
+                .map(|grant| (grant.row.client, grant.row.resource))
+                .collect();
+            for pair in granted {
+                self.end_pair(pair, &refusal, now);
+            }
+        }
+        for (client, resource) in &work.pairs {
+            self.review_grants(*client, *resource, now);
+        }
+        for (resource, change) in &work.resources {
+            if *change == ResourceChange::Filters {
+                self.change_filters(*resource);
+            }
+        }
+        let shown: BTreeSet<_> = work.resources.keys().copied().collect();
+        for (client, resource) in &work.pairs {
+            self.show(*client, *resource, shown.contains(resource));
+        }
+        for resource in shown {
+            self.show_to_all(resource, &work.pairs);
+        }
+    }
+
+    fn change_filters(&mut self, resource: ResourceId) {
+        let gateways: BTreeSet<_> = self
+            .grants
+            .of_resource(resource)
+            .map(|grant| grant.row.gateway)
+            .collect();
+        for gateway in gateways {
+            self.send_filters(gateway, resource);
+        }
+    }
+
+    /// Brings a resource that has changed up to date for everyone who was told of it, but for the
+    /// pairs that are done.
+    fn show_to_all(&mut self, resource: ResourceId, done: &BTreeSet<Pair>) {
+        let Some(slot) = self.slots.find(resource) else {
+            return;
+        };
+        let told: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(client, session)| {
+                session.told.contains(slot) && !done.contains(&(**client, resource))
+            })
+            .map(|(client, _)| *client)
+            .collect();
+        for client in told {
+            self.show(client, resource, true);
+        }
+        if self.directory.resource(resource).is_none() {
+            self.slots.release(resource);
+        }
+    }
+}

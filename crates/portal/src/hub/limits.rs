@@ -1,0 +1,65 @@
+//! How much the hub keeps, and how long it waits.
+
+/// How long a gateway may take to answer a grant. It resolves DNS names in that time; a resolver
+/// that needs longer makes the client's own attempt fail anyway.
+pub const GRANT_ANSWER_MS: u64 = 3_000;
+
+/// How long a gateway that holds grants may take to come back after the portal has started anew:
+/// twice the longest wait between two attempts to connect.
+pub const GATEWAY_RETURN_MS: u64 = 60_000;
+
+/// Resources that a client may be asking for at one time: what a browser opens at once, some times
+/// over.
+pub const MAX_ASKS_PER_CLIENT: usize = 64;
+
+/// Requests of one client that wait for an answer: each name that is looked up may be one.
+pub const MAX_WAITING_PER_CLIENT: usize = 256;
+
+/// Gateways that a request may ask to avoid: a site has a handful.
+pub const MAX_AVOIDED: usize = 16;
+
+/// Grants of one client, leftovers included: a quarter of what a gateway keeps for one.
+pub const MAX_GRANTS_PER_CLIENT: usize = 1_024;
+
+/// Grants through one gateway: their ids take 540 kB in `welcome`, half of the longest message.
+pub const MAX_GRANTS_PER_GATEWAY: usize = 16_384;
+
+/// Grants that a gateway has not answered yet: half of what may be queued for it, so that offers
+/// alone never overflow the queue.
+pub const MAX_OFFERS_PER_GATEWAY: usize = MAX_QUEUED_MESSAGES / 2;
+
+/// Addresses of a gateway that are passed on: the client sends to all of them at once.
+pub const MAX_CANDIDATES: usize = 32;
+
+/// Messages that wait for one session: every resource of a client set anew at once
+/// ([`MAX_RESOURCES_PER_CLIENT`]), and as much again for everything else. At 300 bytes each, 5 MB.
+pub const MAX_QUEUED_MESSAGES: usize = 16_384;
+
+/// Resources that a client is told of. At 100 bytes each they take a client 1 MB, and a route or a
+/// name each.
+pub const MAX_RESOURCES_PER_CLIENT: usize = 10_000;
+
+/// Bytes of resources in `welcome`; the rest follows as `resource_set`. Half of the longest message,
+/// the other half is for the ids of grants.
+pub const MAX_WELCOME_RESOURCES_LEN: usize = culvert_wire::MAX_MESSAGE_LEN / 2;
+
+/// Requests that a client may make at once after a while of silence: after a new start it asks for
+/// everything in use.
+pub const REQUEST_BURST: u32 = 256;
+
+/// Requests per second that a client may make for long: DNS queries of a busy machine, of which
+/// only those for new names come here.
+pub const REQUESTS_PER_S: u32 = 32;
+
+/// How long a denial that repeats itself is not logged again.
+pub const DENIAL_REST_MS: u64 = 60_000;
+
+/// Denials of one client that are remembered for [`DENIAL_REST_MS`].
+pub const MAX_DENIALS_REMEMBERED: usize = 64;
+
+/// Records in one batch for the store.
+pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
+
+/// How much older than a change of a resource's filters a grant has to be for the change to be
+/// told again to a gateway that comes back: the clock may have been set back in between.
+pub(crate) const CLOCK_DOUBT_MS: u64 = 60_000;

@@ -1,0 +1,196 @@
+//! What the hub wants done, in the order in which it is to be done.
+
+use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
+use culvert_ids::GrantId;
+use culvert_store::{AccessEntry, Grant};
+use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A session of a client or a gateway: the shell's number for it, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// Something that the shell is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a message to a client.
+    ToClient {
+        /// Over which session.
+        session: SessionId,
+        /// What.
+        message: Sequenced<ToClient>,
+    },
+    /// Send a message to a gateway.
+    ToGateway {
+        /// Over which session.
+        session: SessionId,
+        /// What.
+        message: Sequenced<ToGateway>,
+    },
+    /// End a session, once what was sent to it before has left. The hub has forgotten it already.
+    Close {
+        /// Which.
+        session: SessionId,
+        /// Why, as its last message told it.
+        reason: ReasonCode,
+    },
+    /// Keep grants, so that the portal knows them when it starts anew; at most [`MAX_BATCH`].
+    SaveGrants(Vec<Grant>),
+    /// Forget grants; at most [`MAX_BATCH`].
+    EndGrants(Vec<GrantId>),
+    /// Append to the access log; at most [`MAX_BATCH`].
+    AccessLog(Vec<AccessEntry>),
+}
+
+/// What waits to be polled.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    messages: VecDeque<(SessionId, Letter)>,
+    links: BTreeMap<SessionId, Link>,
+    overflowed: BTreeSet<SessionId>,
+    saves: VecDeque<Grant>,
+    ends: VecDeque<GrantId>,
+    log: VecDeque<AccessEntry>,
+}
+
+#[derive(Debug)]
+enum Letter {
+    Client(ToClient),
+    Gateway(ToGateway),
+    Close(ReasonCode),
+}
+
+#[derive(Debug)]
+struct Link {
+    epoch: u64,
+    seq: u64,
+    queued: usize,
+}
+
+impl Outbox {
+    /// Messages of the session carry this epoch.
+    pub(super) fn open(&mut self, session: SessionId, epoch: u64) {
+        let link = Link {
+            epoch,
+            seq: 0,
+            queued: 0,
+        };
+        self.links.insert(session, link);
+    }
+
+    pub(super) fn tell_client(&mut self, session: SessionId, message: ToClient) {
+        self.push(session, Letter::Client(message));
+    }
+
+    pub(super) fn tell_gateway(&mut self, session: SessionId, message: ToGateway) {
+        self.push(session, Letter::Gateway(message));
+    }
+
+    pub(super) fn close(&mut self, session: SessionId, reason: ReasonCode) {
+        self.messages.push_back((session, Letter::Close(reason)));
+    }
+
+    /// The session is gone: what was for it is not sent.
+    pub(super) fn discard(&mut self, session: SessionId) {
+        self.overflowed.remove(&session);
+        if self
+            .links
+            .remove(&session)
+            .is_some_and(|link| link.queued > 0)
+        {
+            self.messages.retain(|(to, _)| *to != session);
+        }
+    }
+
+    /// What waits is dropped, and the session gets a last message instead.
+    pub(super) fn empty(&mut self, session: SessionId) {
+        self.messages.retain(|(to, _)| *to != session);
+        if let Some(link) = self.links.get_mut(&session) {
+            link.queued = 0;
+        }
+    }
+
+    /// A session for which more came than is kept.
+    pub(super) fn take_overflowed(&mut self) -> Option<SessionId> {
+        self.overflowed.pop_first()
+    }
+
+    pub(super) fn save(&mut self, grant: Grant) {
+        self.saves.push_back(grant);
+    }
+
+    pub(super) fn end(&mut self, grant: GrantId) {
+        self.ends.push_back(grant);
+    }
+
+    pub(super) fn log(&mut self, entry: AccessEntry) {
+        self.log.push_back(entry);
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        while let Some((session, letter)) = self.messages.pop_front() {
+            if let Some(output) = self.sequence(session, letter) {
+                return Some(output);
+            }
+        }
+        // What ends was saved before.
+        if !self.saves.is_empty() {
+            return Some(Output::SaveGrants(batch(&mut self.saves)));
+        }
+        if !self.ends.is_empty() {
+            return Some(Output::EndGrants(batch(&mut self.ends)));
+        }
+        if !self.log.is_empty() {
+            return Some(Output::AccessLog(batch(&mut self.log)));
+        }
+        None
+    }
+
+    /// Messages are numbered as they leave, so that what is dropped leaves no gap.
+    fn sequence(&mut self, session: SessionId, letter: Letter) -> Option<Output> {
+        if let Letter::Close(reason) = letter {
+            self.links.remove(&session);
+            return Some(Output::Close { session, reason });
+        }
+        let link = self.links.get_mut(&session)?;
+        link.queued = link.queued.saturating_sub(1);
+        link.seq += 1;
+        let (epoch, seq) = (link.epoch, link.seq);
+        Some(match letter {
+            Letter::Client(message) => Output::ToClient {
+                session,
+                message: Sequenced {
+                    epoch,
+                    seq,
+                    message,
+                },
+            },
+            Letter::Gateway(message) => Output::ToGateway {
+                session,
+                message: Sequenced {
+                    epoch,
+                    seq,
+                    message,
+                },
+            },
+            Letter::Close(reason) => Output::Close { session, reason },
+        })
+    }
+
+    fn push(&mut self, session: SessionId, letter: Letter) {
+        let Some(link) = self.links.get_mut(&session) else {
+            return;
+        };
+        if link.queued >= MAX_QUEUED_MESSAGES {
+            self.overflowed.insert(session);
+            return;
+        }
+        link.queued += 1;
+        self.messages.push_back((session, letter));
+    }
+}
+
+fn batch<T>(waiting: &mut VecDeque<T>) -> Vec<T> {
+    let len = waiting.len().min(MAX_BATCH);
+    waiting.drain(..len).collect()
+}

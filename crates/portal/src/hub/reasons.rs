@@ -1,0 +1,115 @@
+//! Why something is denied or ended: in brief for the machine, in full for the log.
+
+use super::directory::Barred;
+use culvert_policy::{BriefCode, Decision};
+use culvert_wire::messages::{Reason, ReasonCode};
+
+/// When a machine may come back that was refused for a passing reason.
+const RETRY_AFTER_S: u32 = 1;
+
+/// Why something does not come about, or ends.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) brief: Reason,
+    /// For administrators.
+    pub(super) full: String,
+}
+
+impl Refusal {
+    pub(super) fn new(code: ReasonCode, text: &str, full: impl Into<String>) -> Self {
+        Self {
+            brief: brief(code, text),
+            full: full.into(),
+        }
+    }
+
+    /// The same for both.
+    pub(super) fn plain(code: ReasonCode, text: &str) -> Self {
+        Self::new(code, text, text)
+    }
+
+    /// What the policies decided.
+    pub(super) fn decided(decision: &Decision, full: String) -> Self {
+        let decided = decision.brief();
+        let code = match decided.code {
+            BriefCode::ConditionNotMet => ReasonCode::ConditionNotMet,
+            BriefCode::NoAccess => ReasonCode::NoAccess,
+            // It is asked for only of denials; if it were not, it would still deny.
+            BriefCode::Allowed => ReasonCode::Internal,
+        };
+        Self::new(code, &decided.text, full)
+    }
+
+    /// The client or who it belongs to.
+    pub(super) fn barred(barred: Barred) -> Self {
+        match barred {
+            Barred::Unknown => Self::new(
+                ReasonCode::Revoked,
+                "this client was removed",
+                "the client, its actor or its token does not exist",
+            ),
+            Barred::Revoked => Self::new(
+                ReasonCode::Revoked,
+                "this client was revoked",
+                "the client or its token is revoked, or its actor is disabled",
+            ),
+            Barred::Token => Self::new(
+                ReasonCode::BadToken,
+                "the token has expired",
+                "the token that the client came with has expired",
+            ),
+        }
+    }
+
+    pub(super) fn no_resource() -> Self {
+        Self::new(
+            ReasonCode::NoAccess,
+            "no policy gives access",
+            "there is no such resource",
+        )
+    }
+}
+
+pub(super) fn brief(code: ReasonCode, text: &str) -> Reason {
+    Reason {
+        code,
+        text: text.to_owned(),
+    }
+}
+
+pub(super) fn overflow() -> Reason {
+    brief(
+        ReasonCode::TryLater,
+        "more messages wait than are kept; connect again to get them all",
+    )
+}
+
+pub(super) fn replaced() -> Reason {
+    brief(
+        ReasonCode::Replaced,
+        "this machine has connected a second time",
+    )
+}
+
+/// Why a machine that comes with a good token is not let in after all. Of what is not known a later
+/// change tells, so it may try again.
+pub(super) fn not_admitted(barred: Barred) -> Reason {
+    match barred {
+        Barred::Unknown => brief(
+            ReasonCode::TryLater,
+            "the portal does not know this machine yet",
+        ),
+        Barred::Revoked => brief(ReasonCode::Revoked, "this machine or its token was revoked"),
+        Barred::Token => brief(ReasonCode::BadToken, "the token is not accepted"),
+    }
+}
+
+/// When to come back: for lasting reasons never.
+pub(super) fn retry_after_s(code: ReasonCode) -> Option<u32> {
+    (code == ReasonCode::TryLater).then_some(RETRY_AFTER_S)
+}
+
+/// Whether a machine that is refused for the reason does not come back by itself.
+pub(super) const fn is_lasting(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::Revoked | ReasonCode::BadToken)
+}

@@ -1,0 +1,208 @@
+//! Grants that are out are looked at again, and end.
+
+use super::asks::Pair;
+use super::reasons::{self, Refusal};
+use super::{Hub, Stage, Timer};
+use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
+use culvert_store::{AccessEntry, Decision};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{ReasonCode, ToClient, ToGateway};
+use std::collections::BTreeSet;
+
+impl Hub {
+    /// Holds all grants of the client for the resource against what is allowed now.
+    pub(super) fn review_grants(&mut self, client: ClientId, resource: ResourceId, now: Timestamp) {
+        let pair = (client, resource);
+        let ids: Vec<_> = self.grants.of_pair(client, resource).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let permit = self.permit(pair, now);
+        for id in ids {
+            let Some(grant) = self.grants.get(id) else {
+                continue;
+            };
+            let (stage, expires) = (grant.stage, grant.row.expires);
+            let refusal = match &permit {
+                Ok(permit) if permit.until.is_none_or(|until| expires <= until) => continue,
+                Ok(_) => None,
+                Err(refusal) => Some(refusal.clone()),
+            };
+            match (stage, refusal) {
+                // It is asked for again under what holds now, or denied.
+                (Stage::Offered, _) => {
+                    if let Some(ask) = self.take_ask(pair) {
+                        self.withdraw(id);
+                        self.advance(pair, ask, now);
+                    }
+                }
+                (Stage::Current, None) => self.shorten(pair, now),
+                (Stage::Leftover, None) => {
+                    let text = "the access ends earlier than before";
+                    let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+                    self.end_grant(id, &refusal, Decision::Revoked, now);
+                }
+                (Stage::Current | Stage::Leftover, Some(refusal)) => {
+                    self.end_grant(id, &refusal, Decision::Revoked, now);
+                }
+            }
+        }
+    }
+
+    /// Holds all grants of the client against what is allowed now.
+    pub(super) fn review_client_grants(&mut self, client: ClientId, now: Timestamp) {
+        for resource in self.resources_granted(client) {
+            self.review_grants(client, resource, now);
+        }
+    }
+
+    /// The client, its actor or its token may have lost its standing.
+    pub(super) fn review_client(&mut self, client: ClientId, now: Timestamp) {
+        let token = self.facts.get(&client).and_then(|facts| facts.token);
+        let standing = self.directory.admit_client(client).map(|_| ());
+        let standing = standing.and_then(|()| match token {
+            Some(token) => self.directory.admit_token(token, now).map(|_| ()),
+            None => Ok(()),
+        });
+        self.review_client_grants(client, now);
+        if let Err(barred) = standing
+            && let Some(session) = self.clients.get(&client)
+        {
+            let reason = Refusal::barred(barred).brief;
+            self.expel(session.id, reason, now);
+        }
+        if self.directory.client(client).is_none() {
+            self.facts.remove(&client);
+        }
+    }
+
+    /// Whoever came with the token may have lost its standing, or has it for another time.
+    pub(super) fn review_token(&mut self, token: TokenId, now: Timestamp) {
+        let clients: Vec<_> = self
+            .facts
+            .iter()
+            .filter(|(_, facts)| facts.token == Some(token))
+            .map(|(client, _)| *client)
+            .collect();
+        let gateways: Vec<_> = self
+            .gateways
+            .values()
+            .filter(|session| session.token == token)
+            .map(|session| session.id)
+            .collect();
+        let standing = self.directory.admit_token(token, now);
+        let expires = standing.ok().and_then(|token| token.expires);
+        let standing = standing.map(|_| ());
+        if let Some(expires) = expires
+            && !(clients.is_empty() && gateways.is_empty())
+        {
+            self.timers.set(expires, Timer::Token(token));
+        }
+        for client in clients {
+            self.review_client(client, now);
+        }
+        if let Err(barred) = standing {
+            for session in gateways {
+                self.expel(session, reasons::not_admitted(barred.known()), now);
+            }
+        }
+    }
+
+    /// Every grant of the client ends: it is worth nothing to what the client is now.
+    pub(super) fn end_client_grants(
+        &mut self,
+        client: ClientId,
+        refusal: &Refusal,
+        now: Timestamp,
+    ) {
+        for resource in self.resources_granted(client) {
+            self.end_pair((client, resource), refusal, now);
+        }
+    }
+
+    /// Every grant of the pair ends, whatever is allowed.
+    pub(super) fn end_pair(&mut self, pair: Pair, refusal: &Refusal, now: Timestamp) {
+        for id in self.grants.of_pair(pair.0, pair.1).collect::<Vec<_>>() {
+            let Some(grant) = self.grants.get(id) else {
+                continue;
+            };
+            if grant.stage != Stage::Offered {
+                self.end_grant(id, refusal, Decision::Revoked, now);
+            } else if let Some(ask) = self.take_ask(pair) {
+                self.withdraw(id);
+                self.advance(pair, ask, now);
+            }
+        }
+    }
+
+    /// A grant that is out ends now: the gateway is told first, then the client.
+    pub(super) fn end_grant(
+        &mut self,
+        id: GrantId,
+        refusal: &Refusal,
+        decision: Decision,
+        now: Timestamp,
+    ) {
+        let Some(grant) = self.drop_grant(id) else {
+            return;
+        };
+        if decision == Decision::Revoked {
+            self.counters.revoked += 1;
+        }
+        if let Some(session) = self.gateways.get(&grant.row.gateway) {
+            let revoke = ToGateway::Revoke { grant: id };
+            self.outbox.tell_gateway(session.id, revoke);
+        }
+        if let Some(known_as) = grant.known_as {
+            let revoked = ToClient::AccessRevoked {
+                grant: known_as,
+                reason: refusal.brief.clone(),
+            };
+            self.send_client(grant.row.client, revoked);
+        }
+        self.log_end(&grant.row, refusal, decision, now);
+        if grant.stage == Stage::Current {
+            self.drop_shortening((grant.row.client, grant.row.resource), now);
+        }
+    }
+
+    pub(super) fn log_end(
+        &mut self,
+        row: &culvert_store::Grant,
+        refusal: &Refusal,
+        decision: Decision,
+        now: Timestamp,
+    ) {
+        self.outbox.log(AccessEntry {
+            at: now,
+            client: row.client,
+            resource: row.resource,
+            gateway: Some(row.gateway),
+            policy: Some(row.policy),
+            grant: Some(row.id),
+            decision,
+            reason: refusal.full.clone(),
+        });
+    }
+
+    /// Forgets a grant, here and in the store; nobody is told.
+    pub(super) fn drop_grant(&mut self, id: GrantId) -> Option<super::Grant> {
+        let grant = self.grants.remove(id)?;
+        self.timers.clear(grant.row.expires, Timer::Expiry(id));
+        if grant.stage != Stage::Offered {
+            self.outbox.end(id);
+        }
+        Some(grant)
+    }
+
+    /// Both ends know the time themselves; they are told for the case that their clocks differ.
+    pub(super) fn grant_expired(&mut self, id: GrantId, now: Timestamp) {
+        let expired = Refusal::plain(ReasonCode::Expired, "the grant's time is over");
+        self.end_grant(id, &expired, Decision::Ended, now);
+    }
+
+    fn resources_granted(&self, client: ClientId) -> BTreeSet<ResourceId> {
+        let grants = self.grants.of_client(client);
+        grants.map(|grant| grant.row.resource).collect()
+    }
+}

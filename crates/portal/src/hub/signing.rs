@@ -1,0 +1,93 @@
+//! What makes a grant worth something: the portal's signature, and the secret of a pair.
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use culvert_wire::{GrantClaims, PresharedKey, PublicKey};
+use pasetors::keys::AsymmetricSecretKey;
+use pasetors::version4::{PublicToken, V4};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Bytes of each of the portal's secrets.
+pub const PORTAL_SECRET_LEN: usize = 32;
+
+/// Says what a pair's secret is for, so that the same portal secret gives nothing else.
+const PAIR_LABEL: &[u8] = b"culvert pair v1";
+
+/// What the hub needs secrets for. It sees none of them itself.
+pub trait Signer: fmt::Debug + Send {
+    /// The claims as a PASETO v4.public token, without footer and implicit assertion.
+    ///
+    /// # Errors
+    /// [`SignError`]: no grant is made then.
+    fn sign(&self, claims: &GrantClaims) -> Result<String, SignError>;
+
+    /// The keys whose signature counts, as gateways are told: Ed25519 in base64.
+    fn public_keys(&self) -> Vec<String>;
+
+    /// The secret that a client and a gateway mix into their handshake: the same for as long as
+    /// both keep their keys.
+    fn preshared_key(&self, client: &PublicKey, gateway: &PublicKey) -> PresharedKey;
+}
+
+/// A grant could not be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the grant could not be signed")]
+pub struct SignError;
+
+/// The secrets of a portal, which all of its replicas share.
+pub struct PortalKeys {
+    grants: AsymmetricSecretKey<V4>,
+    public: String,
+    pairs: hmac::Key,
+}
+
+impl PortalKeys {
+    /// From the seed of the key that signs grants, and the secret behind those of pairs.
+    ///
+    /// # Errors
+    /// [`SignError`] where the library refuses the seed; of this length it takes any.
+    pub fn new(
+        grant_seed: &[u8; PORTAL_SECRET_LEN],
+        pair_secret: &[u8; PORTAL_SECRET_LEN],
+    ) -> Result<Self, SignError> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(grant_seed).map_err(|_| SignError)?;
+        let public = pair.public_key().as_ref();
+        // PASERK's order: seed, then public key.
+        let secret = Zeroizing::new([grant_seed.as_slice(), public].concat());
+        Ok(Self {
+            grants: AsymmetricSecretKey::from(&secret).map_err(|_| SignError)?,
+            public: STANDARD.encode(public),
+            pairs: hmac::Key::new(hmac::HMAC_SHA256, pair_secret),
+        })
+    }
+}
+
+impl Signer for PortalKeys {
+    fn sign(&self, claims: &GrantClaims) -> Result<String, SignError> {
+        let payload = serde_json::to_vec(claims).map_err(|_| SignError)?;
+        PublicToken::sign(&self.grants, &payload, None, None).map_err(|_| SignError)
+    }
+
+    fn public_keys(&self) -> Vec<String> {
+        vec![self.public.clone()]
+    }
+
+    fn preshared_key(&self, client: &PublicKey, gateway: &PublicKey) -> PresharedKey {
+        let mut context = hmac::Context::with_key(&self.pairs);
+        context.update(PAIR_LABEL);
+        context.update(client.as_bytes());
+        context.update(gateway.as_bytes());
+        let mut key = Zeroizing::new([0; PORTAL_SECRET_LEN]);
+        key.copy_from_slice(context.sign().as_ref());
+        PresharedKey::from_bytes(*key)
+    }
+}
+
+impl fmt::Debug for PortalKeys {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("PortalKeys(…)")
+    }
+}

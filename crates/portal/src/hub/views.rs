@@ -1,0 +1,179 @@
+//! What administrators and collectors of metrics see of the hub.
+
+use super::{Hub, Stage};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_policy::{Explanation, Subject};
+use culvert_store::Seq;
+use culvert_wire::Timestamp;
+use culvert_wire::messages::GatewayLoad;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// How the hub is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HubStatus {
+    /// The last change that it knows.
+    pub seq: Seq,
+    /// Connected clients.
+    pub clients: usize,
+    /// Connected gateways.
+    pub gateways: usize,
+    /// Grants that are out, those that are not answered yet included.
+    pub grants: usize,
+    /// Requests under way.
+    pub asks: usize,
+    /// Rows of the configuration that can't be converted, and therefore allow nothing.
+    pub faults: usize,
+    /// What was counted since the portal's start.
+    pub counters: Counters,
+}
+
+/// What the hub has counted since the portal's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Grants that a gateway accepted, renewals included.
+    pub granted: u64,
+    /// Answers that denied, each for all requests that waited for it.
+    pub denied: u64,
+    /// Grants that were taken back.
+    pub revoked: u64,
+    /// Grants that a gateway did not take.
+    pub offers_refused: u64,
+    /// Grants that a gateway did not answer in time.
+    pub offers_timed_out: u64,
+    /// Messages about grants that are not the sender's or do not exist, and repeated requests.
+    pub ignored: u64,
+    /// Sessions that were ended because too much waited for them.
+    pub overflows: u64,
+    /// Times that a client was not told of a resource since it knows as many as it may.
+    pub untold_resources: u64,
+}
+
+/// A connected client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientView {
+    /// Which one.
+    pub client: ClientId,
+    /// Since when.
+    pub since: Timestamp,
+    /// Its grants.
+    pub grants: usize,
+    /// Resources that it was told of.
+    pub resources: usize,
+}
+
+/// A connected gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayView {
+    /// Which one.
+    pub gateway: GatewayId,
+    /// Since when.
+    pub since: Timestamp,
+    /// It gets no new grants: it said so, or an administrator.
+    pub draining: bool,
+    /// Where clients try to reach it.
+    pub candidates: Vec<SocketAddr>,
+    /// Clients with grants through it.
+    pub clients: usize,
+    /// Grants through it.
+    pub grants: usize,
+    /// What it last said of its load.
+    pub load: GatewayLoad,
+}
+
+/// Why a client may use a resource now, or may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// What the policies come to.
+    pub policies: Explanation,
+    /// What stands in the way whatever they say: the client, its actor or its token.
+    pub barred: Option<String>,
+    /// The gateway that would be given; none where none can be.
+    pub gateway: Option<GatewayId>,
+}
+
+impl Explained {
+    /// Whether a grant would be made.
+    #[must_use]
+    pub fn is_allow(&self) -> bool {
+        self.barred.is_none() && self.policies.decision().is_allow()
+    }
+}
+
+impl Hub {
+    /// How it is, in numbers.
+    #[must_use]
+    pub fn status(&self) -> HubStatus {
+        HubStatus {
+            seq: self.directory.seq(),
+            clients: self.clients.len(),
+            gateways: self.gateways.len(),
+            grants: self.grants.len(),
+            asks: self.asks.len(),
+            faults: self.directory.faults().count(),
+            counters: self.counters,
+        }
+    }
+
+    /// Every client that is connected, in the order of their ids.
+    pub fn clients(&self) -> impl Iterator<Item = ClientView> {
+        self.clients.iter().map(|(client, session)| ClientView {
+            client: *client,
+            since: session.since,
+            grants: self
+                .grants
+                .of_client(*client)
+                .filter(|grant| grant.stage != Stage::Offered)
+                .count(),
+            resources: session.told.len(),
+        })
+    }
+
+    /// Every gateway that is connected, in the order of their ids.
+    pub fn gateways(&self) -> impl Iterator<Item = GatewayView> {
+        self.gateways.iter().map(|(gateway, session)| {
+            let count = self.grants.count(*gateway);
+            GatewayView {
+                gateway: *gateway,
+                since: session.since,
+                draining: self.is_draining(*gateway),
+                candidates: session.candidates.clone(),
+                clients: count.clients,
+                grants: count.grants - count.offers,
+                load: session.load,
+            }
+        })
+    }
+
+    /// Why the client may use the resource, or may not; none where the account has no such client
+    /// or no such resource. What a client that is away would be decided by is what was last seen
+    /// of it.
+    #[must_use]
+    pub fn explain(
+        &self,
+        client: ClientId,
+        resource: ResourceId,
+        now: Timestamp,
+    ) -> Option<Explained> {
+        let row = self.directory.client(client)?;
+        self.directory.resource(resource)?;
+        let facts = self.facts.get(&client).copied().unwrap_or_default();
+        let subject = Subject {
+            groups: self.directory.groups_of(row.actor).collect(),
+            verified: row.verified.is_some(),
+            public_address: facts.public_address,
+            country: facts.country,
+        };
+        let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
+        let policies = Explanation::new(&policies, resource, &subject, now.unix_ms());
+        let barred = match self.permit((client, resource), now) {
+            Err(refusal) if policies.decision().is_allow() => Some(refusal.full),
+            Ok(_) | Err(_) => None,
+        };
+        Some(Explained {
+            policies,
+            barred,
+            gateway: self.choose((client, resource), &BTreeSet::new()).ok(),
+        })
+    }
+}

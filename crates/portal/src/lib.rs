@@ -1,0 +1,21 @@
+//! The portal: it knows who may use what, and introduces clients to gateways.
+//!
+//! - [`server`]: the process: TLS, the state directory, limits, health and metrics;
+//! - `api`: the REST API under `/api/v1`, and the document that describes it;
+//! - `service`: what an actor may do, whichever way the request came;
+//! - [`hub`]: the sessions' decisions, without clock, randomness or I/O of their own;
+//! - [`sessions`]: the WebSockets of clients and gateways.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod error;
+mod fault;
+pub mod hub;
+pub mod server;
+mod service;
+pub mod sessions;
+
+pub use error::PortalError;
+pub use server::{CertificateFiles, Home, Options, Portal, PublicAddress, SetupState};
+pub use service::{SetupToken, issue_setup_token};

@@ -1,0 +1,23 @@
+//! The process around the API and the sessions: TLS, limits, the state directory, health, metrics.
+
+mod address;
+mod backup;
+mod bounds;
+mod certificate;
+mod health;
+mod home;
+mod io;
+mod listener;
+mod metrics;
+mod options;
+mod portal;
+mod public_address;
+mod rate_limit;
+mod request;
+
+pub use home::Home;
+pub use options::{CertificateFiles, Options};
+pub use portal::{Portal, SetupState};
+pub use public_address::PublicAddress;
+
+pub(crate) use metrics::Metrics;

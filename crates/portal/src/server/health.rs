@@ -1,0 +1,65 @@
+//! Whether the portal lives, whether it serves, and what it counts.
+
+use super::metrics::{MEDIA_TYPE, Metrics};
+use super::request::text;
+use crate::fault::Fault;
+use crate::service::{Caller, Service};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::sync::Arc;
+
+/// What these routes share.
+#[derive(Clone)]
+pub(crate) struct Health {
+    pub(crate) service: Arc<Service>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// For load balancers and supervisors; nothing in the answers is anybody's secret.
+pub(crate) fn health_routes(health: Health) -> Router {
+    Router::new()
+        .route("/healthz", get(alive))
+        .route("/readyz", get(ready))
+        .with_state(health)
+}
+
+/// Metrics for who may read everything.
+pub(crate) fn guarded_metrics(api: crate::api::Api, health: Health) -> Router {
+    Router::new()
+        .route(
+            "/metrics",
+            get(move |_caller: Caller| collect(State(health.clone()))),
+        )
+        .with_state(api)
+}
+
+/// Metrics for whoever reaches the listener, which the administrator chose for it.
+pub(crate) fn open_metrics(health: Health) -> Router {
+    Router::new()
+        .route("/metrics", get(collect))
+        .with_state(health)
+}
+
+/// The process runs and answers; it says nothing of what it depends on.
+async fn alive() -> Response {
+    text(StatusCode::OK, "alive\n")
+}
+
+async fn ready(State(health): State<Health>) -> Response {
+    match health.service.readiness().await {
+        Ok(()) => text(StatusCode::OK, "ready\n"),
+        Err(reasons) => {
+            let lines: Vec<_> = reasons.iter().map(|reason| format!("{reason}\n")).collect();
+            text(StatusCode::SERVICE_UNAVAILABLE, lines.concat())
+        }
+    }
+}
+
+async fn collect(State(health): State<Health>) -> Result<Response, Fault> {
+    health.service.count_live().await;
+    let headers = [(header::CONTENT_TYPE, MEDIA_TYPE)];
+    Ok((headers, health.metrics.render()).into_response())
+}

@@ -1,0 +1,117 @@
+//! The state directory: the database, the certificate, and where the portal is.
+
+use crate::PortalError;
+use culvert_host::{StateDir, StateLock};
+use culvert_wire::token::Portal;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where the portal said last that it is, for whoever makes a token while it runs or does not.
+pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
+
+/// The database's file.
+const DATABASE_FILE: &str = "portal.db";
+
+/// A portal's state directory, which nobody but its owner can enter.
+#[derive(Debug)]
+pub struct Home {
+    state: StateDir,
+    _lock: Option<StateLock>,
+}
+
+/// Where a portal is and how its certificate is known, as tokens tell it.
+#[derive(Serialize, Deserialize)]
+struct Whereabouts {
+    url: String,
+    pin: Option<String>,
+}
+
+impl Home {
+    /// Opens the directory for the portal itself; makes it with mode 0700 if it is missing. One
+    /// process at a time has it.
+    ///
+    /// # Errors
+    /// [`PortalError::State`] with the fix where others can enter it, or another portal has it;
+    /// [`PortalError::HalfRestored`]; [`PortalError::DatabaseGone`].
+    pub fn open(path: &Path) -> Result<Self, PortalError> {
+        let home = Self::open_unfinished(path)?;
+        if let Some(path) = home.half_restored() {
+            return Err(PortalError::HalfRestored { path });
+        }
+        // Before the first start says where the portal is, there is a database.
+        if home.state.read(WHEREABOUTS_FILE)?.is_some() && home.is_database_gone() {
+            let path = home.database_path();
+            return Err(PortalError::DatabaseGone { path });
+        }
+        Ok(home)
+    }
+
+    /// Whether there is nothing in the database's file, and nothing that has yet to get there.
+    fn is_database_gone(&self) -> bool {
+        let is_empty = |name: &str| {
+            let file = self.state.path().join(name);
+            file.metadata().is_ok_and(|file| file.len() == 0) || !file.exists()
+        };
+        is_empty(DATABASE_FILE) && is_empty(&format!("{DATABASE_FILE}-wal"))
+    }
+
+    /// As [`Self::open`], whatever is in the directory.
+    pub(super) fn open_unfinished(path: &Path) -> Result<Self, PortalError> {
+        let state = StateDir::open(path)?;
+        let _lock = Some(state.lock()?);
+        Ok(Self { state, _lock })
+    }
+
+    /// Opens the directory beside a portal that may be running.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; a directory that is missing is not made.
+    pub fn open_beside(path: &Path) -> Result<Self, PortalError> {
+        if !path.exists() {
+            return Err(PortalError::NoHome {
+                path: path.to_owned(),
+            });
+        }
+        let state = StateDir::open(path)?;
+        Ok(Self { state, _lock: None })
+    }
+
+    /// Where the database is, or is to be.
+    #[must_use]
+    pub fn database_path(&self) -> PathBuf {
+        self.state.path().join(DATABASE_FILE)
+    }
+
+    /// Where the portal is, if it ever ran here.
+    ///
+    /// # Errors
+    /// [`PortalError::State`], and [`PortalError::Whereabouts`] where the file is damaged.
+    pub fn whereabouts(&self) -> Result<Option<Portal>, PortalError> {
+        let Some(text) = self.state.read(WHEREABOUTS_FILE)? else {
+            return Ok(None);
+        };
+        let damaged = || PortalError::Whereabouts {
+            path: self.state.path().join(WHEREABOUTS_FILE),
+        };
+        let found: Whereabouts = serde_json::from_slice(text.expose()).map_err(|_| damaged())?;
+        let pin = found.pin.as_deref().map(str::parse).transpose();
+        let pin = pin.map_err(|_| damaged())?;
+        Portal::new(&found.url, pin)
+            .map(Some)
+            .map_err(|_| damaged())
+    }
+
+    pub(crate) fn note_whereabouts(&self, portal: &Portal) -> Result<(), PortalError> {
+        let whereabouts = Whereabouts {
+            url: portal.url.clone(),
+            pin: portal.pin.map(|pin| pin.to_string()),
+        };
+        // Two strings; they have a JSON form.
+        let text = serde_json::to_vec(&whereabouts).unwrap_or_default();
+        Ok(self.state.write(WHEREABOUTS_FILE, &text)?)
+    }
+
+    pub(crate) const fn state(&self) -> &StateDir {
+        &self.state
+    }
+}

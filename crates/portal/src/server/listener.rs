@@ -1,0 +1,182 @@
+//! Accepts connections, within bounds, until it is told to stop.
+
+use super::bounds::{Admitted, Bounds};
+use super::certificate::{Certificate, provider};
+use super::io::BoundedIo;
+use super::metrics::Metrics;
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+/// For how long a peer may take over its TLS handshake, of two round trips.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For how long a peer may take over the head of a request, and be idle between two.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Headers of a request; browsers send some twenty.
+const MAX_HEADERS: usize = 64;
+
+/// Bytes of the head of a request: a token of a kilobyte, a cursor, and what proxies add.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Pause after an accept that failed for want of descriptors or memory, so as not to spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// For how long requests under way may go on once the portal stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a connection comes from; every request has it as an extension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// What serves connections.
+pub(crate) struct Server {
+    pub(crate) router: Router,
+    /// Without it, plain HTTP.
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Whether an address is exempt from the limit of each: a proxy speaks for many.
+    pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+/// TLS 1.3 with the portal's certificate.
+pub(crate) fn tls(certificate: Arc<Certificate>) -> Result<TlsAcceptor, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves until `stop` turns true, then for as long as requests are under way, but not much longer.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    server: Arc<Server>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let bounds = Bounds::default();
+    let mut connections = JoinSet::new();
+    let stopping = stop.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let server = Arc::clone(&server);
+                let address = peer.ip().to_canonical();
+                let is_proxy = (server.is_proxy)(address);
+                let Some(admitted) = bounds.admit(address, is_proxy) else {
+                    server.metrics.connections_refused.inc();
+                    continue;
+                };
+                let stop = stopping.clone();
+                connections.spawn(connection(stream, peer, server, admitted, stop));
+            }
+            Err(error) if is_about_the_peer(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "accepting connections");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+        tracing::warn!("ending requests that took too long");
+        connections.shutdown().await;
+    }
+}
+
+/// Returns once `stop` is true, or nobody is left who could say so.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn is_about_the_peer(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    server: Arc<Server>,
+    admitted: Admitted,
+    stop: watch::Receiver<bool>,
+) {
+    // Answers are small and whole; waiting for more of them only delays them.
+    let _ = stream.set_nodelay(true);
+    let stream = BoundedIo::new(stream, admitted.counted);
+    let Some(tls) = server.tls.clone() else {
+        drop(admitted.handshake);
+        return http(stream, peer, &server, stop).await;
+    };
+    match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            drop(admitted.handshake);
+            http(stream, peer, &server, stop).await;
+        }
+        Ok(Err(error)) => {
+            server.metrics.handshakes_failed.inc();
+            tracing::debug!(%peer, %error, "TLS handshake");
+        }
+        Err(_) => {
+            server.metrics.handshakes_failed.inc();
+            tracing::debug!(%peer, "TLS handshake took too long");
+        }
+    }
+}
+
+async fn http<S>(stream: S, peer: SocketAddr, server: &Server, mut stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let router = server.router.clone();
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(Peer(peer));
+        router.clone().oneshot(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let served = tokio::select! {
+        served = &mut connection => served,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%peer, %error, "connection");
+    }
+}

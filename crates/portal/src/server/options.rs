@@ -1,0 +1,54 @@
+use culvert_policy::Prefix;
+use culvert_wire::token::Portal as PortalUrl;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How a portal is to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens for clients, gateways and the API.
+    pub listen: SocketAddr,
+    /// Where machines reach it: `https://host[:port]`. Without it, an address of this machine.
+    pub url: Option<String>,
+    /// A certificate of one's own; without it the portal makes one and tokens name it by its pin.
+    pub certificate: Option<CertificateFiles>,
+    /// Where it listens for collectors of metrics, without TLS or tokens.
+    pub metrics: Option<SocketAddr>,
+    /// Proxies whose word on where a request came from is taken.
+    pub trusted_proxies: Vec<Prefix>,
+    /// A database of countries in the format of MaxMind.
+    pub geoip: Option<PathBuf>,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, Debug)]
+pub struct CertificateFiles {
+    /// The chain, the portal's own certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+impl Options {
+    /// A portal that listens on `listen` and has a default for everything else.
+    #[must_use]
+    pub const fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            url: None,
+            certificate: None,
+            metrics: None,
+            trusted_proxies: Vec::new(),
+            geoip: None,
+        }
+    }
+}
+
+/// The `host` of a URL `https://host[:port]`, without the brackets of an IPv6 address.
+pub(crate) fn host_of(url: &PortalUrl) -> &str {
+    let authority = url.url.trim_start_matches("https://");
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => authority.split(':').next().unwrap_or(authority),
+    }
+}

@@ -1,0 +1,340 @@
+//! A running portal.
+
+use super::address::portal_url;
+use super::certificate::{Certificate, FileLook, Reloaded};
+use super::health::{Health, guarded_metrics, health_routes, open_metrics};
+use super::home::Home;
+use super::listener::{Server, serve, stopped, tls};
+use super::metrics::Metrics;
+use super::options::Options;
+use super::request::{Gatekeeper, around, no_method, no_route};
+use crate::PortalError;
+use crate::api::{self, Api};
+use crate::service::{Service, SetupToken, birth, issue_setup_token, now};
+use crate::sessions::{Countries, CountryFile, NoCountries, Sessions};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use culvert_ids::AccountId;
+use culvert_policy::Prefix;
+use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store};
+use culvert_wire::token::{CertificatePin, Portal as PortalUrl};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the files of a given certificate and of countries are looked at: who renews one sees it
+/// in use within that time, without doing anything.
+const FILE_LOOK: Duration = Duration::from_secs(30);
+
+/// How often it is noted when API tokens were last used.
+const NOTE_USES_EVERY: Duration = Duration::from_secs(10);
+
+/// What an account is called until someone names it.
+const FIRST_ACCOUNT: &str = "culvert";
+
+/// A running portal. Dropped, it ends at once; [`Portal::stop`] lets it finish.
+#[derive(Debug)]
+pub struct Portal {
+    address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
+    files: Files,
+    account: AccountId,
+    setup: SetupState,
+    sessions: Sessions,
+    service: Arc<Service>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    _home: Home,
+}
+
+/// What is read from files that others renew.
+#[derive(Clone, Debug)]
+struct Files {
+    certificate: Arc<Certificate>,
+    countries: Option<Arc<CountryFile>>,
+}
+
+/// How far set-up is.
+#[derive(Debug)]
+pub enum SetupState {
+    /// This was the first start: here is the token that makes the owner.
+    Begun(SetupToken),
+    /// The token of the first start was not used yet.
+    Open,
+    /// There is an owner.
+    Done,
+}
+
+impl Portal {
+    /// Starts a portal on a database. An empty one gets its account and a set-up token.
+    ///
+    /// # Errors
+    /// [`PortalError`] says what of the options, the state directory or the database is in the way.
+    pub async fn start(
+        options: Options,
+        home: Home,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, PortalError> {
+        let listener = bind(options.listen).await?;
+        let address = local_address(&listener, options.listen)?;
+        let metrics_listener = match options.metrics {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let url = portal_url(options.url.as_deref(), address)?;
+        let certificate = Certificate::open(options.certificate, home.state(), &url)?;
+        let certificate = Arc::new(certificate);
+        home.note_whereabouts(&certificate.portal())?;
+        let countries = match options.geoip.as_deref() {
+            Some(file) => Some(Arc::new(CountryFile::open(file)?)),
+            None => None,
+        };
+        let files = Files {
+            certificate: Arc::clone(&certificate),
+            countries: countries.clone(),
+        };
+        let countries = countries.map_or_else(
+            || Arc::new(NoCountries) as Arc<dyn Countries>,
+            |file| file as Arc<dyn Countries>,
+        );
+        let tls = tls(Arc::clone(&certificate))?;
+        // The last that makes anything: whatever fails before it loses no set-up token.
+        let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
+
+        let metrics = Arc::new(Metrics::new());
+        let sessions = Sessions::start(Arc::clone(&store), account, countries).await?;
+        let whereabouts = Arc::clone(&certificate);
+        let service = Arc::new(Service::new(
+            store,
+            Arc::clone(&metrics),
+            sessions.clone(),
+            account,
+            move || whereabouts.portal(),
+        ));
+        let health = Health {
+            service: Arc::clone(&service),
+            metrics: Arc::clone(&metrics),
+        };
+        let keeper = Gatekeeper::new(Arc::clone(&metrics), options.trusted_proxies.clone());
+        let server = Server {
+            router: main_router(&sessions, health.clone(), keeper),
+            tls: Some(tls),
+            metrics,
+            is_proxy: Box::new(proxies(options.trusted_proxies)),
+        };
+
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, Arc::new(server), stopped.clone()));
+        tasks.spawn(note_uses(Arc::clone(&service), stopped.clone()));
+        let metrics_address = metrics_listener
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok());
+        if let Some(listener) = metrics_listener {
+            tasks.spawn(serve_metrics(listener, health, stopped.clone()));
+        }
+        tasks.spawn(watch_files(files.clone(), stopped));
+        Ok(Self {
+            address,
+            metrics_address,
+            files,
+            account,
+            setup,
+            sessions,
+            service,
+            stop,
+            tasks,
+            _home: home,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it shows metrics without asking who reads them.
+    #[must_use]
+    pub const fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
+    /// Where machines find it, as tokens tell it.
+    #[must_use]
+    pub fn whereabouts(&self) -> PortalUrl {
+        self.files.certificate.portal()
+    }
+
+    /// SHA-256 of its certificate.
+    #[must_use]
+    pub fn pin(&self) -> CertificatePin {
+        self.files.certificate.pin()
+    }
+
+    /// Its account.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// How far set-up was when it started.
+    #[must_use]
+    pub const fn setup(&self) -> &SetupState {
+        &self.setup
+    }
+
+    /// Reads the files of its certificate and of countries again.
+    ///
+    /// # Errors
+    /// [`PortalError::Certificate`], [`PortalError::Countries`]; what could not be read is what it
+    /// was, and the other has been read.
+    pub fn reload(&self) -> Result<(), PortalError> {
+        let certificate = reload_certificate(&self.files.certificate);
+        let countries = reload_countries(self.files.countries.as_deref());
+        certificate.and(countries)
+    }
+
+    /// Accepts nothing more, finishes what is under way, and ends.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        self.sessions.stop().await;
+        while self.tasks.join_next().await.is_some() {}
+        self.service.note_uses().await;
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, PortalError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| PortalError::Listen { address, source })
+}
+
+fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr, PortalError> {
+    listener
+        .local_addr()
+        .map_err(|source| PortalError::Listen { address, source })
+}
+
+/// The account that this portal serves, made now if there is none, and how far its set-up is.
+async fn prepare(
+    store: &dyn Store,
+    portal: &PortalUrl,
+) -> Result<(AccountId, SetupState), PortalError> {
+    let accounts = store.accounts(None, PageLimit::new(1)).await?;
+    if let Some(account) = accounts.items.first() {
+        let setup = match store.is_set_up(account.id).await? {
+            true => SetupState::Done,
+            false => SetupState::Open,
+        };
+        return Ok((account.id, setup));
+    }
+    let (now_ms, random) = birth()?;
+    let account = Account {
+        id: AccountId::new(now_ms, random),
+        name: FIRST_ACCOUNT.to_owned(),
+        settings: AccountSettings::default(),
+        stamp: Stamp::default(),
+    };
+    let account = store.create_account(account, Author::PORTAL, now()).await?;
+    let token = issue_setup_token(store, account.id, portal.clone()).await?;
+    Ok((account.id, SetupState::Begun(token)))
+}
+
+fn main_router(sessions: &Sessions, health: Health, keeper: Gatekeeper) -> Router {
+    let api = Api {
+        service: Arc::clone(&health.service),
+    };
+    let (routes, _document) = api::router(api.clone());
+    routes
+        .merge(sessions.router())
+        .merge(health_routes(health.clone()))
+        .merge(guarded_metrics(api, health))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::new(keeper), around))
+}
+
+/// Metrics and health for whoever reaches the listener.
+async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Receiver<bool>) {
+    let server = Server {
+        metrics: Arc::clone(&health.metrics),
+        router: health_routes(health.clone()).merge(open_metrics(health)),
+        tls: None,
+        is_proxy: Box::new(|_| false),
+    };
+    serve(listener, Arc::new(server), stop).await;
+}
+
+fn proxies(trusted: Vec<Prefix>) -> impl Fn(IpAddr) -> bool {
+    move |address| trusted.iter().any(|prefix| prefix.contains(address))
+}
+
+fn reload_certificate(certificate: &Certificate) -> Result<(), PortalError> {
+    match certificate.reload()? {
+        Reloaded::Unchanged => {}
+        Reloaded::Changed { tokens_void: false } => {
+            tracing::info!(pin = %certificate.pin(), "the certificate was changed");
+        }
+        Reloaded::Changed { tokens_void: true } => tracing::warn!(
+            pin = %certificate.pin(),
+            "the certificate was changed, and no public authority vouches for it: machines whose \
+             token names the one before no longer find the portal; give them new tokens"
+        ),
+    }
+    Ok(())
+}
+
+fn reload_countries(countries: Option<&CountryFile>) -> Result<(), PortalError> {
+    if let Some(countries) = countries {
+        countries.reload()?;
+        tracing::info!(file = %countries.path().display(), "read the countries again");
+    }
+    Ok(())
+}
+
+async fn note_uses(service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+    let mut note = interval(NOTE_USES_EVERY);
+    note.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = note.tick() => service.note_uses().await,
+            () = stopped(&mut stop) => return,
+        }
+    }
+}
+
+async fn watch_files(files: Files, mut stop: watch::Receiver<bool>) {
+    let mut look = interval(FILE_LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let certificate: Vec<_> = match files.certificate.files() {
+        Some(given) => vec![given.certificate.clone(), given.key.clone()],
+        None => Vec::new(),
+    };
+    let countries = files.countries.as_deref().map(CountryFile::path);
+    let countries: Vec<_> = countries.map(Path::to_owned).into_iter().collect();
+    let mut seen = (FileLook::of(&certificate), FileLook::of(&countries));
+    loop {
+        tokio::select! {
+            _ = look.tick() => {}
+            () = stopped(&mut stop) => return,
+        }
+        let now = (FileLook::of(&certificate), FileLook::of(&countries));
+        if now.0 != seen.0
+            && let Err(error) = reload_certificate(&files.certificate)
+        {
+            tracing::error!(%error, "the certificate stays as it was");
+        }
+        if now.1 != seen.1
+            && let Err(error) = reload_countries(files.countries.as_deref())
+        {
+            tracing::error!(%error, "the countries stay as they were");
+        }
+        seen = now;
+    }
+}

@@ -1,0 +1,180 @@
+//! What every request goes through, whatever it asks for.
+
+use super::listener::Peer;
+use super::metrics::Metrics;
+use super::public_address::PublicAddress;
+use super::rate_limit::RateLimit;
+use crate::api;
+use crate::fault::Fault;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use culvert_policy::Prefix;
+use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Requests of one address in the long run and at once: an administrator's script, not a search
+/// for tokens.
+const REQUESTS_PER_S: u32 = 50;
+const REQUESTS_AT_ONCE: u32 = 500;
+
+/// The same for sessions: 2,000 clients behind one address may come back together.
+const SESSIONS_PER_S: u32 = 200;
+const SESSIONS_AT_ONCE: u32 = 2_000;
+
+/// The request's name in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What is counted for requests that no route takes: what strangers ask for makes no new series.
+const NO_ROUTE: &str = "none";
+
+/// Headers of every answer. Nothing here is to be kept, framed, sniffed, or read by other sites.
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    ),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        header::STRICT_TRANSPORT_SECURITY,
+        HeaderValue::from_static("max-age=31536000"),
+    ),
+];
+
+/// What requests go through.
+#[derive(Debug)]
+pub(crate) struct Gatekeeper {
+    metrics: Arc<Metrics>,
+    trusted_proxies: Vec<Prefix>,
+    requests: RateLimit,
+    sessions: RateLimit,
+}
+
+impl Gatekeeper {
+    pub(crate) fn new(metrics: Arc<Metrics>, trusted_proxies: Vec<Prefix>) -> Self {
+        Self {
+            metrics,
+            trusted_proxies,
+            requests: RateLimit::new(REQUESTS_PER_S, REQUESTS_AT_ONCE),
+            sessions: RateLimit::new(SESSIONS_PER_S, SESSIONS_AT_ONCE),
+        }
+    }
+
+    /// Refuses what need not be looked at, before anything is read or looked up.
+    fn admit(&self, request: &Request, from: IpAddr) -> Result<(), Fault> {
+        let path = request.uri().path();
+        let limit = match path {
+            CLIENT_SESSION_PATH | GATEWAY_SESSION_PATH => &self.sessions,
+            _ => &self.requests,
+        };
+        limit.take(from, Instant::now()).map_err(|wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        })?;
+        let limit = api::limit_for(path);
+        let announced = request.headers().get(header::CONTENT_LENGTH);
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        match announced {
+            Some(length) if length > limit as u64 => Err(Fault::TooLarge { limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Goes around every handler, and around what answers where there is none.
+pub(crate) async fn around(
+    State(keeper): State<Arc<Gatekeeper>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let peer = request.extensions().get::<Peer>();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip());
+    let from = PublicAddress::of(peer, request.headers(), &keeper.trusted_proxies);
+    let method = name_of(request.method());
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or_else(|| NO_ROUTE.to_owned(), |route| route.as_str().to_owned());
+    let id = request_id();
+    request.extensions_mut().insert(from);
+
+    let response = match keeper.admit(&request, from.0) {
+        Ok(()) => next.run(request).await,
+        Err(fault) => fault.into_response(),
+    };
+    let mut response = api::render(response, &id);
+    let status = response.status();
+    let took = began.elapsed();
+    keeper
+        .metrics
+        .request(&route, method, status.as_u16(), took);
+    tracing::debug!(
+        id,
+        from = %from.0,
+        method,
+        route,
+        status = status.as_u16(),
+        took_us = took.as_micros(),
+        "request"
+    );
+    let headers = response.headers_mut();
+    for (name, value) in SECURITY_HEADERS {
+        headers.insert(name, value);
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Methods by their names, strangers' under one.
+fn name_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// A name for the log, never the asker's: what they send does not get there.
+fn request_id() -> String {
+    let mut random = [0; 8];
+    // It is no secret; without random bytes it is just not told apart.
+    let _ = getrandom::fill(&mut random);
+    format!("{:016x}", u64::from_be_bytes(random))
+}
+
+/// The answer where no route is.
+pub(crate) async fn no_route() -> Fault {
+    Fault::NotFound("there is no such path; /api/v1/openapi.json lists those there are".to_owned())
+}
+
+/// The answer where the route knows other methods; `Allow` says which.
+pub(crate) async fn no_method() -> Fault {
+    Fault::MethodNotAllowed
+}
+
+/// A plain answer for people and load balancers.
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    (status, headers, text.into()).into_response()
+}

@@ -1,0 +1,221 @@
+//! What an actor may do, whichever way the request came: every rule about who may is here, not in
+//! the handlers of the API.
+
+mod account;
+mod actors;
+mod apply;
+mod caller;
+mod explain;
+mod groups;
+mod list;
+mod live;
+mod logs;
+mod machines;
+mod names;
+mod owners;
+mod policies;
+mod ranges;
+mod resources;
+mod setup;
+mod show;
+mod sites;
+mod tokens;
+mod touch;
+
+pub(crate) use caller::Caller;
+pub(crate) use list::ListRequest;
+pub(crate) use logs::{AccessLogRequest, ChangeLogRequest};
+pub(crate) use machines::{ClientAction, GatewayAction};
+pub use setup::{SetupToken, issue_setup_token};
+
+use crate::fault::Fault;
+use crate::server::Metrics;
+use crate::sessions::Sessions;
+use culvert_ids::{AccountId, RANDOM_LEN};
+use culvert_store::{
+    Author, Change, Entity, EntityId, Kind, Mutation, Store, StoreError, StoreExt,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::token::{Portal, Secret};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Mutex;
+use touch::Touched;
+use zeroize::Zeroizing;
+
+/// How often a change is tried again that did not say which version it changes, and met another.
+const CHANGE_ATTEMPTS: usize = 4;
+
+/// The rules around the store and the sessions.
+pub(crate) struct Service {
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    /// The sessions of the account that this portal serves.
+    sessions: Sessions,
+    served: AccountId,
+    started: Timestamp,
+    touched: Touched,
+    /// Whoever may take away a way in for owners holds it from the question whether one is left to the
+    /// deed: two owners who shut out each other at one moment leave one.
+    shutting_out: Mutex<()>,
+    /// Where machines find the portal, as tokens tell it.
+    portal: Box<dyn Fn() -> Portal + Send + Sync>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        metrics: Arc<Metrics>,
+        sessions: Sessions,
+        served: AccountId,
+        portal: impl Fn() -> Portal + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            store,
+            metrics,
+            sessions,
+            served,
+            started: now(),
+            touched: Touched::default(),
+            shutting_out: Mutex::default(),
+            portal: Box::new(portal),
+        }
+    }
+
+    /// Asks the store, and notes how long it took.
+    async fn ask<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let began = Instant::now();
+        let answer = answer.await;
+        let failed = answer.as_ref().is_err_and(StoreError::is_local);
+        self.metrics.store(operation, began.elapsed(), failed);
+        answer
+    }
+
+    async fn get<T: Kind>(&self, account: AccountId, id: T::Id) -> Result<T, Fault> {
+        let row = self.ask("get", self.store.get_as::<T>(account, id)).await?;
+        Ok(row)
+    }
+
+    async fn write(
+        &self,
+        account: AccountId,
+        author: Author,
+        mutations: Vec<Mutation>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let write = self.store.write(account, author, now(), mutations);
+        self.ask("write", write).await
+    }
+
+    /// Makes a row.
+    async fn create<T: Kind>(&self, caller: &Caller, row: T) -> Result<T, Fault> {
+        caller.may_change()?;
+        let id = row.id().into();
+        let create = vec![Mutation::Create(row.into())];
+        let changes = self
+            .write(caller.account(), caller.author(), create)
+            .await?;
+        made(changes, id)
+    }
+
+    /// Changes a row. With `expected`, only that version of it; without, whatever it is now.
+    async fn change<T: Kind>(
+        &self,
+        caller: &Caller,
+        id: T::Id,
+        expected: Option<u64>,
+        change: impl Fn(&mut T) -> Result<(), Fault> + Send,
+    ) -> Result<T, Fault> {
+        caller.may_change()?;
+        for _ in 0..CHANGE_ATTEMPTS {
+            let mut row: T = self.get(caller.account(), id).await?;
+            let version = version_of(&row);
+            if expected.is_some_and(|expected| expected != version) {
+                return Err(Fault::VersionConflict { current: version });
+            }
+            change(&mut row)?;
+            let update = Mutation::Update {
+                entity: row.into(),
+                expected_version: Some(version),
+            };
+            let written = self
+                .write(caller.account(), caller.author(), vec![update])
+                .await;
+            match written {
+                Ok(_) => return self.get(caller.account(), id).await,
+                Err(StoreError::VersionConflict { .. }) if expected.is_none() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Fault::Conflict(
+            "others change it all the time; try again".to_owned(),
+        ))
+    }
+
+    /// Deletes a row.
+    async fn delete<T: Kind>(
+        &self,
+        caller: &Caller,
+        id: T::Id,
+        expected_version: Option<u64>,
+        cascade: bool,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let delete = Mutation::Delete {
+            id: id.into(),
+            expected_version,
+            cascade,
+        };
+        self.write(caller.account(), caller.author(), vec![delete])
+            .await?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// The row that a write made.
+fn made<T: Kind>(changes: Vec<Change>, id: EntityId) -> Result<T, Fault> {
+    changes
+        .into_iter()
+        .filter(|change| change.id == id)
+        .find_map(|change| change.after.and_then(T::from_entity))
+        .ok_or_else(|| Fault::internal("a write did not return what it made"))
+}
+
+fn version_of<T: Kind>(row: &T) -> u64 {
+    let entity: Entity = row.clone().into();
+    entity.stamp().version
+}
+
+/// The clock of this machine.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let unix_ms = since.map_or(0, |since| since.as_millis());
+    Timestamp::from_unix_ms(u64::try_from(unix_ms).unwrap_or(u64::MAX))
+}
+
+/// What a new id is made of: the time, in Unix milliseconds, and random bytes.
+pub(crate) type Birth = Result<(u64, [u8; RANDOM_LEN]), getrandom::Error>;
+
+/// What an id is made of that is made now.
+pub(crate) fn birth() -> Birth {
+    let mut random = [0; RANDOM_LEN];
+    getrandom::fill(&mut random)?;
+    Ok((now().unix_ms(), random))
+}
+
+/// A new token's secret.
+pub(crate) fn new_secret() -> Result<Secret, getrandom::Error> {
+    let mut random = Zeroizing::new([0; culvert_wire::token::SECRET_LEN]);
+    getrandom::fill(random.as_mut_slice())?;
+    Ok(Secret::new(*random))
+}

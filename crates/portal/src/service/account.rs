@@ -1,0 +1,39 @@
+use super::{Caller, Service, names, ranges, show};
+use crate::fault::Fault;
+use culvert_store as store;
+use culvert_wire::api::{Account, AccountPatch};
+
+impl Service {
+    /// The caller's account.
+    pub(crate) async fn account(&self, caller: &Caller) -> Result<Account, Fault> {
+        let row = self.read::<store::Account>(caller, caller.account()).await;
+        row.map(show::account)
+    }
+
+    pub(crate) async fn change_account(
+        &self,
+        caller: &Caller,
+        expected: Option<u64>,
+        patch: AccountPatch,
+    ) -> Result<Account, Fault> {
+        let change = |row: &mut store::Account| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            if let Some(lifetime_s) = patch.grant_lifetime_s {
+                row.settings.grant_lifetime_s = lifetime_s;
+            }
+            if let Some(text) = &patch.range4 {
+                ranges::set_ipv4(&mut row.settings.ranges, text)?;
+            }
+            if let Some(text) = &patch.range6 {
+                ranges::set_ipv6(&mut row.settings.ranges, text)?;
+            }
+            Ok(())
+        };
+        let row = self
+            .change(caller, caller.account(), expected, change)
+            .await;
+        row.map(show::account)
+    }
+}

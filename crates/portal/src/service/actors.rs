@@ -1,0 +1,76 @@
+use super::{Caller, ListRequest, Service, birth, names, show};
+use crate::fault::Fault;
+use culvert_ids::ActorId;
+use culvert_store::{self as store, Stamp};
+use culvert_wire::api::{Actor, ActorPatch, NewActor, Page};
+
+impl Service {
+    pub(crate) async fn actors(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Actor>, Fault> {
+        self.list(caller, request, show::actor).await
+    }
+
+    pub(crate) async fn actor(&self, caller: &Caller, id: ActorId) -> Result<Actor, Fault> {
+        self.read(caller, id).await.map(show::actor)
+    }
+
+    pub(crate) async fn create_actor(
+        &self,
+        caller: &Caller,
+        new: NewActor,
+    ) -> Result<Actor, Fault> {
+        let (now_ms, random) = birth()?;
+        let row = store::Actor {
+            id: ActorId::new(now_ms, random),
+            kind: show::actor_kind(new.kind),
+            name: names::name("name", &new.name)?,
+            disabled: false,
+            stamp: Stamp::default(),
+        };
+        self.create(caller, row).await.map(show::actor)
+    }
+
+    pub(crate) async fn change_actor(
+        &self,
+        caller: &Caller,
+        id: ActorId,
+        expected: Option<u64>,
+        patch: ActorPatch,
+    ) -> Result<Actor, Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_actor(caller, id).await?;
+        if patch.disabled == Some(true) {
+            self.keep_an_owner(caller.account(), |_, actor| actor == id)
+                .await?;
+        }
+        let change = |row: &mut store::Actor| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            row.disabled = patch.disabled.unwrap_or(row.disabled);
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::actor)
+    }
+
+    /// Its memberships go with it; its tokens and clients only with `cascade`.
+    pub(crate) async fn delete_actor(
+        &self,
+        caller: &Caller,
+        id: ActorId,
+        expected: Option<u64>,
+        cascade: bool,
+    ) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_actor(caller, id).await?;
+        self.keep_an_owner(caller.account(), |_, actor| actor == id)
+            .await?;
+        self.delete::<store::Actor>(caller, id, expected, cascade)
+            .await
+    }
+}

@@ -1,0 +1,95 @@
+//! Rows in the form in which they are wanted: by names, field by field.
+
+use culvert_store as store;
+use culvert_wire::api::FieldChange;
+use culvert_wire::model::Target;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The fields of a thing that people decide about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Form(Map<String, Value>);
+
+impl Form {
+    pub(super) fn named(name: &str) -> Self {
+        Self::default().with("name", name)
+    }
+
+    pub(super) fn with(mut self, field: &str, value: impl Serialize) -> Self {
+        // What has no JSON form would be shown as null; these all have one.
+        let value = serde_json::to_value(value).unwrap_or_default();
+        self.0.insert(field.to_owned(), value);
+        self
+    }
+
+    pub(super) fn site(name: &str) -> Self {
+        Self::named(name)
+    }
+
+    pub(super) fn actor(name: &str, kind: store::ActorKind, disabled: bool) -> Self {
+        Self::named(name)
+            .with("kind", kind)
+            .with("disabled", disabled)
+    }
+
+    pub(super) fn group(name: &str) -> Self {
+        Self::named(name)
+    }
+
+    pub(super) fn resource(
+        name: &str,
+        site: &str,
+        target: &Target,
+        filters: &[culvert_wire::model::Filter],
+    ) -> Self {
+        Self::named(name)
+            .with("site", site)
+            .with("kind", target.kind)
+            .with("address", &target.address)
+            .with("filters", filters)
+    }
+
+    pub(super) fn policy(
+        name: &str,
+        group: &str,
+        resource: &str,
+        disabled: bool,
+        conditions: &[culvert_wire::model::Condition],
+    ) -> Self {
+        Self::named(name)
+            .with("group", group)
+            .with("resource", resource)
+            .with("disabled", disabled)
+            .with("conditions", conditions)
+    }
+
+    /// The thing's name.
+    pub(super) fn name(&self) -> String {
+        let name = self.0.get("name").and_then(Value::as_str);
+        name.unwrap_or_default().to_owned()
+    }
+
+    /// All fields of a new thing.
+    pub(super) fn as_new(&self) -> Vec<FieldChange> {
+        Self::default().changes_to(self)
+    }
+
+    /// All fields of a thing that goes.
+    pub(super) fn as_gone(&self) -> Vec<FieldChange> {
+        self.changes_to(&Self::default())
+    }
+
+    /// The fields that differ.
+    pub(super) fn changes_to(&self, next: &Self) -> Vec<FieldChange> {
+        let gone = self.0.keys().filter(|field| !next.0.contains_key(*field));
+        let fields = next.0.keys().chain(gone);
+        fields
+            .filter(|field| self.0.get(*field) != next.0.get(*field))
+            .map(|field| FieldChange {
+                field: field.clone(),
+                before: self.0.get(field).cloned(),
+                after: next.0.get(field).cloned(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,145 @@
+use super::list::{cursor, page_limit};
+use super::{Caller, ListRequest, Service, birth, names, show};
+use crate::fault::Fault;
+use culvert_ids::{ActorId, GroupId, MembershipId};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, Stamp};
+use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
+
+impl Service {
+    pub(crate) async fn groups(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Group>, Fault> {
+        self.list(caller, request, show::group).await
+    }
+
+    pub(crate) async fn group(&self, caller: &Caller, id: GroupId) -> Result<Group, Fault> {
+        self.read(caller, id).await.map(show::group)
+    }
+
+    pub(crate) async fn create_group(
+        &self,
+        caller: &Caller,
+        new: NewGroup,
+    ) -> Result<Group, Fault> {
+        let (now_ms, random) = birth()?;
+        let row = store::Group {
+            id: GroupId::new(now_ms, random),
+            name: names::name("name", &new.name)?,
+            stamp: Stamp::default(),
+        };
+        self.create(caller, row).await.map(show::group)
+    }
+
+    pub(crate) async fn change_group(
+        &self,
+        caller: &Caller,
+        id: GroupId,
+        expected: Option<u64>,
+        patch: GroupPatch,
+    ) -> Result<Group, Fault> {
+        let change = |row: &mut store::Group| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::group)
+    }
+
+    /// Its memberships and policies go with it.
+    pub(crate) async fn delete_group(
+        &self,
+        caller: &Caller,
+        id: GroupId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.delete::<store::Group>(caller, id, expected, false)
+            .await
+    }
+
+    pub(crate) async fn members(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        request: &ListRequest,
+    ) -> Result<Page<Member>, Fault> {
+        // A group that is not there is no empty one.
+        self.read::<store::Group>(caller, group).await?;
+        let filter = ListFilter {
+            refers_to: vec![group.into()],
+            ..ListFilter::default()
+        };
+        let after: Option<MembershipId> = cursor(request.cursor.as_deref())?;
+        let limit = page_limit(request.limit)?;
+        let list = self.store.list(
+            caller.account(),
+            store::Membership::KIND,
+            &filter,
+            after.map(EntityId::from),
+            limit,
+        );
+        let page = self.ask("list", list).await?;
+        let mut items = Vec::new();
+        for row in page.items {
+            let Some(row) = store::Membership::from_entity(row) else {
+                continue;
+            };
+            // Whoever was deleted in between took the membership along.
+            match self.read::<store::Actor>(caller, row.actor).await {
+                Ok(actor) => items.push(show::member(&row, actor.name)),
+                Err(Fault::NotFound(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(Page {
+            items,
+            next_cursor: page.next.map(|next| next.to_string()),
+        })
+    }
+
+    pub(crate) async fn add_member(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        new: NewMember,
+    ) -> Result<Member, Fault> {
+        caller.may_change()?;
+        self.read::<store::Group>(caller, group).await?;
+        let actor: store::Actor = self
+            .read(caller, new.actor)
+            .await
+            .map_err(|fault| fault.at_field("actor"))?;
+        let (now_ms, random) = birth()?;
+        let row = store::Membership {
+            id: MembershipId::new(now_ms, random),
+            group,
+            actor: new.actor,
+            stamp: Stamp::default(),
+        };
+        let row = self.create(caller, row).await?;
+        Ok(show::member(&row, actor.name))
+    }
+
+    pub(crate) async fn remove_member(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        actor: ActorId,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let filter = ListFilter {
+            refers_to: vec![group.into(), actor.into()],
+            ..ListFilter::default()
+        };
+        let rows: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
+        let Some(row) = rows.first() else {
+            return Err(Fault::NotFound(format!("{actor} is not in {group}")));
+        };
+        self.delete::<store::Membership>(caller, row.id, None, false)
+            .await
+    }
+}

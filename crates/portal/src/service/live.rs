@@ -1,0 +1,158 @@
+//! What is so at this moment, beside what is configured.
+
+use super::list::{cursor, page_limit};
+use super::{Caller, ListRequest, Service};
+use crate::fault::{Fault, obstacle};
+use crate::hub::{ClientView, GatewayView, HubStatus};
+use culvert_ids::{ClientId, GatewayId};
+use culvert_store::MAX_CHANGES_READ;
+use culvert_wire::api::{ClientSession, GatewaySession, Page, PortalStatus};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// For how long the database may take over a question that any database answers at once.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Service {
+    /// Whether the portal serves; otherwise, what stands in the way.
+    pub(crate) async fn readiness(&self) -> Result<(), Vec<String>> {
+        let mut reasons = self.sessions.obstacles();
+        match timeout(PING_TIMEOUT, self.ask("ping", self.store.ping())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "not ready");
+                reasons.push(obstacle(&error).to_owned());
+            }
+            Err(_) => reasons.push("the database does not answer in time".to_owned()),
+        }
+        if reasons.is_empty() {
+            Ok(())
+        } else {
+            Err(reasons)
+        }
+    }
+
+    /// How the portal is.
+    pub(crate) async fn status(&self, caller: &Caller) -> PortalStatus {
+        let readiness = self.readiness().await;
+        let hub = match self.serves(caller) {
+            true => self.sessions.status().await.unwrap_or_default(),
+            false => HubStatus::default(),
+        };
+        let feed_lag = match self.serves(caller) {
+            true => self.feed_lag(&hub).await,
+            false => 0,
+        };
+        PortalStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            ready: readiness.is_ok(),
+            reasons: readiness.err().unwrap_or_default(),
+            feed_seq: hub.seq.0,
+            feed_lag,
+            faults: hub.faults as u64,
+            clients: hub.clients as u64,
+            gateways: hub.gateways as u64,
+            grants: hub.grants as u64,
+        }
+    }
+
+    /// The connected clients, in the order of their ids.
+    pub(crate) async fn client_sessions(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<ClientSession>, Fault> {
+        let limit = usize::from(page_limit(request.limit)?.rows());
+        let after: Option<ClientId> = cursor(request.cursor.as_deref())?;
+        let views = match self.serves(caller) {
+            true => self.sessions.clients().await.ok_or_else(stopping)?,
+            false => Vec::new(),
+        };
+        let rest = views
+            .into_iter()
+            .filter(|view| after.is_none_or(|after| after < view.client));
+        let items: Vec<_> = rest
+            .take(limit + 1)
+            .map(|view| client_session(&view))
+            .collect();
+        Ok(cut(items, limit, |session| session.client.to_string()))
+    }
+
+    /// The connected gateways, in the order of their ids.
+    pub(crate) async fn gateway_sessions(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<GatewaySession>, Fault> {
+        let limit = usize::from(page_limit(request.limit)?.rows());
+        let after: Option<GatewayId> = cursor(request.cursor.as_deref())?;
+        let views = match self.serves(caller) {
+            true => self.sessions.gateways().await.ok_or_else(stopping)?,
+            false => Vec::new(),
+        };
+        let rest = views
+            .into_iter()
+            .filter(|view| after.is_none_or(|after| after < view.gateway));
+        let items: Vec<_> = rest.take(limit + 1).map(gateway_session).collect();
+        Ok(cut(items, limit, |session| session.gateway.to_string()))
+    }
+
+    /// Brings the metrics up to date that are looked up only when they are asked for.
+    pub(crate) async fn count_live(&self) {
+        let ready = self.readiness().await.is_ok();
+        let hub = self.sessions.status().await.unwrap_or_default();
+        let feed_lag = self.feed_lag(&hub).await;
+        self.metrics.live.set(ready, &hub, feed_lag);
+    }
+
+    /// The sessions are those of one account.
+    pub(super) fn serves(&self, caller: &Caller) -> bool {
+        caller.account() == self.served
+    }
+
+    /// How many changes the sessions do not know yet. Where the database does not answer, the portal
+    /// is not ready, which says more than a number.
+    async fn feed_lag(&self, hub: &HubStatus) -> u64 {
+        let changes = self
+            .store
+            .changes_after(self.served, hub.seq, MAX_CHANGES_READ);
+        let changes = self.ask("changes_after", changes).await;
+        changes.map_or(0, |changes| changes.len() as u64)
+    }
+}
+
+pub(super) fn stopping() -> Fault {
+    Fault::Unavailable("the portal is stopping".to_owned())
+}
+
+/// A page of items of which there is one more if there is another page.
+fn cut<T>(mut items: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().filter(|_| more).map(cursor);
+    Page { items, next_cursor }
+}
+
+fn client_session(view: &ClientView) -> ClientSession {
+    ClientSession {
+        client: view.client,
+        since: view.since,
+        grants: view.grants as u64,
+        resources: view.resources as u64,
+    }
+}
+
+fn gateway_session(view: GatewayView) -> GatewaySession {
+    GatewaySession {
+        gateway: view.gateway,
+        since: view.since,
+        draining: view.draining,
+        candidates: view.candidates,
+        clients: view.clients as u64,
+        grants: view.grants as u64,
+        flows: u64::from(view.load.flows),
+        processor_permille: view.load.processor_permille,
+        rate_bytes_per_s: view.load.rate_bytes_per_s,
+    }
+}

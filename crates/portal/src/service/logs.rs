@@ -1,0 +1,59 @@
+use super::list::{cursor, page_limit};
+use super::{Caller, Service, show};
+use crate::fault::Fault;
+use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, Seq};
+use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, Page};
+
+/// Which part of the change log is wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangeLogRequest {
+    pub(crate) filter: ChangeFilter,
+    pub(crate) cursor: Option<String>,
+    pub(crate) limit: Option<u16>,
+}
+
+/// Which part of the access log is wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AccessLogRequest {
+    pub(crate) filter: AccessFilter,
+    pub(crate) cursor: Option<String>,
+    pub(crate) limit: Option<u16>,
+}
+
+impl Service {
+    /// The newest first.
+    pub(crate) async fn change_log(
+        &self,
+        caller: &Caller,
+        request: &ChangeLogRequest,
+    ) -> Result<Page<ChangeLogEntry>, Fault> {
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(Seq);
+        let log = self
+            .store
+            .change_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("change_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(show::change).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+
+    /// The newest first.
+    pub(crate) async fn access_log(
+        &self,
+        caller: &Caller,
+        request: &AccessLogRequest,
+    ) -> Result<Page<AccessLogEntry>, Fault> {
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(AccessSeq);
+        let log = self
+            .store
+            .access_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("access_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(show::access).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Clients and gateways: they come into being by enrolling, and an administrator judges them.
+
+use super::{Caller, ListRequest, Service, names, now, show};
+use crate::fault::Fault;
+use culvert_ids::{ClientId, GatewayId, SiteId};
+use culvert_store as store;
+use culvert_wire::api::{Client, ClientPatch, Gateway, GatewayPatch, Page};
+
+/// A judgement on a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientAction {
+    Verify,
+    Unverify,
+    /// It is final.
+    Revoke,
+}
+
+/// A judgement on a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GatewayAction {
+    Drain,
+    Undrain,
+    /// It is final.
+    Revoke,
+}
+
+impl Service {
+    pub(crate) async fn clients(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Client>, Fault> {
+        self.list(caller, request, show::client).await
+    }
+
+    pub(crate) async fn client(&self, caller: &Caller, id: ClientId) -> Result<Client, Fault> {
+        self.read(caller, id).await.map(show::client)
+    }
+
+    pub(crate) async fn change_client(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+        expected: Option<u64>,
+        patch: ClientPatch,
+    ) -> Result<Client, Fault> {
+        let change = |row: &mut store::Client| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::client)
+    }
+
+    /// Done again, it changes nothing: the first time counts.
+    pub(crate) async fn judge_client(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+        expected: Option<u64>,
+        action: ClientAction,
+    ) -> Result<Client, Fault> {
+        let at = now();
+        let change = |row: &mut store::Client| {
+            match action {
+                ClientAction::Verify if row.revoked.is_some() => {
+                    let detail = "it is revoked, which is final: let the machine enrol again";
+                    return Err(Fault::Conflict(detail.to_owned()));
+                }
+                ClientAction::Verify => row.verified = row.verified.or(Some(at)),
+                ClientAction::Unverify => row.verified = None,
+                ClientAction::Revoke => row.revoked = row.revoked.or(Some(at)),
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::client)
+    }
+
+    pub(crate) async fn delete_client(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.delete::<store::Client>(caller, id, expected, false)
+            .await
+    }
+
+    pub(crate) async fn gateways(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Gateway>, Fault> {
+        self.list(caller, request, show::gateway).await
+    }
+
+    /// A site that is not there is no site without gateways.
+    pub(crate) async fn gateways_of_site(
+        &self,
+        caller: &Caller,
+        site: SiteId,
+        request: ListRequest,
+    ) -> Result<Page<Gateway>, Fault> {
+        self.read::<store::Site>(caller, site).await?;
+        let request = request.referring_to(Some(site));
+        self.gateways(caller, &request).await
+    }
+
+    pub(crate) async fn gateway(&self, caller: &Caller, id: GatewayId) -> Result<Gateway, Fault> {
+        self.read(caller, id).await.map(show::gateway)
+    }
+
+    pub(crate) async fn change_gateway(
+        &self,
+        caller: &Caller,
+        id: GatewayId,
+        expected: Option<u64>,
+        patch: GatewayPatch,
+    ) -> Result<Gateway, Fault> {
+        let change = |row: &mut store::Gateway| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::gateway)
+    }
+
+    /// Done again, it changes nothing: the first time counts.
+    pub(crate) async fn judge_gateway(
+        &self,
+        caller: &Caller,
+        id: GatewayId,
+        expected: Option<u64>,
+        action: GatewayAction,
+    ) -> Result<Gateway, Fault> {
+        let at = now();
+        let change = |row: &mut store::Gateway| {
+            match action {
+                GatewayAction::Drain => row.draining = true,
+                GatewayAction::Undrain => row.draining = false,
+                GatewayAction::Revoke => row.revoked = row.revoked.or(Some(at)),
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::gateway)
+    }
+
+    pub(crate) async fn delete_gateway(
+        &self,
+        caller: &Caller,
+        id: GatewayId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.delete::<store::Gateway>(caller, id, expected, false)
+            .await
+    }
+}

@@ -1,0 +1,66 @@
+//! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
+
+use crate::fault::Fault;
+use culvert_policy::{ResourceName, Target};
+use culvert_store::MAX_NAME_CHARS;
+use culvert_wire::model;
+
+/// A name of anything.
+pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
+    let chars = text.chars().count();
+    let wrong = |detail: String| Err(Fault::invalid(field, detail));
+    if chars == 0 || chars > MAX_NAME_CHARS {
+        return wrong(format!(
+            "a name has 1 to {MAX_NAME_CHARS} characters, not {chars}"
+        ));
+    }
+    if text.chars().any(char::is_control) {
+        return wrong("a name has no control characters, line breaks among them".to_owned());
+    }
+    if text.trim() != text {
+        return wrong("a name neither begins nor ends with a space".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of a resource: clients show it.
+pub(super) fn resource_name(at: &str, text: &str) -> Result<String, Fault> {
+    let field = format!("{at}name");
+    let text = name(&field, text)?;
+    ResourceName::new(&text).map_err(|error| Fault::invalid(field, error))?;
+    Ok(text)
+}
+
+/// Where a resource is, in the form in which it is kept: one for each target.
+pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, Fault> {
+    let parsed =
+        Target::try_from(target).map_err(|error| Fault::invalid(format!("{at}address"), error))?;
+    Ok(model::Target {
+        kind: target.kind,
+        address: parsed.to_string(),
+    })
+}
+
+/// What of a resource may be used.
+pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::Filter>, Fault> {
+    for (index, filter) in filters.iter().enumerate() {
+        model::filters(std::slice::from_ref(filter))
+            .map_err(|error| Fault::invalid(format!("{at}filters[{index}]"), error))?;
+    }
+    model::filters(filters).map_err(|error| Fault::invalid(format!("{at}filters"), error))?;
+    Ok(filters.to_vec())
+}
+
+/// When a policy holds.
+pub(super) fn conditions(
+    at: &str,
+    conditions: &[model::Condition],
+) -> Result<Vec<model::Condition>, Fault> {
+    for (index, condition) in conditions.iter().enumerate() {
+        model::conditions(std::slice::from_ref(condition))
+            .map_err(|error| Fault::invalid(format!("{at}conditions[{index}]"), error))?;
+    }
+    model::conditions(conditions)
+        .map_err(|error| Fault::invalid(format!("{at}conditions"), error))?;
+    Ok(conditions.to_vec())
+}

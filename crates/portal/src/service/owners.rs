@@ -1,0 +1,89 @@
+//! Who owns the account: admins do not change owners, and the last one stays.
+
+use super::{Caller, Service, now};
+use crate::fault::Fault;
+use culvert_ids::{AccountId, ActorId, TokenId};
+use culvert_store::{Actor, StoreExt};
+use culvert_store::{ActorKind, EntityId, ListFilter, Role, Token};
+use culvert_wire::Timestamp;
+use std::collections::BTreeSet;
+
+/// Whether the token makes its holder an owner.
+pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
+    token.scope.role() == Some(Role::Owner)
+        && token.revoked.is_none()
+        && token.expires.is_none_or(|expires| now < expires)
+}
+
+impl Service {
+    /// Refuses to let an admin change an owner, or what an owner has.
+    pub(super) async fn may_touch_actor(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        if !caller.is_owner() && self.is_owner(caller.account(), actor).await? {
+            caller.may_change_owners()?;
+        }
+        Ok(())
+    }
+
+    async fn is_owner(&self, account: AccountId, actor: ActorId) -> Result<bool, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![EntityId::Actor(actor)],
+            ..ListFilter::default()
+        };
+        let tokens: Vec<Token> = self.all(account, &filter).await?;
+        let now = now();
+        Ok(tokens.iter().any(|token| is_live_owner_token(token, now)))
+    }
+
+    /// Refuses to take away the last way in for an owner. `goes` says of each owner's token
+    /// whether it would no longer be accepted.
+    pub(super) async fn keep_an_owner(
+        &self,
+        account: AccountId,
+        goes: impl Fn(TokenId, ActorId) -> bool + Send,
+    ) -> Result<(), Fault> {
+        let now = now();
+        let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
+        let owners: Vec<(TokenId, ActorId)> = tokens
+            .iter()
+            .filter(|token| is_live_owner_token(token, now))
+            .filter_map(|token| Some((token.id, token.scope.actor()?)))
+            .collect();
+        if !owners.iter().any(|(token, actor)| goes(*token, *actor)) {
+            return Ok(());
+        }
+        for (token, actor) in &owners {
+            if goes(*token, *actor) {
+                continue;
+            }
+            let actor: Actor = self.ask("get", self.store.get_as(account, *actor)).await?;
+            if !actor.disabled {
+                return Ok(());
+            }
+        }
+        Err(Fault::Conflict(
+            "it is the last token of an owner: make another owner's token first".to_owned(),
+        ))
+    }
+
+    /// The actors who own the account.
+    pub(super) async fn owners(&self, account: AccountId) -> Result<BTreeSet<ActorId>, Fault> {
+        let now = now();
+        let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
+        let owners = tokens
+            .iter()
+            .filter(|token| is_live_owner_token(token, now))
+            .filter_map(|token| token.scope.actor());
+        Ok(owners.collect())
+    }
+}
+
+/// Whether actors of the kind may hold API tokens: people who administrate, and machines that
+/// do it for them.
+pub(super) const fn may_use_api(kind: ActorKind) -> bool {
+    matches!(kind, ActorKind::Admin | ActorKind::ServiceAccount)
+}

@@ -1,0 +1,166 @@
+//! From an empty account to its first owner: the set-up token makes one, once.
+
+use super::tokens::issue;
+use super::{Service, birth, made, names, now, show};
+use crate::fault::Fault;
+use culvert_ids::{AccountId, ActorId};
+use culvert_store::{
+    self as store, ActorKind, Author, Entity, ListFilter, Mutation, Role, Stamp, Store, StoreError,
+    StoreExt, TokenScope, TokenUses,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{SetupAnswer, SetupRequest};
+use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
+
+/// How long a set-up token is good: a working day and the next morning.
+const SETUP_LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
+
+impl Service {
+    /// Makes an owner and a token for the API. Of any number of requests with one set-up token
+    /// exactly one succeeds.
+    pub(crate) async fn set_up(
+        &self,
+        bearer: &str,
+        request: SetupRequest,
+    ) -> Result<SetupAnswer, Fault> {
+        let denied = |cause: &str| {
+            self.metrics.denied_tokens.inc();
+            tracing::warn!(cause, "a set-up token was not accepted");
+            Fault::Unauthenticated
+        };
+        let token = Token::parse_as(bearer, TokenKind::Setup)
+            .map_err(|_| denied("no set-up token by its form"))?
+            .bearer;
+        let digest = token.secret.digest();
+        // Who it is for is asked first; that it is unused, together with what it does.
+        let authenticated = self
+            .store
+            .authenticate(token.id, &digest, TokenKind::Setup, now());
+        let principal = match self.ask("authenticate", authenticated).await {
+            Ok(principal) => principal,
+            Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
+            Err(error) => return Err(error.into()),
+        };
+
+        let owner_name = names::name("owner", &request.owner)?;
+        let (now_ms, random) = birth()?;
+        let owner = store::Actor {
+            id: ActorId::new(now_ms, random),
+            kind: ActorKind::Admin,
+            name: owner_name,
+            disabled: false,
+            stamp: Stamp::default(),
+        };
+        let scope = TokenScope::Api {
+            actor: owner.id,
+            role: Role::Owner,
+        };
+        let name = format!("owner {}", owner.id);
+        let issue = issue(scope, name, TokenUses::Many, None)?;
+        let (owner_id, token_id) = (owner.id, issue.row.id);
+        let (create_token, secret) = issue.split();
+        let mut mutations = vec![Mutation::Create(owner.into()), create_token];
+        if let Some(name) = &request.account {
+            mutations.push(self.rename(principal.account, name).await?);
+        }
+        let consumed =
+            self.store
+                .consume_one_time(token.id, &digest, TokenKind::Setup, now(), mutations);
+        let changes = match self.ask("consume_one_time", consumed).await {
+            Ok(changes) => changes,
+            Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
+            Err(error) => return Err(error.into()),
+        };
+        tracing::info!(owner = %owner_id, "set up");
+        let account = self.get(principal.account, principal.account).await?;
+        Ok(SetupAnswer {
+            account: show::account(account),
+            owner: show::actor(made(changes.clone(), owner_id.into())?),
+            token: self.issued(made(changes, token_id.into())?, secret),
+        })
+    }
+
+    async fn rename(&self, account: AccountId, name: &str) -> Result<Mutation, Fault> {
+        let mut row: store::Account = self.get(account, account).await?;
+        row.name = names::name("account", name)?;
+        Ok(Mutation::Update {
+            entity: Entity::Account(row),
+            expected_version: None,
+        })
+    }
+}
+
+/// A set-up token that was just made.
+#[derive(Debug)]
+pub struct SetupToken {
+    /// The whole token, which is shown this once.
+    pub token: Token,
+    /// When it ends.
+    pub expires: Timestamp,
+}
+
+/// Makes a set-up token; those from before are no longer accepted.
+///
+/// # Errors
+/// The store's, and [`StoreError::Unavailable`] where there are no random bytes.
+pub async fn issue_setup_token(
+    store: &dyn Store,
+    account: AccountId,
+    portal: Portal,
+) -> Result<SetupToken, StoreError> {
+    let no_random = |error: getrandom::Error| StoreError::Unavailable(Box::new(error));
+    let now = now();
+    let mut mutations = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store
+            .list_as::<store::Token>(
+                account,
+                &ListFilter::default(),
+                after,
+                store::PageLimit::MAX,
+            )
+            .await?;
+        for row in page.items {
+            let unused = row.revoked.is_none() && row.used.is_none();
+            if row.scope == TokenScope::Setup && unused {
+                mutations.push(Mutation::Update {
+                    expected_version: None,
+                    entity: Entity::Token(store::Token {
+                        revoked: Some(now),
+                        ..row
+                    }),
+                });
+            }
+        }
+        after = match page.next {
+            Some(store::EntityId::Token(next)) => Some(next),
+            _ => break,
+        };
+    }
+    let expires = Timestamp::from_unix_ms(now.unix_ms().saturating_add(SETUP_LIFETIME_MS));
+    let mut issue = issue(
+        TokenScope::Setup,
+        String::new(),
+        TokenUses::One,
+        Some(expires),
+    )
+    .map_err(no_random)?;
+    issue.row.name = format!("set-up {}", issue.row.id);
+    let id = issue.row.id;
+    let (create, secret) = issue.split();
+    mutations.push(create);
+    store.write(account, Author::PORTAL, now, mutations).await?;
+    let bearer = Bearer {
+        kind: TokenKind::Setup,
+        id,
+        secret,
+    };
+    Ok(SetupToken {
+        token: Token {
+            bearer,
+            portal: Some(portal),
+        },
+        expires,
+    })
+}

@@ -1,0 +1,211 @@
+//! From rows to what the API shows. Each field is named: a row may gain what nobody is to see.
+
+use culvert_store as store;
+use culvert_wire::api;
+
+pub(super) fn account(row: store::Account) -> api::Account {
+    api::Account {
+        id: row.id,
+        name: row.name,
+        grant_lifetime_s: row.settings.grant_lifetime_s,
+        ranges: row.settings.ranges,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn actor(row: store::Actor) -> api::Actor {
+    api::Actor {
+        id: row.id,
+        kind: match row.kind {
+            store::ActorKind::Admin => api::ActorKind::Admin,
+            store::ActorKind::User => api::ActorKind::User,
+            store::ActorKind::ServiceAccount => api::ActorKind::ServiceAccount,
+        },
+        name: row.name,
+        disabled: row.disabled,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn actor_kind(kind: api::ActorKind) -> store::ActorKind {
+    match kind {
+        api::ActorKind::Admin => store::ActorKind::Admin,
+        api::ActorKind::User => store::ActorKind::User,
+        api::ActorKind::ServiceAccount => store::ActorKind::ServiceAccount,
+    }
+}
+
+pub(super) fn group(row: store::Group) -> api::Group {
+    api::Group {
+        id: row.id,
+        name: row.name,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn member(row: &store::Membership, actor_name: String) -> api::Member {
+    api::Member {
+        id: row.id,
+        group: row.group,
+        actor: row.actor,
+        actor_name,
+        created: row.stamp.created,
+    }
+}
+
+pub(super) fn site(row: store::Site) -> api::Site {
+    api::Site {
+        id: row.id,
+        name: row.name,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn resource(row: store::Resource) -> api::Resource {
+    api::Resource {
+        id: row.id,
+        site: row.site,
+        name: row.name,
+        kind: row.target.kind,
+        address: row.target.address,
+        filters: row.filters,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn policy(row: store::Policy) -> api::Policy {
+    api::Policy {
+        id: row.id,
+        name: row.name,
+        group: row.group,
+        resource: row.resource,
+        disabled: row.disabled,
+        conditions: row.conditions,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn client(row: store::Client) -> api::Client {
+    let seen = row.seen;
+    api::Client {
+        id: row.id,
+        actor: row.actor,
+        name: row.name,
+        public_key: row.public_key,
+        ipv4: row.ipv4,
+        ipv6: row.ipv6,
+        verified: row.verified,
+        revoked: row.revoked,
+        software: seen.as_ref().map(|seen| seen.software.clone()),
+        last_seen: seen.as_ref().map(|seen| seen.at),
+        last_address: seen.and_then(|seen| seen.address),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn gateway(row: store::Gateway) -> api::Gateway {
+    api::Gateway {
+        id: row.id,
+        site: row.site,
+        name: row.name,
+        public_key: row.public_key,
+        ipv4: row.ipv4,
+        ipv6: row.ipv6,
+        draining: row.draining,
+        revoked: row.revoked,
+        software: row.seen.as_ref().map(|seen| seen.software.clone()),
+        last_seen: row.seen.map(|seen| seen.at),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn token(row: store::Token) -> api::Token {
+    api::Token {
+        id: row.id,
+        kind: row.scope.kind(),
+        actor: row.scope.actor(),
+        site: row.scope.site(),
+        role: row.scope.role().map(|role| match role {
+            store::Role::Auditor => api::ApiRole::Auditor,
+            store::Role::Admin => api::ApiRole::Admin,
+            store::Role::Owner => api::ApiRole::Owner,
+        }),
+        name: row.name,
+        expires: row.expires,
+        one_time: row.uses == store::TokenUses::One,
+        used: row.used.map(|used| used.at),
+        revoked: row.revoked,
+        last_used: row.last_used,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn role(role: api::ApiRole) -> store::Role {
+    match role {
+        api::ApiRole::Auditor => store::Role::Auditor,
+        api::ApiRole::Admin => store::Role::Admin,
+        api::ApiRole::Owner => store::Role::Owner,
+    }
+}
+
+pub(super) const fn operation(operation: store::Operation) -> api::Operation {
+    match operation {
+        store::Operation::Create => api::Operation::Create,
+        store::Operation::Update => api::Operation::Update,
+        store::Operation::Delete => api::Operation::Delete,
+    }
+}
+
+pub(super) fn change(row: store::Change) -> api::ChangeLogEntry {
+    // Rows hold nothing that JSON can't say, and neither secrets nor digests.
+    let json =
+        |entity: Option<store::Entity>| entity.and_then(|entity| serde_json::to_value(entity).ok());
+    api::ChangeLogEntry {
+        seq: row.seq.0,
+        at: row.at,
+        actor: row.author.actor,
+        token: row.author.token,
+        entity: row.id.kind().as_str().to_owned(),
+        entity_id: row.id.to_string(),
+        operation: operation(row.operation),
+        before: json(row.before),
+        after: json(row.after),
+    }
+}
+
+pub(super) fn access(row: store::LoggedAccess) -> api::AccessLogEntry {
+    let entry = row.entry;
+    api::AccessLogEntry {
+        at: entry.at,
+        client: entry.client,
+        resource: entry.resource,
+        gateway: entry.gateway,
+        policy: entry.policy,
+        grant: entry.grant,
+        decision: match entry.decision {
+            store::Decision::Granted => api::AccessDecision::Granted,
+            store::Decision::Denied => api::AccessDecision::Denied,
+            store::Decision::Revoked => api::AccessDecision::Revoked,
+            store::Decision::Ended => api::AccessDecision::Ended,
+        },
+        reason: entry.reason,
+    }
+}

@@ -1,0 +1,157 @@
+//! Follows the store's changes, in their order, and nothing but them: while the database does not
+//! answer, the sessions go on as they are.
+
+use super::keeper::Keeper;
+use culvert_ids::AccountId;
+use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the feed is looked at without being woken: a lost wake-up costs that long.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How old the last look may be for the feed to be called current: some polls.
+const STALE: Duration = Duration::from_secs(5);
+
+/// Sessions that wait for a look: all that may be starting.
+const MAX_WAITING: usize = 1_024;
+
+/// How the feed is.
+#[derive(Clone, Debug)]
+pub(super) struct Feed {
+    looks: mpsc::Sender<oneshot::Sender<bool>>,
+    health: Arc<Mutex<Health>>,
+}
+
+#[derive(Debug)]
+struct Health {
+    last_look: Instant,
+    fault: Option<String>,
+}
+
+impl Feed {
+    /// Starts after `seq`. It ends once all copies of the handle are gone.
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        account: AccountId,
+        seq: Seq,
+        keeper: Keeper,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (sender, looks) = mpsc::channel(MAX_WAITING);
+        let health = Arc::new(Mutex::new(Health {
+            last_look: Instant::now(),
+            fault: None,
+        }));
+        let follower = Follower {
+            store,
+            account,
+            seq,
+            keeper,
+            health: Arc::clone(&health),
+        };
+        let feed = Self {
+            looks: sender,
+            health,
+        };
+        (feed, follower.follow(looks))
+    }
+
+    /// Returns once every change that was committed before the call is in, or false where that
+    /// can't be.
+    pub(super) async fn catch_up(&self) -> bool {
+        let (done, answer) = oneshot::channel();
+        self.looks.send(done).await.is_ok() && answer.await.unwrap_or(false)
+    }
+
+    /// What is wrong with it; none where it is current.
+    pub(super) fn fault(&self) -> Option<String> {
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fault) = &health.fault {
+            return Some(format!(
+                "changes of the configuration do not arrive: {fault}"
+            ));
+        }
+        (health.last_look.elapsed() > STALE)
+            .then(|| "changes of the configuration are late".to_owned())
+    }
+}
+
+struct Follower {
+    store: Arc<dyn Store>,
+    account: AccountId,
+    seq: Seq,
+    keeper: Keeper,
+    health: Arc<Mutex<Health>>,
+}
+
+impl Follower {
+    async fn follow(mut self, mut looks: mpsc::Receiver<oneshot::Sender<bool>>) {
+        let mut commits = self.store.watch();
+        let mut poll = interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let mut waiting = Vec::new();
+            tokio::select! {
+                is_there = commits.changed() => if !is_there { break },
+                _ = poll.tick() => {}
+                look = looks.recv() => match look {
+                    Some(look) => waiting.push(look),
+                    None => break,
+                },
+            }
+            // One look serves all who came before it.
+            while let Ok(look) = looks.try_recv() {
+                waiting.push(look);
+            }
+            let fault = self.look().await.err();
+            let is_current = fault.is_none();
+            self.note(fault);
+            for look in waiting {
+                // Who asked may be gone.
+                let _ = look.send(is_current);
+            }
+        }
+    }
+
+    /// Reads up to the end before anything is applied, so that what was written at once is seen at
+    /// once.
+    async fn look(&mut self) -> Result<(), String> {
+        loop {
+            let mut changes = Vec::new();
+            let mut seq = self.seq;
+            let mut at_end = false;
+            while !at_end && changes.len() < MAX_CHANGES_PER_WRITE {
+                let read = self
+                    .store
+                    .changes_after(self.account, seq, MAX_CHANGES_READ)
+                    .await;
+                let read = read.map_err(|error| error.to_string())?;
+                seq = read.last().map_or(seq, |change| change.seq);
+                at_end = read.is_empty();
+                changes.extend(read);
+            }
+            if !changes.is_empty() {
+                self.keeper.apply(changes).await?;
+                self.seq = seq;
+            }
+            if at_end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn note(&self, fault: Option<String>) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&health.fault, &fault) {
+            (None, Some(fault)) => tracing::error!(fault, "the feed of changes has stopped"),
+            (Some(_), None) => tracing::info!("the feed of changes goes on"),
+            _ => {}
+        }
+        if fault.is_none() {
+            health.last_look = Instant::now();
+        }
+        health.fault = fault;
+    }
+}

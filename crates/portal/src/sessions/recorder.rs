@@ -1,0 +1,446 @@
+//! What comes at a high rate goes into the database apart from everything else, in batches, and
+//! again when the database did not take it.
+
+use super::MAX_SESSIONS;
+use culvert_ids::{AccountId, GrantId, TokenId};
+use culvert_store::{AccessEntry, Grant, MAX_BATCH, SeenMachine, Store, StoreError};
+use culvert_wire::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// Records that wait for the database. Where all sessions come back at once to a portal that was
+/// killed, each brings the use of its token, a line or two of the log, a grant or two, and perhaps
+/// its end, while writing waits behind the machines that enrol: 8 each. A record is mostly one
+/// row of some hundred bytes, so that is tens of megabytes at worst.
+const MAX_WAITING: usize = 8 * MAX_SESSIONS;
+
+/// Pause before a batch is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How often uses of tokens are written down, each token once.
+const TOUCH_EVERY: Duration = Duration::from_secs(10);
+
+/// Tokens whose use waits to be written down: one batch.
+const MAX_TOUCHED: usize = MAX_BATCH;
+
+/// Entries that are written down together before more are taken: some batches.
+const MAX_PILE: usize = 4 * MAX_BATCH;
+
+/// How often what is over is forgotten.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long the access log is kept: three months, which an audit asks for.
+const ACCESS_LOG_KEPT_MS: u64 = 92 * 24 * 60 * 60 * 1_000;
+
+/// Entries of the access log that are kept at most; at 300 bytes each, 3 GB.
+const ACCESS_LOG_ROWS: u64 = 10_000_000;
+
+/// Something to be written down.
+#[derive(Debug)]
+pub(super) enum Record {
+    Save(Vec<Grant>),
+    End(Vec<GrantId>),
+    Log(Vec<AccessEntry>),
+    Seen(Vec<SeenMachine>),
+    Touch(TokenId, Timestamp),
+    /// Everything before it has been written, or given up.
+    Done(oneshot::Sender<()>),
+}
+
+impl Record {
+    /// What it is, for the log.
+    const fn what(&self) -> &'static str {
+        match self {
+            Self::Save(_) => "grants that began",
+            Self::End(_) => "grants that ended",
+            Self::Log(_) => "lines of the log of access",
+            Self::Seen(_) => "when machines were last seen",
+            Self::Touch(..) => "the use of a token",
+            Self::Done(_) => "nothing",
+        }
+    }
+}
+
+/// Takes records, and never makes anybody wait.
+#[derive(Clone, Debug)]
+pub(super) struct Recorder(mpsc::Sender<Record>);
+
+impl Recorder {
+    /// Starts writing. It ends, with everything written, once all copies of the handle are gone.
+    pub(super) fn start(
+        store: Arc<dyn Store>,
+        account: AccountId,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (sender, records) = mpsc::channel(MAX_WAITING);
+        (Self(sender), write(store, account, records))
+    }
+
+    /// What does not fit is lost: of grants a new start asks the policies again, so that nothing is
+    /// opened by it, and lines of the log can't be kept for ever.
+    pub(super) fn record(&self, record: Record) {
+        match self.0.try_send(record) {
+            Ok(()) => {}
+            Err(TrySendError::Full(record)) => tracing::error!(
+                what = record.what(),
+                waiting = MAX_WAITING,
+                "the database does not keep up: a record is lost"
+            ),
+            // Sessions that took too long to end.
+            Err(TrySendError::Closed(record)) => tracing::warn!(
+                what = record.what(),
+                "the portal has stopped: a record is lost"
+            ),
+        }
+    }
+
+    /// Waits until what was recorded is written, but not for longer than that.
+    pub(super) async fn finish(&self, patience: Duration) {
+        let finished = async {
+            let (done, answer) = oneshot::channel();
+            if self.0.send(Record::Done(done)).await.is_ok() {
+                // Without an answer there is nothing that could still be written.
+                let _ = answer.await;
+            }
+        };
+        if timeout(patience, finished).await.is_err() {
+            tracing::error!("the portal stops before everything is written down");
+        }
+    }
+}
+
+async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Receiver<Record>) {
+    let mut touched = BTreeMap::new();
+    let mut touch = interval(TOUCH_EVERY);
+    let mut prune = interval(PRUNE_EVERY);
+    for tick in [&mut touch, &mut prune] {
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
+    loop {
+        tokio::select! {
+            record = records.recv() => {
+                let Some(mut record) = record else {
+                    break;
+                };
+                // One flush to the disk serves all that has come during the one before.
+                let mut pile = Pile::default();
+                loop {
+                    match record {
+                        Record::Touch(token, at) => {
+                            if touched.len() < MAX_TOUCHED || touched.contains_key(&token) {
+                                touched.insert(token, at);
+                            }
+                        }
+                        Record::Done(done) => {
+                            insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                            note_touched(store.as_ref(), account, &mut touched).await;
+                            // Whoever waited may have lost patience.
+                            let _ = done.send(());
+                        }
+                        record => {
+                            if !pile.goes_with(&record) {
+                                insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                            }
+                            pile.add(record);
+                        }
+                    }
+                    match records.try_recv() {
+                        Ok(next) => record = next,
+                        Err(_) => break,
+                    }
+                }
+                insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+            }
+            _ = touch.tick() => note_touched(store.as_ref(), account, &mut touched).await,
+            _ = prune.tick() => forget(store.as_ref(), account).await,
+        }
+    }
+    note_touched(store.as_ref(), account, &mut touched).await;
+}
+
+/// Records that are written down together, those of one kind at once.
+#[derive(Default)]
+struct Pile {
+    saves: Vec<Grant>,
+    ends: BTreeSet<GrantId>,
+    log: Vec<AccessEntry>,
+    seen: Vec<SeenMachine>,
+}
+
+impl Pile {
+    /// Whether the record may be written together with these: grants are saved before others end, so
+    /// that one which has ended is not saved again; and a pile has an end.
+    fn goes_with(&self, record: &Record) -> bool {
+        let len = self.saves.len() + self.ends.len() + self.log.len() + self.seen.len();
+        let ended_before = match record {
+            Record::Save(grants) => grants.iter().any(|grant| self.ends.contains(&grant.id)),
+            _ => false,
+        };
+        len < MAX_PILE && !ended_before
+    }
+
+    fn add(&mut self, record: Record) {
+        match record {
+            Record::Save(grants) => self.saves.extend(grants),
+            Record::End(grants) => self.ends.extend(grants),
+            Record::Log(entries) => self.log.extend(entries),
+            Record::Seen(machines) => self.seen.extend(machines),
+            // Nothing of theirs is written down here.
+            Record::Touch(..) | Record::Done(_) => {}
+        }
+    }
+
+    /// In the order in which they are to be written; it is empty afterwards.
+    fn take(&mut self) -> Vec<Record> {
+        let Self {
+            saves,
+            ends,
+            log,
+            seen,
+        } = std::mem::take(self);
+        let ends: Vec<_> = ends.into_iter().collect();
+        let saves = saves
+            .chunks(MAX_BATCH)
+            .map(|batch| Record::Save(batch.to_vec()));
+        let ends = ends
+            .chunks(MAX_BATCH)
+            .map(|batch| Record::End(batch.to_vec()));
+        let log = log
+            .chunks(MAX_BATCH)
+            .map(|batch| Record::Log(batch.to_vec()));
+        let seen = seen
+            .chunks(MAX_BATCH)
+            .map(|batch| Record::Seen(batch.to_vec()));
+        saves.chain(ends).chain(log).chain(seen).collect()
+    }
+}
+
+async fn insist_on_all(
+    store: &dyn Store,
+    account: AccountId,
+    pile: &mut Pile,
+    records: &mpsc::Receiver<Record>,
+) {
+    for record in pile.take() {
+        insist(store, account, &record, records).await;
+    }
+}
+
+/// Writes a record down, however long that takes, unless nobody waits for it any more.
+async fn insist(
+    store: &dyn Store,
+    account: AccountId,
+    record: &Record,
+    records: &mpsc::Receiver<Record>,
+) {
+    loop {
+        let Err(error) = attempt(store, account, record).await else {
+            return;
+        };
+        let is_passing = error.is_local() && !records.is_closed();
+        tracing::error!(%error, retry = is_passing, "writing down what happened");
+        if !is_passing {
+            return;
+        }
+        sleep(RETRY).await;
+    }
+}
+
+async fn attempt(store: &dyn Store, account: AccountId, record: &Record) -> Result<(), StoreError> {
+    match record {
+        Record::Save(grants) => store.save_grants(account, grants.clone()).await.map(drop),
+        Record::End(grants) => store.end_grants(account, grants.clone()).await.map(drop),
+        Record::Log(entries) => store.append_access_log(account, entries.clone()).await,
+        Record::Seen(machines) => {
+            for batch in machines.chunks(MAX_BATCH) {
+                store.record_seen(account, batch.to_vec()).await?;
+            }
+            Ok(())
+        }
+        Record::Done(_) => Ok(()),
+        Record::Touch(token, at) => {
+            let touched = vec![(*token, *at)];
+            store.touch_tokens(account, touched).await.map(drop)
+        }
+    }
+}
+
+async fn note_touched(
+    store: &dyn Store,
+    account: AccountId,
+    touched: &mut BTreeMap<TokenId, Timestamp>,
+) {
+    if touched.is_empty() {
+        return;
+    }
+    let uses = std::mem::take(touched).into_iter().collect();
+    if let Err(error) = store.touch_tokens(account, uses).await {
+        tracing::warn!(%error, "noting when tokens were used");
+    }
+}
+
+async fn forget(store: &dyn Store, account: AccountId) {
+    let now = super::now();
+    let oldest = now.unix_ms().saturating_sub(ACCESS_LOG_KEPT_MS);
+    let oldest = Timestamp::from_unix_ms(oldest);
+    let grants = store.prune_grants(account, now).await;
+    let entries = store
+        .prune_access_log(account, oldest, ACCESS_LOG_ROWS)
+        .await;
+    if let Err(error) = grants.and(entries) {
+        tracing::warn!(%error, "forgetting what is over");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::birth;
+    use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
+    use culvert_store::{
+        AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, SqliteOptions,
+        SqliteStore, Stamp,
+    };
+    use culvert_wire::Cipher;
+
+    fn grant(number: u8) -> Grant {
+        Grant {
+            id: GrantId::from_bytes([number; 16]),
+            client: ClientId::from_bytes([1; 16]),
+            gateway: GatewayId::from_bytes([2; 16]),
+            resource: ResourceId::from_bytes([3; 16]),
+            policy: PolicyId::from_bytes([4; 16]),
+            cipher: Cipher::Aes256Gcm,
+            issued: Timestamp::from_unix_ms(1),
+            expires: Timestamp::from_unix_ms(2),
+        }
+    }
+
+    #[test]
+    fn what_has_come_is_written_together_by_kind_and_saved_before_it_ends() {
+        let mut pile = Pile::default();
+        for number in 0..100 {
+            for record in [
+                Record::Save(vec![grant(number)]),
+                Record::End(vec![grant(number).id]),
+            ] {
+                assert!(pile.goes_with(&record));
+                pile.add(record);
+            }
+        }
+        assert!(
+            !pile.goes_with(&Record::Save(vec![grant(7)])),
+            "it has ended"
+        );
+        match pile.take().as_slice() {
+            [Record::Save(saves), Record::End(ends)] => {
+                assert_eq!((saves.len(), ends.len()), (100, 100));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(pile.take().is_empty());
+        assert!(pile.goes_with(&Record::Save(vec![grant(7)])));
+    }
+
+    #[test]
+    fn a_pile_has_an_end_and_falls_into_batches() {
+        let mut pile = Pile::default();
+        let ends = |from: usize| {
+            let ids = from..from + MAX_BATCH;
+            Record::End(
+                ids.map(|number| GrantId::new(number as u64, [0; 10]))
+                    .collect(),
+            )
+        };
+        for number in 0..4 {
+            let record = ends(number * MAX_BATCH);
+            assert!(pile.goes_with(&record));
+            pile.add(record);
+        }
+        assert!(!pile.goes_with(&ends(0)));
+        let batches = pile.take();
+        assert_eq!(batches.len(), 4);
+        let fits = |record: &Record| matches!(record, Record::End(ends) if ends.len() == MAX_BATCH);
+        assert!(batches.iter().all(fits));
+    }
+
+    async fn store() -> (Arc<dyn Store>, AccountId) {
+        let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+        let (now_ms, random) = birth().unwrap();
+        let account = Account {
+            id: AccountId::new(now_ms, random),
+            name: "Example".to_owned(),
+            settings: AccountSettings::default(),
+            stamp: Stamp::default(),
+        };
+        let at = Timestamp::from_unix_ms(1);
+        let account = store.create_account(account, Author::PORTAL, at).await;
+        (Arc::new(store), account.unwrap().id)
+    }
+
+    fn line() -> AccessEntry {
+        AccessEntry {
+            at: super::super::now(),
+            client: ClientId::from_bytes([1; 16]),
+            resource: ResourceId::from_bytes([3; 16]),
+            gateway: None,
+            policy: None,
+            grant: None,
+            decision: Decision::Denied,
+            reason: "no policy".to_owned(),
+        }
+    }
+
+    async fn lines(store: &dyn Store, account: AccountId) -> usize {
+        let (mut lines, mut before) = (0, None);
+        loop {
+            let filter = AccessFilter::default();
+            let page = store.access_log(account, &filter, before, PageLimit::MAX);
+            let page = page.await.unwrap();
+            lines += page.items.len();
+            before = page.next;
+            if before.is_none() {
+                return lines;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_lost_while_every_session_comes_back_and_the_database_lets_records_wait() {
+        let (store, account) = store().await;
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account);
+        // Nobody writes yet. Two lines and six uses of a token for each session.
+        for _ in 0..MAX_SESSIONS {
+            for _ in 0..2 {
+                recorder.record(Record::Log(vec![line()]));
+            }
+            for number in 0..6 {
+                let token = TokenId::from_bytes([number; 16]);
+                recorder.record(Record::Touch(token, Timestamp::from_unix_ms(1)));
+            }
+        }
+        let writing = tokio::spawn(writing);
+        recorder.finish(Duration::from_secs(60)).await;
+        assert_eq!(lines(store.as_ref(), account).await, 2 * MAX_SESSIONS);
+        drop(recorder);
+        writing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_recorded_before_the_end_is_written_when_the_end_has_come() {
+        let (store, account) = store().await;
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account);
+        let writing = tokio::spawn(writing);
+        for round in 1..=20 {
+            for _ in 0..50 {
+                recorder.record(Record::Log(vec![line()]));
+            }
+            recorder.finish(Duration::from_secs(60)).await;
+            assert_eq!(lines(store.as_ref(), account).await, round * 50);
+        }
+        writing.abort();
+    }
+}

@@ -1,0 +1,346 @@
+//! One session: hello, and then what both sides say, until one of them is silent or gone.
+
+use super::keeper::{Incoming, Joined, Letter};
+use super::upgrade::Socket;
+use super::{Shared, Side, Visitor};
+use culvert_wire::messages::{
+    FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
+};
+use culvert_wire::{DecodeError, Decoded, decode, encode};
+use futures_util::{SinkExt, StreamExt};
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+/// How long a machine may take to say hello.
+const HELLO_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the portal may take to answer it; a machine waits 10 s (docs/access.md).
+const WELCOME_WAIT: Duration = Duration::from_secs(8);
+
+/// How often a machine is pinged, and after how much silence it is given up (docs/access.md).
+const PING_EVERY: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(12);
+
+/// How long a machine may take to take leave.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Letters that are written before the socket is flushed.
+const LETTERS_AT_ONCE: usize = 64;
+
+/// Messages per second that a machine may send for long, and at once. Clients ask; gateways answer
+/// for thousands of them. Who sends more is read more slowly.
+const CLIENT_RATE_PER_S: u32 = 100;
+const CLIENT_BURST: u32 = 1_000;
+const GATEWAY_RATE_PER_S: u32 = 5_000;
+const GATEWAY_BURST: u32 = 20_000;
+
+/// Why a session does not come about.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) reason: Reason,
+    pub(super) retry_after_s: Option<u32>,
+}
+
+impl Refused {
+    /// For good, until somebody does something about it.
+    pub(super) fn for_good(code: ReasonCode, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            reason: Reason { code, text },
+            retry_after_s: None,
+        }
+    }
+
+    pub(super) fn later(retry_after_s: u32, text: &str) -> Self {
+        let code = ReasonCode::TryLater;
+        let text = text.to_owned();
+        Self {
+            reason: Reason { code, text },
+            retry_after_s: Some(retry_after_s),
+        }
+    }
+
+    fn protocol(text: impl Into<String>) -> Self {
+        Self::for_good(ReasonCode::Protocol, text)
+    }
+}
+
+/// What a machine says of itself.
+#[derive(Debug)]
+pub(super) enum Hello {
+    Client(FromClient),
+    Gateway(FromGateway),
+}
+
+/// Serves a session from its first message to its last.
+pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
+    let mut line = Line {
+        socket,
+        side: visitor.side,
+        heard: Instant::now(),
+        rate: Rate::of(visitor.side),
+    };
+    match begin(shared, &visitor, &mut line).await {
+        Ok(joined) => line.carry(shared, joined).await,
+        Err(None) => {}
+        Err(Some(refused)) => {
+            let reason = &refused.reason;
+            tracing::info!(
+                side = ?visitor.side,
+                from = %visitor.from,
+                code = ?reason.code,
+                text = reason.text,
+                "a session was refused"
+            );
+            line.refuse(refused).await;
+        }
+    }
+}
+
+/// Hears the hello and joins; nobody is to be told where the machine is gone.
+async fn begin(
+    shared: &Shared,
+    visitor: &Visitor,
+    line: &mut Line,
+) -> Result<Joined, Option<Refused>> {
+    let hello = timeout(HELLO_WAIT, line.hello())
+        .await
+        .map_err(|_| Refused::protocol("no hello came"))??;
+    let joined = timeout(WELCOME_WAIT, shared.admit(visitor, hello))
+        .await
+        .map_err(|_| Refused::later(1, "the portal is too busy"))??;
+    Ok(joined)
+}
+
+struct Line {
+    socket: Socket,
+    side: Side,
+    /// When the machine was last heard of.
+    heard: Instant,
+    rate: Rate,
+}
+
+impl Line {
+    async fn hello(&mut self) -> Result<Hello, Option<Refused>> {
+        loop {
+            let frame = self.socket.next().await.ok_or(None)?;
+            let text = match frame.map_err(|error| too_long(&error))? {
+                Message::Text(text) => text,
+                Message::Ping(_) | Message::Pong(_) => continue,
+                Message::Close(_) => return Err(None),
+                Message::Binary(_) | Message::Frame(_) => {
+                    return Err(Some(Refused::protocol("messages are text")));
+                }
+            };
+            return match self.decode(&text) {
+                Ok(Incoming::Client(hello @ FromClient::Hello { .. })) => Ok(Hello::Client(hello)),
+                Ok(Incoming::Gateway(hello @ FromGateway::Hello { .. })) => {
+                    Ok(Hello::Gateway(hello))
+                }
+                Ok(_) => Err(Some(Refused::protocol("the first message is hello"))),
+                Err(error) => Err(Some(Refused::protocol(error.to_string()))),
+            };
+        }
+    }
+
+    fn decode(&self, text: &str) -> Result<Incoming, DecodeError> {
+        match self.side {
+            Side::Client => known(decode(text)?, Incoming::Client),
+            Side::Gateway => known(decode(text)?, Incoming::Gateway),
+        }
+    }
+
+    async fn carry(mut self, shared: &Shared, mut joined: Joined) {
+        let mut ping = interval(PING_EVERY);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let went_on = tokio::select! {
+                frame = self.socket.next() => match frame {
+                    Some(Ok(frame)) => self.hear(shared, &joined, frame).await,
+                    Some(Err(error)) => self.fail(&error).await,
+                    None => false,
+                },
+                letter = joined.letters.recv() => match letter {
+                    Some(letter) => self.post(letter, &mut joined).await,
+                    None => false,
+                },
+                _ = ping.tick() => self.send(Message::Ping(Vec::new().into())).await,
+                () = sleep_until(self.heard + SILENCE) => false,
+                _ = &mut joined.cut => false,
+            };
+            if !went_on {
+                return;
+            }
+        }
+    }
+
+    /// Takes a frame; false where the session is over.
+    async fn hear(&mut self, shared: &Shared, joined: &Joined, frame: Message) -> bool {
+        self.heard = Instant::now();
+        let text = match frame {
+            Message::Text(text) => text,
+            // The library has answered a ping already.
+            Message::Ping(_) | Message::Pong(_) => return true,
+            Message::Close(_) => return false,
+            Message::Binary(_) | Message::Frame(_) => {
+                self.close(CloseCode::Unsupported, "messages are text")
+                    .await;
+                return false;
+            }
+        };
+        self.rate.pay().await;
+        match self.decode(&text) {
+            Ok(message) => shared.keeper.say(joined.session, message).await,
+            Err(error) => {
+                tracing::warn!(side = ?self.side, %error, "a machine breaks the protocol");
+                self.close(CloseCode::Invalid, &error.to_string()).await;
+                false
+            }
+        }
+    }
+
+    /// Writes the letter and some of those behind it; false where the session is over.
+    async fn post(&mut self, letter: Letter, joined: &mut Joined) -> bool {
+        let mut next = Some(letter);
+        let mut written = 0;
+        while let Some(letter) = next {
+            let text = match letter {
+                Letter::Client(message) => encode(&message),
+                Letter::Gateway(message) => encode(&message),
+                Letter::Close(reason) => {
+                    let code = match reason {
+                        ReasonCode::TryLater => CloseCode::Restart,
+                        _ => CloseCode::Policy,
+                    };
+                    self.close(code, "").await;
+                    return false;
+                }
+            };
+            if !in_time(self.socket.feed(Message::text(text))).await {
+                return false;
+            }
+            written += 1;
+            next = match written < LETTERS_AT_ONCE {
+                true => joined.letters.try_recv().ok(),
+                false => None,
+            };
+        }
+        in_time(self.socket.flush()).await
+    }
+
+    async fn send(&mut self, message: Message) -> bool {
+        in_time(self.socket.send(message)).await
+    }
+
+    async fn fail(&mut self, error: &Error) -> bool {
+        if too_long(error).is_some() {
+            self.close(CloseCode::Size, "the message is too long").await;
+        }
+        false
+    }
+
+    async fn refuse(&mut self, refused: Refused) {
+        let Refused {
+            reason,
+            retry_after_s,
+        } = refused;
+        let text = match self.side {
+            Side::Client => first(ToClient::Refused {
+                reason,
+                retry_after_s,
+            }),
+            Side::Gateway => first(ToGateway::Refused {
+                reason,
+                retry_after_s,
+            }),
+        };
+        if self.send(Message::text(text)).await {
+            self.close(CloseCode::Policy, "").await;
+        }
+    }
+
+    /// Says goodbye and waits a little for the answer, so that what was sent before is read.
+    async fn close(&mut self, code: CloseCode, reason: &str) {
+        // A control frame has 125 bytes, two of them the code (RFC 6455 §5.5).
+        let reason: String = reason.chars().filter(char::is_ascii).take(123).collect();
+        let frame = CloseFrame {
+            code,
+            reason: Utf8Bytes::from(reason),
+        };
+        let farewell = async {
+            if self.socket.close(Some(frame)).await.is_ok() {
+                while let Some(Ok(_)) = self.socket.next().await {}
+            }
+        };
+        // Who does not answer is gone anyway.
+        let _ = timeout(FAREWELL, farewell).await;
+    }
+}
+
+fn known<M>(
+    decoded: Decoded<M>,
+    incoming: impl FnOnce(M) -> Incoming,
+) -> Result<Incoming, DecodeError> {
+    Ok(match decoded {
+        Decoded::Known(message) => incoming(message),
+        Decoded::Unknown { kind } => Incoming::Unknown(kind),
+    })
+}
+
+/// A message of a session that the hub does not know, and therefore its only one.
+fn first<M>(message: M) -> String
+where
+    Sequenced<M>: culvert_wire::Message,
+{
+    let (epoch, seq) = (0, 1);
+    encode(&Sequenced {
+        epoch,
+        seq,
+        message,
+    })
+}
+
+/// A message that is too long is the machine's fault, and it is told; what else ends a connection
+/// leaves nobody to tell.
+fn too_long(error: &Error) -> Option<Refused> {
+    matches!(error, Error::Capacity(_)).then(|| Refused::protocol("the message is too long"))
+}
+
+/// Whether it was written before the machine would be given up.
+async fn in_time(written: impl Future<Output = Result<(), Error>>) -> bool {
+    matches!(timeout(SILENCE, written).await, Ok(Ok(())))
+}
+
+/// What a machine may still send at once.
+struct Rate {
+    one: Duration,
+    full: Duration,
+    full_at: Instant,
+}
+
+impl Rate {
+    fn of(side: Side) -> Self {
+        let (rate_per_s, burst) = match side {
+            Side::Client => (CLIENT_RATE_PER_S, CLIENT_BURST),
+            Side::Gateway => (GATEWAY_RATE_PER_S, GATEWAY_BURST),
+        };
+        let one = Duration::from_secs(1) / rate_per_s;
+        Self {
+            one,
+            full: one * burst,
+            full_at: Instant::now(),
+        }
+    }
+
+    async fn pay(&mut self) {
+        let now = Instant::now();
+        self.full_at = self.full_at.max(now) + self.one;
+        let beyond = self.full_at.saturating_duration_since(now + self.full);
+        if !beyond.is_zero() {
+            sleep(beyond).await;
+        }
+    }
+}

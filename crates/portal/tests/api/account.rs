@@ -1,0 +1,46 @@
+use crate::support::Running;
+use serde_json::json;
+
+#[tokio::test]
+async fn another_network_is_given_for_one_family_at_a_time_and_halved() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let before = owner.get("/api/v1/account").await.expect(200).json();
+    let body = json!({"range4": "10.20.0.0/16"});
+    let changed = owner.patch("/api/v1/account", "*", body).await;
+    let changed = changed.expect(200).json();
+    assert_eq!(changed["ranges"]["machines_ipv4"], "10.20.0.0/17");
+    assert_eq!(changed["ranges"]["names_ipv4"], "10.20.128.0/17");
+    for unchanged in ["machines_ipv6", "names_ipv6"] {
+        assert_eq!(changed["ranges"][unchanged], before["ranges"][unchanged]);
+    }
+    let body = json!({"range6": "fd12:3456::/64"});
+    let changed = owner.patch("/api/v1/account", "*", body).await;
+    let changed = changed.expect(200).json();
+    assert_eq!(changed["ranges"]["machines_ipv4"], "10.20.0.0/17");
+    assert_eq!(changed["ranges"]["machines_ipv6"], "fd12:3456::/107");
+}
+
+#[tokio::test]
+async fn a_network_that_serves_no_tunnel_is_refused_by_its_field_and_changes_nothing() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let before = owner.get("/api/v1/account").await.expect(200).json();
+    for (field, text) in [
+        ("range4", "10.20.0.0/24"),
+        ("range4", "10.20.0.1/16"),
+        ("range4", "127.0.0.0/8"),
+        ("range4", "fd00::/48"),
+        ("range6", "10.0.0.0/8"),
+        ("range6", "fe80::/64"),
+        ("range6", "a network"),
+    ] {
+        // What would be right comes to nothing with what is wrong.
+        let body = json!({"name": "another", field: text});
+        let problem = owner.patch("/api/v1/account", "*", body).await;
+        let problem = problem.problem(422);
+        assert_eq!(problem["errors"][0]["field"], field, "{problem}");
+    }
+    let after = owner.get("/api/v1/account").await.expect(200).json();
+    assert_eq!(after, before);
+}

@@ -1,0 +1,243 @@
+use crate::support::{Client, Running};
+use serde_json::{Value, json};
+
+fn desired() -> Value {
+    json!({
+        "sites": [{"name": "office"}],
+        "actors": [
+            {"name": "ada", "kind": "user"},
+            {"name": "build", "kind": "service_account"},
+        ],
+        "groups": [{"name": "staff", "members": ["ada", "build"]}],
+        "resources": [{
+            "name": "web", "site": "office", "kind": "dns", "address": "WEB.corp.example",
+            "filters": [{"protocol": "tcp", "ports": [443]}],
+        }],
+        "policies": [{
+            "name": "staff may use web", "group": "staff", "resource": "web",
+            "conditions": [{"kind": "verified"}],
+        }],
+    })
+}
+
+async fn apply(client: &mut Client, query: &str, desired: &Value) -> Value {
+    let path = format!("/api/v1/apply{query}");
+    client.post(&path, desired.clone()).await.expect(200).json()
+}
+
+fn told(report: &Value) -> Vec<String> {
+    let changes = report["changes"].as_array().unwrap();
+    let told = changes.iter().map(|change| {
+        let word = |field: &str| change[field].as_str().unwrap().to_owned();
+        format!("{} {} {}", word("operation"), word("entity"), word("name"))
+    });
+    told.collect()
+}
+
+async fn names(client: &mut Client, list: &str) -> Vec<String> {
+    let page = client.get(&format!("/api/v1/{list}")).await.expect(200);
+    let page = page.json();
+    let items = page["items"].as_array().unwrap().iter();
+    let mut names: Vec<_> = items
+        .map(|item| item["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_is_declared_is_made_and_declaring_it_again_changes_nothing() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let dry = apply(&mut owner, "?dry_run=true", &desired()).await;
+    assert_eq!(dry["applied"], false);
+    assert_eq!(names(&mut owner, "groups").await, [""; 0]);
+
+    let report = apply(&mut owner, "", &desired()).await;
+    assert_eq!(report["applied"], true);
+    assert_eq!(told(&report), told(&dry));
+    assert_eq!(
+        told(&report),
+        [
+            "create site office",
+            "create actor ada",
+            "create actor build",
+            "create group staff",
+            "create membership staff/ada",
+            "create membership staff/build",
+            "create resource web",
+            "create policy staff may use web",
+        ]
+    );
+    let resources = owner.get("/api/v1/resources").await.expect(200).json();
+    assert_eq!(resources["items"][0]["address"], "web.corp.example");
+    for query in ["", "?prune=true", "?dry_run=true"] {
+        assert_eq!(told(&apply(&mut owner, query, &desired()).await), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_told_field_by_field_and_done() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let mut next = desired();
+    next["resources"][0]["filters"] = json!([{"protocol": "tcp", "ports": [443, "8000-8100"]}]);
+    next["groups"][0]["members"] = json!(["build"]);
+    next["groups"][0]["name"] = json!("Staff");
+    let report = apply(&mut owner, "", &next).await;
+    assert_eq!(
+        told(&report),
+        [
+            "update group Staff",
+            "delete membership Staff/ada",
+            "update resource web",
+        ]
+    );
+    let field = &report["changes"][2]["fields"];
+    assert_eq!(field.as_array().unwrap().len(), 1);
+    assert_eq!(field[0]["field"], "filters");
+    assert_eq!(field[0]["before"][0]["ports"], json!([443]));
+    assert_eq!(field[0]["after"][0]["ports"], json!([443, "8000-8100"]));
+    assert_eq!(names(&mut owner, "groups").await, ["Staff"]);
+    assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_not_named_stays_unless_it_is_to_be_pruned_and_admins_always_stay() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let admins = names(&mut owner, "actors").await;
+    let rest = json!({"sites": [{"name": "office"}], "groups": [{"name": "staff"}]});
+    assert_eq!(told(&apply(&mut owner, "", &rest).await), [""; 0]);
+    let report = apply(&mut owner, "?prune=true", &rest).await;
+    assert_eq!(
+        told(&report),
+        [
+            "delete policy staff may use web",
+            "delete resource web",
+            "delete actor ada",
+            "delete actor build",
+        ]
+    );
+    let left = names(&mut owner, "actors").await;
+    assert_eq!(left.len(), admins.len() - 2);
+    assert_eq!(names(&mut owner, "sites").await, ["office"]);
+    owner.get("/api/v1/account").await.expect(200);
+}
+
+#[tokio::test]
+async fn one_wrong_line_changes_nothing_and_is_named() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let wrong = |change: &dyn Fn(&mut Value)| {
+        let mut wrong = desired();
+        change(&mut wrong);
+        wrong
+    };
+    for (desired, field) in [
+        (
+            wrong(&|d| d["policies"][0]["resource"] = json!("wed")),
+            "policies[0].resource",
+        ),
+        (
+            wrong(&|d| {
+                d["policies"][0]["conditions"] = json!([{"kind": "country", "countries": ["X"]}]);
+            }),
+            "policies[0].conditions[0]",
+        ),
+        (
+            wrong(&|d| d["resources"][0]["address"] = json!("10.0.0.0/8")),
+            "resources[0].address",
+        ),
+        (
+            wrong(&|d| d["resources"][0]["site"] = json!("offcie")),
+            "resources[0].site",
+        ),
+        (
+            wrong(&|d| d["groups"][0]["members"] = json!(["ada", "bob"])),
+            "groups[0].members[1]",
+        ),
+        (
+            wrong(&|d| d["groups"][0]["members"] = json!(["ada", "ADA"])),
+            "groups[0].members[1]",
+        ),
+        (
+            wrong(&|d| d["sites"] = json!([{"name": "office"}, {"name": "Office"}])),
+            "sites[1].name",
+        ),
+        (wrong(&|d| d["colour"] = json!("red")), "colour"),
+    ] {
+        let problem = owner
+            .post("/api/v1/apply", desired.clone())
+            .await
+            .problem(422);
+        assert_eq!(problem["errors"][0]["field"], field, "{problem}");
+    }
+    for list in ["sites", "groups", "resources", "policies"] {
+        assert_eq!(names(&mut owner, list).await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn pruning_what_is_still_referred_to_is_refused() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let mut rest = desired();
+    rest["sites"] = json!([]);
+    let path = "/api/v1/apply?prune=true";
+    let problem = owner.post(path, rest).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "resources[0].site");
+    let mut rest = desired();
+    rest["actors"][0]["kind"] = json!("service_account");
+    let problem = owner.post("/api/v1/apply", rest).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "actors[0].kind");
+}
+
+#[tokio::test]
+async fn a_whole_configuration_of_thousands_is_applied_at_once() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let resources: Vec<_> = (0..2_000)
+        .map(|number| {
+            json!({
+                "name": format!("r{number}"), "site": "office", "kind": "address",
+                "address": format!("10.0.{}.{}", number / 250, number % 250),
+                "filters": [{"protocol": "tcp", "ports": [443]}],
+            })
+        })
+        .collect();
+    let desired = json!({"sites": [{"name": "office"}], "resources": resources});
+    assert_eq!(told(&apply(&mut owner, "", &desired).await).len(), 2_001);
+    assert_eq!(
+        told(&apply(&mut owner, "?prune=true", &desired).await),
+        [""; 0]
+    );
+    // Of resources that are alike the older wins: the first in the file.
+    let page = owner.get("/api/v1/resources?limit=200").await.expect(200);
+    let page = page.json();
+    for (at, resource) in page["items"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(resource["name"], format!("r{at}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_who_apply_at_once_both_get_what_they_declared() {
+    let running = Running::start().await;
+    let mut tasks = Vec::new();
+    for number in 0..6 {
+        let mut owner = running.owner().await;
+        tasks.push(tokio::spawn(async move {
+            let name = format!("own {number}");
+            let body = json!({"groups": [{"name": "shared"}, { "name": name }]});
+            owner.post("/api/v1/apply", body).await.status.as_u16()
+        }));
+    }
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), 200);
+    }
+    let mut owner = running.owner().await;
+    assert_eq!(names(&mut owner, "groups").await.len(), 7);
+}

@@ -1,0 +1,166 @@
+use crate::support::Running;
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long the portal may take to find its database again: its pause between attempts, with room
+/// for a busy machine.
+const FOUND_AGAIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// OZ GHSA-q8g9: a body without bounds, before anybody was asked who they are.
+#[tokio::test]
+async fn ghsa_q8g9_a_body_that_is_too_large_is_refused_before_anyone_is_asked_who_they_are() {
+    let running = Running::start().await;
+    for (path, limit) in [
+        ("/api/v1/groups", 64 * 1024),
+        ("/api/v1/setup", 64 * 1024),
+        ("/api/v1/apply", 4 * 1024 * 1024),
+        ("/nowhere", 64 * 1024),
+    ] {
+        let mut stranger = running.client().await;
+        let body = vec![b' '; limit + 1];
+        let headers = [("content-type", "application/json")];
+        let answer = stranger.send("POST", path, &headers, Some(body)).await;
+        let problem = answer.problem(413);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&limit.to_string()), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_up_to_the_bound_is_read() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let mut body = json!({"name": "staff"}).to_string().into_bytes();
+    body.resize(64 * 1024, b' ');
+    let headers = [("content-type", "application/json")];
+    owner
+        .send("POST", "/api/v1/groups", &headers, Some(body))
+        .await
+        .expect(201);
+}
+
+#[tokio::test]
+async fn whoever_asks_too_often_is_told_when_to_come_back() {
+    let running = Running::start().await;
+    let mut stranger = running.client().await;
+    let mut refused = None;
+    // The bound is 500 at once and 50 a second; a machine that sends slower than that has no need
+    // of it.
+    for _ in 0..20_000 {
+        let answer = stranger.get("/api/v1/groups").await;
+        if answer.status == 429 {
+            refused = Some(answer);
+            break;
+        }
+        answer.expect(401);
+    }
+    let refused = refused.expect("a limit");
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!(wait >= 1);
+    refused.problem(429);
+}
+
+#[tokio::test]
+async fn nothing_but_tls_1_3_is_spoken() {
+    let running = Running::start().await;
+    let mut plain = TcpStream::connect(running.portal.address()).await.unwrap();
+    plain
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    // An alert, or a reset.
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn health_and_metrics_tell_what_is_so() {
+    let running = Running::start().await;
+    let mut stranger = running.client().await;
+    assert_eq!(stranger.get("/healthz").await.expect(200).text, "alive\n");
+    stranger.get("/metrics").await.problem(401);
+    let mut auditor = running.with_role(culvert_store::Role::Auditor).await;
+    auditor.get("/api/v1/groups/x").await.problem(404);
+    let metrics = auditor.get("/metrics").await.expect(200);
+    for line in [
+        "culvert_portal_requests_total{route=\"/api/v1/groups/{id}\",method=\"GET\",status=\"404\"} 1",
+        "culvert_portal_requests_total{route=\"/healthz\",method=\"GET\",status=\"200\"} 1",
+        "culvert_portal_store_duration_seconds_count{operation=\"authenticate\"}",
+    ] {
+        assert!(metrics.text.contains(line), "{line}: {}", metrics.text);
+    }
+    // On the listener of its own, whoever reaches it may read.
+    let address = running.portal.metrics_address().unwrap();
+    let mut open = TcpStream::connect(address).await.unwrap();
+    open.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    open.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("culvert_portal_ready"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_portal_whose_database_is_gone_is_not_ready_but_alive() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    running.store.close().await;
+    owner.get("/healthz").await.expect(200);
+    let answer = owner.get("/readyz").await.expect(503);
+    assert!(answer.text.contains("database"), "{}", answer.text);
+    let problem = owner.get("/api/v1/groups").await.problem(503);
+    assert!(
+        !problem.to_string().contains("sqlite"),
+        "the asker need not know: {problem}"
+    );
+}
+
+#[tokio::test]
+async fn a_portal_whose_database_was_taken_away_acknowledges_nothing_and_is_not_ready() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    owner.get("/readyz").await.expect(200);
+    let file = running.state.join("portal.db");
+    let aside = running.state.join("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    let answer = owner.get("/readyz").await.expect(503);
+    assert!(answer.text.contains("database"), "{}", answer.text);
+    let path = running.state.display().to_string();
+    assert!(!answer.text.contains(&path), "{}", answer.text);
+    let group = serde_json::json!({"name": "staff"});
+    let refused = owner.post("/api/v1/groups", group.clone()).await;
+    refused.problem(503);
+    std::fs::rename(&aside, &file).unwrap();
+    // What watches the change log asks at its own times, and may have failed meanwhile.
+    tokio::time::timeout(FOUND_AGAIN_WITHIN, async {
+        while owner.get("/readyz").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("ready again once the database is back");
+    owner.post("/api/v1/groups", group).await.expect(201);
+}
+
+#[tokio::test]
+async fn every_answer_forbids_keeping_framing_and_sniffing() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    for path in [
+        "/healthz",
+        "/api/v1/groups",
+        "/nowhere",
+        "/api/v1/openapi.json",
+    ] {
+        let answer = owner.get(path).await;
+        assert_eq!(answer.header("cache-control"), "no-store", "{path}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert!(answer.header("content-security-policy").contains("'none'"));
+        assert_eq!(answer.header("access-control-allow-origin"), "");
+        assert_eq!(answer.header("x-request-id").len(), 16);
+    }
+}

@@ -1,0 +1,20 @@
+//! The portal as its users meet it: a real server on loopback, TLS 1.3, and SQLite in a file.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what helpers of a test unwrap, the test asserts"
+)]
+
+mod account;
+mod advisories;
+mod apply;
+mod bounds;
+mod document;
+mod lists;
+mod live;
+mod problems;
+mod roles;
+mod secrets;
+mod setup;
+mod support;
+mod versions;

@@ -1,0 +1,502 @@
+//! Every route with everyone. The routes come from the document that the portal serves, so that a
+//! new one can't be forgotten: without an example here, the test fails.
+
+use crate::support::{
+    Answer, Client, Running, api_token, birth, enrol_client, enrol_gateway, make_actor, make_token,
+    now, other_account,
+};
+use culvert_ids::{
+    AccountId, ActorId, ClientId, GatewayId, GroupId, MembershipId, PolicyId, ResourceId, SiteId,
+    TokenId,
+};
+use culvert_store::{
+    ActorKind, Author, Group, Membership, Mutation, Policy, Resource, Role, Seq, Site, Stamp,
+    Store, TokenScope,
+};
+use culvert_wire::model::{Filter, Target, TargetKind};
+use serde_json::{Value, json};
+
+/// One of everything.
+struct Things {
+    actor: ActorId,
+    member: ActorId,
+    group: GroupId,
+    site: SiteId,
+    resource: ResourceId,
+    policy: PolicyId,
+    client: ClientId,
+    gateway: GatewayId,
+    token: TokenId,
+    client_secret: String,
+    gateway_secret: String,
+}
+
+async fn make_things(store: &dyn Store, account: AccountId) -> Things {
+    let actor = make_actor(store, account, ActorKind::Admin).await;
+    let member = make_actor(store, account, ActorKind::User).await;
+    let stamp = Stamp::default();
+    let (ms, random) = birth();
+    let group = GroupId::new(ms, random);
+    let site = SiteId::new(ms, random);
+    let resource = ResourceId::new(ms, random);
+    let policy = PolicyId::new(ms, random);
+    let mutations = vec![
+        Mutation::Create(
+            Group {
+                id: group,
+                name: format!("group {group}"),
+                stamp,
+            }
+            .into(),
+        ),
+        Mutation::Create(
+            Membership {
+                id: MembershipId::new(ms, random),
+                group,
+                actor: member,
+                stamp,
+            }
+            .into(),
+        ),
+        Mutation::Create(
+            Site {
+                id: site,
+                name: format!("site {site}"),
+                stamp,
+            }
+            .into(),
+        ),
+        Mutation::Create(
+            Resource {
+                id: resource,
+                site,
+                name: format!("resource {resource}"),
+                target: Target {
+                    kind: TargetKind::Address,
+                    address: "10.0.0.1".to_owned(),
+                },
+                filters: vec![Filter::Any],
+                stamp,
+            }
+            .into(),
+        ),
+        Mutation::Create(
+            Policy {
+                id: policy,
+                name: format!("policy {policy}"),
+                group,
+                resource,
+                disabled: false,
+                conditions: Vec::new(),
+                stamp,
+            }
+            .into(),
+        ),
+    ];
+    store
+        .write(account, Author::PORTAL, now(), mutations)
+        .await
+        .unwrap();
+    let role = Role::Auditor;
+    let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
+    let (client, client_secret) = enrol_client(store, account, member).await;
+    let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
+    Things {
+        actor,
+        member,
+        group,
+        site,
+        resource,
+        policy,
+        client,
+        gateway,
+        token,
+        client_secret,
+        gateway_secret,
+    }
+}
+
+/// A route of the document.
+#[derive(Clone, Debug)]
+struct Route {
+    method: String,
+    template: String,
+}
+
+async fn routes(anyone: &mut Client) -> Vec<Route> {
+    let document = anyone.get("/api/v1/openapi.json").await.expect(200).json();
+    let mut routes = Vec::new();
+    for (template, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            let method = method.to_uppercase();
+            assert!(
+                ["GET", "POST", "PATCH", "DELETE"].contains(&method.as_str()),
+                "{method} {template}"
+            );
+            let template = template.clone();
+            routes.push(Route { method, template });
+        }
+    }
+    assert!(routes.len() >= 50, "{}", routes.len());
+    routes
+}
+
+impl Route {
+    fn is_setup(&self) -> bool {
+        self.template == "/api/v1/setup"
+    }
+
+    fn reads(&self) -> bool {
+        self.method == "GET"
+    }
+
+    fn names_a_thing(&self) -> bool {
+        self.template.contains('{') || self.template == "/api/v1/explain"
+    }
+
+    fn path(&self, things: &Things) -> String {
+        let kind = self.template.split('/').nth(3).unwrap();
+        let id = match kind {
+            "actors" => things.actor.to_string(),
+            "groups" => things.group.to_string(),
+            "sites" => things.site.to_string(),
+            "resources" => things.resource.to_string(),
+            "policies" => things.policy.to_string(),
+            "clients" => things.client.to_string(),
+            "gateways" => things.gateway.to_string(),
+            "tokens" => things.token.to_string(),
+            "explain" => {
+                let (client, resource) = (things.client, things.resource);
+                return format!("{}?client={client}&resource={resource}", self.template);
+            }
+            _ => String::new(),
+        };
+        let path = self.template.replace("{id}", &id);
+        let path = path.replace("{actor}", &things.member.to_string());
+        assert!(!path.contains('{'), "a new parameter in {path}");
+        match (
+            self.method.as_str(),
+            kind,
+            self.template.matches('/').count(),
+        ) {
+            // What belongs to them goes along.
+            ("DELETE", "actors" | "sites", 4) => format!("{path}?cascade=true"),
+            _ => path,
+        }
+    }
+
+    /// A body that is right, where the route takes one.
+    fn body(&self, things: &Things) -> Option<Value> {
+        let name = format!("new {}", GroupId::new(0, birth().1));
+        let route = self.template.strip_prefix("/api/v1/").unwrap();
+        let body = match (self.method.as_str(), route) {
+            ("GET" | "DELETE", _) => return None,
+            (
+                "POST",
+                "clients/{id}/verify"
+                | "clients/{id}/unverify"
+                | "clients/{id}/revoke"
+                | "gateways/{id}/drain"
+                | "gateways/{id}/undrain"
+                | "gateways/{id}/revoke"
+                | "tokens/{id}/revoke",
+            ) => return None,
+            ("PATCH", "account") => json!({"grant_lifetime_s": 600}),
+            ("PATCH", _) => json!({ "name": name }),
+            ("POST", "actors") => json!({"kind": "user", "name": name}),
+            ("POST", "groups" | "sites") => json!({ "name": name }),
+            ("POST", "groups/{id}/members") => json!({"actor": things.actor}),
+            ("POST", "resources") => json!({
+                "site": things.site, "name": name, "kind": "dns", "address": "*.corp.example",
+                "filters": [{"protocol": "any"}],
+            }),
+            ("POST", "policies") => {
+                json!({"name": name, "group": things.group, "resource": things.resource})
+            }
+            ("POST", "tokens") => {
+                json!({"kind": "api", "actor": things.actor, "role": "auditor", "name": name})
+            }
+            ("POST", "apply") => json!({"groups": [{ "name": name }]}),
+            ("POST", "setup") => json!({ "owner": name }),
+            other => panic!("{other:?} has no example: add one"),
+        };
+        Some(body)
+    }
+
+    /// The body refers to things by their ids.
+    fn refers(&self) -> bool {
+        let body = ["groups/{id}/members", "resources", "policies", "tokens"];
+        let route = self.template.strip_prefix("/api/v1/").unwrap();
+        self.method == "POST" && body.contains(&route)
+    }
+
+    async fn send(&self, client: &mut Client, things: &Things) -> Answer {
+        let path = self.path(things);
+        let headers: &[_] = match self.method.as_str() {
+            "PATCH" => &[("if-match", "*")],
+            _ => &[],
+        };
+        match self.body(things) {
+            Some(body) => client.json(&self.method, &path, headers, body).await,
+            None => client.send(&self.method, &path, headers, None).await,
+        }
+    }
+}
+
+async fn seq(running: &Running) -> Seq {
+    running.store.snapshot(running.account()).await.unwrap().seq
+}
+
+/// CVE-2026-29771: a route that everybody forgot to guard.
+#[tokio::test]
+async fn cve_2026_29771_no_route_answers_a_stranger_or_a_machine() {
+    let running = Running::start().await;
+    let mut client = running.client().await;
+    let things = make_things(running.store.as_ref(), running.account()).await;
+    let setup = running.setup_token();
+    let before = seq(&running).await;
+    for route in routes(&mut client).await {
+        let tokens = [
+            None,
+            Some(things.client_secret.as_str()),
+            Some(things.gateway_secret.as_str()),
+            Some(setup.as_str()).filter(|_| !route.is_setup()),
+            Some("cv_api_00000000000000000000000000.AAAA"),
+            Some("nonsense"),
+        ];
+        for token in tokens {
+            client.set_token(token);
+            let answer = route.send(&mut client, &things).await;
+            assert_eq!(answer.status, 401, "{route:?} {answer:?}");
+            assert!(answer.header("www-authenticate").starts_with("Bearer"));
+            answer.problem(401);
+        }
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn an_auditor_reads_everything_and_changes_nothing() {
+    let running = Running::start().await;
+    let mut auditor = running.with_role(Role::Auditor).await;
+    let things = make_things(running.store.as_ref(), running.account()).await;
+    let before = seq(&running).await;
+    for route in routes(&mut auditor).await {
+        let answer = route.send(&mut auditor, &things).await;
+        match route.reads() {
+            true => assert_eq!(answer.status, 200, "{route:?} {answer:?}"),
+            false if route.is_setup() => assert_eq!(answer.status, 401),
+            false => {
+                assert_eq!(answer.status, 403, "{route:?} {answer:?}");
+                answer.problem(403);
+            }
+        }
+    }
+    let body = json!({"groups": [{"name": "x"}]});
+    auditor
+        .post("/api/v1/apply?dry_run=true", body)
+        .await
+        .expect(200);
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn admins_and_owners_may_use_every_route() {
+    let running = Running::start().await;
+    for role in [Role::Admin, Role::Owner] {
+        let mut client = running.with_role(role).await;
+        for route in routes(&mut client).await {
+            if route.is_setup() {
+                continue;
+            }
+            let things = make_things(running.store.as_ref(), running.account()).await;
+            let answer = route.send(&mut client, &things).await;
+            assert!(answer.status.is_success(), "{role:?} {route:?} {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ghsa_6v5r_an_owner_of_another_account_finds_nothing_by_any_id() {
+    let running = Running::start().await;
+    let store = running.store.as_ref();
+    let other = other_account(store).await;
+    let secret = api_token(store, other, Role::Owner).await;
+    let mut stranger = running.client().await.with(&secret);
+    let things = make_things(store, running.account()).await;
+    // So that lists have something to show.
+    make_things(store, other).await;
+    let before = seq(&running).await;
+    for route in routes(&mut stranger).await {
+        if route.is_setup() {
+            continue;
+        }
+        let answer = route.send(&mut stranger, &things).await;
+        if route.names_a_thing() {
+            assert_eq!(answer.status, 404, "{route:?} {answer:?}");
+        } else if route.refers() {
+            assert_eq!(answer.status, 422, "{route:?} {answer:?}");
+        } else {
+            assert!(answer.status.is_success(), "{route:?} {answer:?}");
+            for id in [
+                things.actor.to_string(),
+                things.group.to_string(),
+                things.site.to_string(),
+                things.resource.to_string(),
+                things.client.to_string(),
+                things.gateway.to_string(),
+                things.token.to_string(),
+            ] {
+                assert!(!answer.text.contains(&id), "{route:?} shows {id}");
+            }
+        }
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn an_admin_does_not_become_an_owner() {
+    let running = Running::start().await;
+    let store = running.store.as_ref();
+    let account = running.account();
+    let owner = make_actor(store, account, ActorKind::Admin).await;
+    let scope = TokenScope::Api {
+        actor: owner,
+        role: Role::Owner,
+    };
+    let (owner_token, _) = make_token(store, account, scope).await;
+    let client_scope = TokenScope::Client { actor: owner };
+    let (owner_client_token, _) = make_token(store, account, client_scope).await;
+    let own = make_actor(store, account, ActorKind::Admin).await;
+    let mut admin = running.with_role(Role::Admin).await;
+    let before = seq(&running).await;
+
+    let make_owner = json!({"kind": "api", "actor": own, "role": "owner", "name": "t"});
+    admin.post("/api/v1/tokens", make_owner).await.problem(403);
+    for body in [
+        json!({"kind": "api", "actor": owner, "role": "admin", "name": "t"}),
+        json!({"kind": "client", "actor": owner, "name": "t"}),
+    ] {
+        admin.post("/api/v1/tokens", body).await.problem(403);
+    }
+    let at = format!("/api/v1/actors/{owner}");
+    for body in [json!({"disabled": true}), json!({"name": "x"})] {
+        admin.patch(&at, "*", body).await.problem(403);
+    }
+    admin
+        .delete(&format!("{at}?cascade=true"))
+        .await
+        .problem(403);
+    for token in [owner_token, owner_client_token] {
+        let at = format!("/api/v1/tokens/{token}");
+        admin
+            .send("POST", &format!("{at}/revoke"), &[], None)
+            .await
+            .problem(403);
+        admin.delete(&at).await.problem(403);
+    }
+    let disable = json!({"actors": [
+        {"name": format!("actor {owner}"), "kind": "admin", "disabled": true}
+    ]});
+    admin.post("/api/v1/apply", disable).await.problem(403);
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn the_last_owner_stays() {
+    let running = Running::start().await;
+    let store = running.store.as_ref();
+    let account = running.account();
+    let actor = make_actor(store, account, ActorKind::Admin).await;
+    let scope = TokenScope::Api {
+        actor,
+        role: Role::Owner,
+    };
+    let (token, secret) = make_token(store, account, scope).await;
+    let mut owner = running.client().await.with(&secret);
+    let revoke = format!("/api/v1/tokens/{token}/revoke");
+    let at = format!("/api/v1/actors/{actor}");
+    owner.send("POST", &revoke, &[], None).await.problem(409);
+    owner
+        .delete(&format!("/api/v1/tokens/{token}"))
+        .await
+        .problem(409);
+    owner
+        .patch(&at, "*", json!({"disabled": true}))
+        .await
+        .problem(409);
+    owner
+        .delete(&format!("{at}?cascade=true"))
+        .await
+        .problem(409);
+    let disable = json!({"actors": [
+        {"name": format!("actor {actor}"), "kind": "admin", "disabled": true}
+    ]});
+    owner.post("/api/v1/apply", disable).await.problem(409);
+
+    let second = running.owner().await;
+    owner.send("POST", &revoke, &[], None).await.expect(200);
+    drop(second);
+    owner.get("/api/v1/account").await.problem(401);
+}
+
+#[tokio::test]
+async fn every_change_of_what_has_a_version_names_it() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let things = make_things(running.store.as_ref(), running.account()).await;
+    let before = seq(&running).await;
+    let stale = [("if-match", "\"999\"")];
+    for route in routes(&mut owner).await {
+        let path = route.path(&things);
+        // A membership is there or not; it has no version.
+        let has_version = !route.template.contains("/members");
+        match route.method.as_str() {
+            "PATCH" => {
+                let body = route.body(&things).unwrap();
+                let blind = owner.json("PATCH", &path, &[], body.clone()).await;
+                blind.problem(428);
+                let late = owner.json("PATCH", &path, &stale, body).await;
+                late.problem(412);
+                let shown = owner.get(&path).await.expect(200);
+                let version = shown.json()["version"].to_string();
+                assert_eq!(shown.header("etag"), format!("\"{version}\""), "{route:?}");
+            }
+            "DELETE" if has_version => {
+                let late = owner.send("DELETE", &path, &stale, None).await;
+                late.problem(412);
+            }
+            "POST" if route.template.contains("/{id}/") && has_version => {
+                let late = owner.send("POST", &path, &stale, None).await;
+                late.problem(412);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn every_list_comes_in_pages() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let things = make_things(running.store.as_ref(), running.account()).await;
+    let mut lists = 0;
+    for route in routes(&mut owner).await {
+        let path = route.path(&things);
+        let is_single = ["account", "status", "explain"];
+        let name = route.template.strip_prefix("/api/v1/").unwrap();
+        if !route.reads() || is_single.contains(&name) || name.ends_with("/{id}") {
+            continue;
+        }
+        let page = owner.get(&format!("{path}?limit=1")).await.expect(200);
+        let items = page.json()["items"].as_array().map(Vec::len);
+        assert!(matches!(items, Some(0 | 1)), "{route:?} {page:?}");
+        for wrong in ["limit=0", "limit=201", "cursor=nonsense", "flower=1"] {
+            let refused = owner.get(&format!("{path}?{wrong}")).await;
+            assert_eq!(refused.status, 422, "{route:?} {wrong}");
+        }
+        lists += 1;
+    }
+    assert!(lists >= 12, "{lists}");
+}

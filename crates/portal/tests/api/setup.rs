@@ -1,0 +1,143 @@
+use crate::support::{Client, Running};
+use culvert_portal::SetupState;
+use culvert_store::TokenScope;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+
+#[tokio::test]
+async fn the_setup_token_makes_an_owner_whose_token_works() {
+    let running = Running::start().await;
+    let mut client = running.client().await.with(&running.setup_token());
+    let answer = client
+        .post("/api/v1/setup", json!({"owner": "ada", "account": "Corp"}))
+        .await
+        .expect(201)
+        .json();
+    assert_eq!(answer["owner"]["name"], "ada");
+    assert_eq!(answer["account"]["name"], "Corp");
+    assert_eq!(answer["token"]["token"]["role"], "owner");
+    let secret = answer["token"]["secret"].as_str().unwrap();
+    let token: culvert_wire::token::Token = secret.parse().unwrap();
+    let portal = token.portal.unwrap();
+    assert_eq!(portal, running.portal.whereabouts());
+    assert_eq!(portal.pin, Some(running.portal.pin()));
+
+    client.set_token(Some(secret));
+    let actors = client.get("/api/v1/actors").await.expect(200).json();
+    assert_eq!(actors["items"][0]["name"], "ada");
+}
+
+/// TS-2025-007: a one-time key that several used at the same moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ts_2025_007_a_setup_token_used_twice_at_the_same_moment_makes_one_owner() {
+    let running = Running::start().await;
+    let token = running.setup_token();
+    let mut clients = Vec::new();
+    for _ in 0..16 {
+        clients.push(running.client().await.with(&token));
+    }
+    let requests = clients.into_iter().enumerate().map(|(at, mut client)| {
+        tokio::spawn(async move {
+            let body = json!({"owner": format!("owner {at}")});
+            client.post("/api/v1/setup", body).await.status.as_u16()
+        })
+    });
+    let requests: Vec<_> = requests.collect();
+    let mut statuses = Vec::new();
+    for request in requests {
+        statuses.push(request.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses[0], 201, "{statuses:?}");
+    assert!(
+        statuses[1..].iter().all(|status| *status == 401),
+        "{statuses:?}"
+    );
+    let snapshot = running.store.snapshot(running.account()).await.unwrap();
+    assert_eq!(snapshot.actors.len(), 1);
+    let api = |token: &&culvert_store::Token| matches!(token.scope, TokenScope::Api { .. });
+    assert_eq!(snapshot.tokens.iter().filter(api).count(), 1);
+}
+
+#[tokio::test]
+async fn a_set_up_that_fails_leaves_the_token_unused() {
+    let running = Running::start().await;
+    let mut client = running.client().await.with(&running.setup_token());
+    let long = "x".repeat(101);
+    for body in [json!({}), json!({"owner": ""}), json!({ "owner": long })] {
+        client.post("/api/v1/setup", body).await.problem(422);
+    }
+    client
+        .post("/api/v1/setup", json!({"owner": "ada"}))
+        .await
+        .expect(201);
+    client
+        .post("/api/v1/setup", json!({"owner": "eve"}))
+        .await
+        .problem(401);
+}
+
+#[tokio::test]
+async fn a_new_setup_token_ends_the_old_one() {
+    let running = Running::start().await;
+    let old = running.setup_token();
+    let whereabouts = running.portal.whereabouts();
+    let new =
+        culvert_portal::issue_setup_token(running.store.as_ref(), running.account(), whereabouts);
+    let new = new.await.unwrap().token.expose().to_string();
+    let mut client = running.client().await.with(&old);
+    let body = json!({"owner": "ada"});
+    client
+        .post("/api/v1/setup", body.clone())
+        .await
+        .problem(401);
+    client.set_token(Some(&new));
+    client.post("/api/v1/setup", body).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_certificate_account_and_tokens() {
+    let running = Running::start().await;
+    assert!(matches!(running.portal.setup(), SetupState::Begun(_)));
+    let (pin, account) = (running.portal.pin(), running.account());
+    let dir = running.stop().await;
+
+    let running = Running::start_in(dir).await;
+    assert!(matches!(running.portal.setup(), SetupState::Open));
+    assert_eq!((running.portal.pin(), running.account()), (pin, account));
+    let secret = culvert_store_owner(&running).await;
+    let dir = running.stop().await;
+
+    let running = Running::start_in(dir).await;
+    assert!(matches!(running.portal.setup(), SetupState::Done));
+    let mut client: Client = running.client().await.with(&secret);
+    client.get("/api/v1/account").await.expect(200);
+}
+
+async fn culvert_store_owner(running: &Running) -> String {
+    let role = culvert_store::Role::Owner;
+    crate::support::api_token(running.store.as_ref(), running.account(), role).await
+}
+
+#[tokio::test]
+async fn what_the_portal_keeps_is_its_owners_alone() {
+    let running = Running::start().await;
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&running.state), 0o700);
+    let mut files = 0;
+    for file in std::fs::read_dir(&running.state).unwrap() {
+        let path = file.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        files += 1;
+    }
+    assert!(files >= 3, "certificate, whereabouts, database");
+}
+
+#[tokio::test]
+async fn a_second_portal_in_the_same_directory_does_not_start() {
+    let running = Running::start().await;
+    let error = culvert_portal::Home::open(&running.state).unwrap_err();
+    assert!(error.to_string().contains("in use"), "{error}");
+    assert!(culvert_portal::Home::open_beside(&running.state).is_ok());
+}

@@ -1,0 +1,443 @@
+//! A portal in a directory of its own, and clients that know it by its pin.
+
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, TokenId};
+use culvert_portal::{Home, Options, Portal, SetupState};
+use culvert_store::sqlite::{SqliteOptions, SqliteStore};
+use culvert_store::{
+    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, Seen, Stamp,
+    Store, Token as TokenRow, TokenScope, TokenUses,
+};
+use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
+use culvert_wire::{PublicKey, Timestamp};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Timestamp::from_unix_ms(u64::try_from(since.as_millis()).unwrap())
+}
+
+/// Different each time, and later ones larger.
+pub(crate) fn birth() -> (u64, [u8; RANDOM_LEN]) {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let mut random = [0; RANDOM_LEN];
+    random[..8].copy_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    (now().unix_ms(), random)
+}
+
+/// A portal that runs.
+pub(crate) struct Running {
+    pub(crate) portal: Portal,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) state: PathBuf,
+    dir: TempDir,
+}
+
+impl Running {
+    pub(crate) async fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    pub(crate) async fn start_in(dir: TempDir) -> Self {
+        let state = dir.path().join("portal");
+        let home = Home::open(&state).unwrap();
+        let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
+        let store: Arc<dyn Store> = Arc::new(store.unwrap());
+        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
+        options.metrics = Some("127.0.0.1:0".parse().unwrap());
+        let portal = Portal::start(options, home, Arc::clone(&store)).await;
+        Self {
+            portal: portal.unwrap(),
+            store,
+            state,
+            dir,
+        }
+    }
+
+    /// Ends it; what it leaves behind can be started again.
+    pub(crate) async fn stop(self) -> TempDir {
+        self.portal.stop().await;
+        self.store.close().await;
+        self.dir
+    }
+
+    pub(crate) fn account(&self) -> AccountId {
+        self.portal.account()
+    }
+
+    /// The token of the first start.
+    pub(crate) fn setup_token(&self) -> String {
+        let SetupState::Begun(token) = self.portal.setup() else {
+            panic!("not the first start");
+        };
+        token.token.expose().to_string()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.portal.address(), &self.portal).await
+    }
+
+    /// An owner of the portal's account.
+    pub(crate) async fn owner(&self) -> Client {
+        let secret = api_token(self.store.as_ref(), self.account(), Role::Owner).await;
+        self.client().await.with(&secret)
+    }
+
+    /// Someone with a role in the portal's account.
+    pub(crate) async fn with_role(&self, role: Role) -> Client {
+        let secret = api_token(self.store.as_ref(), self.account(), role).await;
+        self.client().await.with(&secret)
+    }
+}
+
+/// A second account in the same database.
+pub(crate) async fn other_account(store: &dyn Store) -> AccountId {
+    let (now_ms, random) = birth();
+    let account = Account {
+        id: AccountId::new(now_ms, random),
+        name: format!("other {now_ms}"),
+        settings: AccountSettings::default(),
+        stamp: Stamp::default(),
+    };
+    let account = store.create_account(account, Author::PORTAL, now()).await;
+    account.unwrap().id
+}
+
+pub(crate) async fn make_actor(store: &dyn Store, account: AccountId, kind: ActorKind) -> ActorId {
+    let (now_ms, random) = birth();
+    let id = ActorId::new(now_ms, random);
+    let actor = Actor {
+        id,
+        kind,
+        name: format!("actor {id}"),
+        disabled: false,
+        stamp: Stamp::default(),
+    };
+    let create = vec![Mutation::Create(actor.into())];
+    store
+        .write(account, Author::PORTAL, now(), create)
+        .await
+        .unwrap();
+    id
+}
+
+/// A token of an admin who was made for it.
+pub(crate) async fn api_token(store: &dyn Store, account: AccountId, role: Role) -> String {
+    let actor = make_actor(store, account, ActorKind::Admin).await;
+    make_token(store, account, TokenScope::Api { actor, role })
+        .await
+        .1
+}
+
+pub(crate) async fn make_token(
+    store: &dyn Store,
+    account: AccountId,
+    scope: TokenScope,
+) -> (TokenId, String) {
+    let (now_ms, random) = birth();
+    let id = TokenId::new(now_ms, random);
+    let mut secret = [7; 32];
+    secret[..10].copy_from_slice(&random);
+    let secret = Secret::new(secret);
+    let token = TokenRow {
+        id,
+        scope,
+        name: format!("token {id}"),
+        uses: TokenUses::Many,
+        expires: None,
+        revoked: None,
+        used: None,
+        last_used: None,
+        stamp: Stamp::default(),
+    };
+    let digest = secret.digest();
+    let create = vec![Mutation::CreateToken { token, digest }];
+    store
+        .write(account, Author::PORTAL, now(), create)
+        .await
+        .unwrap();
+    let kind = scope.kind();
+    let bearer = Bearer { kind, id, secret };
+    let portal = None;
+    (id, Token { bearer, portal }.expose().to_string())
+}
+
+fn seen() -> Seen {
+    Seen {
+        at: now(),
+        address: Some("203.0.113.7".parse().unwrap()),
+        software: "0.1.0".to_owned(),
+    }
+}
+
+fn fresh_key() -> PublicKey {
+    let (_, random) = birth();
+    let mut key = [3; 32];
+    key[..RANDOM_LEN].copy_from_slice(&random);
+    PublicKey::from_bytes(key)
+}
+
+pub(crate) async fn enrol_client(
+    store: &dyn Store,
+    account: AccountId,
+    actor: ActorId,
+) -> (ClientId, String) {
+    let (_, text) = make_token(store, account, TokenScope::Client { actor }).await;
+    let bearer = text.parse::<Token>().unwrap().bearer;
+    let digest = bearer.secret.digest();
+    let principal = store
+        .authenticate(bearer.id, &digest, TokenKind::Client, now())
+        .await
+        .unwrap();
+    let (now_ms, random) = birth();
+    let new_id = ClientId::new(now_ms, random);
+    let machine = Enrolment {
+        new_id,
+        machine: format!("machine of {new_id}"),
+        name: format!("client {new_id}"),
+        public_key: fresh_key(),
+        seen: seen(),
+    };
+    let client = store
+        .enrol_client(account, &principal, machine, now())
+        .await
+        .unwrap();
+    (client.id, text)
+}
+
+pub(crate) async fn enrol_gateway(
+    store: &dyn Store,
+    account: AccountId,
+    site: SiteId,
+) -> (GatewayId, String) {
+    let (_, text) = make_token(store, account, TokenScope::Gateway { site }).await;
+    let bearer = text.parse::<Token>().unwrap().bearer;
+    let digest = bearer.secret.digest();
+    let principal = store
+        .authenticate(bearer.id, &digest, TokenKind::Gateway, now())
+        .await
+        .unwrap();
+    let (now_ms, random) = birth();
+    let new_id = GatewayId::new(now_ms, random);
+    let machine = Enrolment {
+        new_id,
+        machine: format!("machine of {new_id}"),
+        name: format!("gateway {new_id}"),
+        public_key: fresh_key(),
+        seen: seen(),
+    };
+    let gateway = store
+        .enrol_gateway(account, &principal, machine, now())
+        .await
+        .unwrap();
+    (gateway.id, text)
+}
+
+/// One connection to the portal.
+pub(crate) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    token: Option<String>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Fails unless it has the status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        self
+    }
+
+    /// The problem, which every error must be.
+    #[track_caller]
+    pub(crate) fn problem(self, status: u16) -> Value {
+        let answer = self.expect(status);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        let problem = answer.json();
+        assert_eq!(problem["status"], status);
+        let kind = problem["type"].as_str().unwrap();
+        assert!(kind.starts_with("urn:culvert:problem:"), "{problem}");
+        assert_eq!(problem["request_id"], answer.header("x-request-id"));
+        problem
+    }
+}
+
+/// The id in a JSON object.
+#[track_caller]
+pub(crate) fn id_of(json: &Value) -> String {
+    json["id"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{json}"))
+        .to_owned()
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr, portal: &Portal) -> Self {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let pinned = Pinned {
+            pin: portal.pin().to_string(),
+            algorithms: provider.signature_verification_algorithms,
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pinned))
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap();
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let token = None;
+        Self { sender, token }
+    }
+
+    pub(crate) fn with(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
+    pub(crate) fn set_token(&mut self, token: Option<&str>) {
+        self.token = token.map(str::to_owned);
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send("GET", path, &[], None).await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: Value) -> Answer {
+        self.json("POST", path, &[], body).await
+    }
+
+    pub(crate) async fn patch(&mut self, path: &str, if_match: &str, body: Value) -> Answer {
+        self.json("PATCH", path, &[("if-match", if_match)], body)
+            .await
+    }
+
+    pub(crate) async fn delete(&mut self, path: &str) -> Answer {
+        self.send("DELETE", path, &[], None).await
+    }
+
+    pub(crate) async fn json(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Value,
+    ) -> Answer {
+        let mut headers = headers.to_vec();
+        headers.push(("content-type", "application/json"));
+        self.send(method, path, &headers, Some(body.to_string().into()))
+            .await
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(Method::from_bytes(method.as_bytes()).unwrap())
+            .uri(path)
+            .header("host", "localhost");
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Full::new(Bytes::from(body.unwrap_or_default()));
+        self.sender.ready().await.unwrap();
+        let response = self.sender.send_request(request.body(body).unwrap()).await;
+        let (parts, body) = response.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8(bytes.into()).unwrap(),
+        }
+    }
+}
+
+/// Knows the portal by its pin, as machines do.
+#[derive(Debug)]
+struct Pinned {
+    pin: String,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let pin = culvert_wire::token::CertificatePin::of(end_entity).to_string();
+        assert_eq!(pin, self.pin);
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 alone".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,15 @@
+//! The hub against clients and gateways that do what they are told, and against a reference that
+//! knows what may be in force: no clock, no network, no database.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod gateways;
+mod model;
+mod reference;
+mod requests;
+mod restart;
+mod revocation;
+mod rows;
+mod scale;
+mod sessions;
+mod world;

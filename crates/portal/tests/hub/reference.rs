@@ -1,0 +1,129 @@
+//! What may be in force, said without the hub.
+
+use crate::rows::client_token;
+use crate::world::World;
+use culvert_ids::{ActorId, ClientId, GroupId, ResourceId};
+use culvert_policy::{Country, Decision, Subject, evaluate};
+use culvert_store::Entity;
+use culvert_wire::{GrantClaims, Timestamp, model};
+use std::collections::BTreeSet;
+
+impl World {
+    /// What the connected gateways let through now is allowed now, to the letter, and no longer
+    /// than it is.
+    pub(crate) fn check(&self) {
+        for (id, gateway) in &self.gateways {
+            if gateway.session.is_none() {
+                continue;
+            }
+            for held in gateway.held.values() {
+                let claims = &held.claims;
+                if claims.exp <= self.now {
+                    continue;
+                }
+                let fault = self.fault_of(claims);
+                assert_eq!(fault, None, "{id} holds {claims:?}");
+            }
+        }
+        for (id, client) in &self.clients {
+            if client.session.is_some() {
+                let shown: BTreeSet<_> = client.resources.keys().copied().collect();
+                assert_eq!(shown, self.shown_to(*id), "of {id}");
+                for (resource, shown) in &client.resources {
+                    let Some(Entity::Resource(row)) = self.rows.get(&(*resource).into()) else {
+                        panic!("{resource} is shown and not there");
+                    };
+                    assert_eq!(shown.target.known(), Some(&row.target));
+                    assert_eq!(shown.filters[..], row.filters[..]);
+                }
+            }
+        }
+    }
+
+    /// Why a grant should not be there.
+    fn fault_of(&self, claims: &GrantClaims) -> Option<String> {
+        let Some(Entity::Client(row)) = self.rows.get(&claims.client.into()) else {
+            return Some("no such client".to_owned());
+        };
+        let Some(Entity::Actor(who)) = self.rows.get(&row.actor.into()) else {
+            return Some("no such actor".to_owned());
+        };
+        if row.revoked.is_some() || who.disabled || row.public_key != claims.client_key {
+            return Some("the client is out".to_owned());
+        }
+        let [.., a, b] = *row.actor.as_bytes();
+        match self
+            .rows
+            .get(&client_token(u16::from_be_bytes([a, b])).into())
+        {
+            Some(Entity::Token(token)) => {
+                let expires = token.expires.unwrap_or(Timestamp::MAX);
+                if token.revoked.is_some() || expires < claims.exp {
+                    return Some("the token is out".to_owned());
+                }
+            }
+            _ => return Some("the token is gone".to_owned()),
+        }
+        let Some(Entity::Resource(target)) = self.rows.get(&claims.resource.into()) else {
+            return Some("no such resource".to_owned());
+        };
+        if target.target != claims.target || target.filters[..] != claims.filters[..] {
+            return Some(format!("the resource is {target:?}"));
+        }
+        let Some(Entity::Gateway(through)) = self.rows.get(&claims.gateway.into()) else {
+            return Some("no such gateway".to_owned());
+        };
+        if through.site != target.site || through.revoked.is_some() {
+            return Some("another site's or a revoked gateway".to_owned());
+        }
+        let subject = Subject {
+            groups: self.groups_of(row.actor),
+            verified: row.verified.is_some(),
+            public_address: self.clients[&claims.client].address,
+            country: None::<Country>,
+        };
+        let policies: Vec<_> = self.policies().collect();
+        match evaluate(&policies, claims.resource, &subject, self.now.unix_ms()) {
+            Decision::Allow { until_ms, .. } => (until_ms.unwrap_or(u64::MAX)
+                < claims.exp.unix_ms())
+            .then(|| format!("allowed until {until_ms:?} only")),
+            Decision::Deny { reasons } => Some(format!("{reasons:?}")),
+        }
+    }
+
+    fn groups_of(&self, of: ActorId) -> BTreeSet<GroupId> {
+        let memberships = self.rows.values().filter_map(|row| match row {
+            Entity::Membership(row) if row.actor == of => Some(row.group),
+            _ => None,
+        });
+        memberships.collect()
+    }
+
+    fn policies(&self) -> impl Iterator<Item = culvert_policy::Policy> {
+        self.rows.values().filter_map(|row| match row {
+            Entity::Policy(row) => Some(culvert_policy::Policy {
+                id: row.id,
+                group: row.group,
+                resource: row.resource,
+                disabled: row.disabled,
+                conditions: model::conditions(&row.conditions).ok()?,
+            }),
+            _ => None,
+        })
+    }
+
+    fn shown_to(&self, id: ClientId) -> BTreeSet<ResourceId> {
+        let Some(Entity::Client(row)) = self.rows.get(&id.into()) else {
+            return BTreeSet::new();
+        };
+        let groups = self.groups_of(row.actor);
+        let policies = self.policies();
+        policies
+            .filter(|policy| !policy.disabled && groups.contains(&policy.group))
+            .map(|policy| policy.resource)
+            .filter(|resource| self.rows.contains_key(&(*resource).into()))
+            .collect()
+    }
+
+    // Shorthands.
+}

@@ -1,0 +1,12 @@
+//! Sessions over real WebSockets on loopback, with the real database.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod access;
+mod admission;
+mod faults;
+mod portal;
+mod ranges;
+mod stop;
+mod storm;
+mod tls;
