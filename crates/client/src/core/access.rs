@@ -1,0 +1,329 @@
+//! What the client knows of its access to one resource.
+
+use super::PacketFacts;
+use culvert_dns::{Addresses, Families};
+use culvert_ids::{GatewayId, GrantId};
+use culvert_policy::DomainName;
+use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, WantedName};
+use culvert_wire::{Cipher, PresharedKey, PublicKey};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use super::Refusal;
+
+/// Packets that wait for access to one resource: the first segments of the connections that a program
+/// opens at once. Beyond that the oldest gives way, as its sender is the first to repeat it.
+pub const MAX_HELD_PER_RESOURCE: usize = 64;
+
+/// Names in one grant. A name that was asked for longest ago gives way to another; the next packet
+/// to it asks for it again. Each takes 400 bytes.
+pub const MAX_NAMES_PER_GRANT: usize = 4096;
+
+/// Names that wait to be asked for in one resource: four requests.
+pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
+
+/// How long the first "no" is kept, in milliseconds. It doubles with each further one, up to
+/// [`MAX_DENIAL_MS`]: whoever has just been given access need not wait.
+pub const MIN_DENIAL_MS: u64 = 2_000;
+
+/// How long a "no" is kept at most, in milliseconds.
+pub const MAX_DENIAL_MS: u64 = 10_000;
+
+/// How long the reason of a denial is remembered for whoever asks, in milliseconds.
+pub const DENIAL_SHOWN_MS: u64 = 300_000;
+
+/// Characters of the portal's reasons that are kept: two lines of a terminal.
+const MAX_REASON_CHARS: usize = 160;
+
+/// Access to one resource: asked for, granted, denied, or several of these.
+#[derive(Debug)]
+pub(super) struct Access<P> {
+    /// What the data plane uses.
+    pub(super) grant: Option<Grant>,
+    /// A grant through another gateway, for when the flows through this one have ended.
+    pub(super) successor: Option<Grant>,
+    /// A request that is on its way or waits to be sent.
+    pub(super) ask: Option<Ask>,
+    /// The last "no".
+    pub(super) denial: Option<Denial>,
+    /// How many times in a row there was a "no".
+    pub(super) denials: u32,
+    /// Names to ask for that no request has taken yet.
+    pub(super) wanted: BTreeMap<DomainName, Addresses>,
+    /// Packets that wait, oldest first.
+    pub(super) held: VecDeque<Held<P>>,
+    /// When this is to be looked at again.
+    pub(super) due_ms: Option<u64>,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+pub(super) struct Held<P> {
+    pub(super) facts: PacketFacts,
+    pub(super) packet: P,
+}
+
+/// A grant.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) id: GrantId,
+    pub(super) gateway: Introduction,
+    pub(super) begun_ms: u64,
+    pub(super) expires_ms: u64,
+    /// When it is asked for again, if it is in use then.
+    pub(super) renew_ms: u64,
+    /// The names that the gateway translates.
+    pub(super) names: BTreeMap<DomainName, GrantedName>,
+}
+
+/// A gateway, as the portal introduces it.
+#[derive(Clone, Debug)]
+pub(super) struct Introduction {
+    pub(super) id: GatewayId,
+    pub(super) name: String,
+    pub(super) key: PublicKey,
+    pub(super) interface: Interface,
+    pub(super) candidates: Vec<SocketAddr>,
+    pub(super) preshared_key: PresharedKey,
+    pub(super) cipher: Cipher,
+}
+
+/// A name that the gateway translates.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GrantedName {
+    pub(super) addresses: Addresses,
+    pub(super) families: Families,
+    /// When it was asked for last.
+    pub(super) asked_ms: u64,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    /// Its number, once it is sent.
+    pub(super) number: Option<u64>,
+    /// The names in it.
+    pub(super) names: BTreeMap<DomainName, Addresses>,
+    /// When nobody waits for the answer any more.
+    pub(super) until_ms: u64,
+}
+
+/// A "no".
+#[derive(Clone, Debug)]
+pub(super) struct Denial {
+    pub(super) reason: Reason,
+    pub(super) at_ms: u64,
+    /// Until when it stands without asking again.
+    pub(super) until_ms: u64,
+}
+
+impl<P> Default for Access<P> {
+    fn default() -> Self {
+        Self {
+            grant: None,
+            successor: None,
+            ask: None,
+            denial: None,
+            denials: 0,
+            wanted: BTreeMap::new(),
+            held: VecDeque::new(),
+            due_ms: None,
+        }
+    }
+}
+
+impl<P> Access<P> {
+    /// The "no" that stands at the moment.
+    pub(super) fn standing_denial(&self, now_ms: u64) -> Option<&Denial> {
+        let stands = |denial: &&Denial| now_ms < denial.until_ms && self.grant.is_none();
+        self.denial.as_ref().filter(stands)
+    }
+
+    /// Remembers a "no"; if it is firm, for longer the more there were.
+    pub(super) fn deny(&mut self, reason: &Reason, is_firm: bool, now_ms: u64) {
+        let wait_ms = match is_firm {
+            true => MIN_DENIAL_MS << self.denials.min(8),
+            false => MIN_DENIAL_MS,
+        };
+        self.denials = self.denials.saturating_add(u32::from(is_firm));
+        self.denial = Some(Denial {
+            reason: tidy(reason),
+            at_ms: now_ms,
+            until_ms: now_ms + wait_ms.min(MAX_DENIAL_MS),
+        });
+    }
+
+    /// Whether there is nothing to remember any more.
+    pub(super) fn is_idle(&self, now_ms: u64) -> bool {
+        let forgotten = |denial: &Denial| denial.at_ms.saturating_add(DENIAL_SHOWN_MS) <= now_ms;
+        self.grant.is_none()
+            && self.successor.is_none()
+            && self.ask.is_none()
+            && self.wanted.is_empty()
+            && self.held.is_empty()
+            && self.denial.as_ref().is_none_or(forgotten)
+    }
+
+    /// Whether only a "no" is remembered, which may give way.
+    pub(super) fn is_only_denial(&self) -> bool {
+        self.grant.is_none()
+            && self.successor.is_none()
+            && self.ask.is_none()
+            && self.held.is_empty()
+    }
+
+    /// Wants a name in the next request; `false` where too many are wanted already.
+    pub(super) fn want(&mut self, name: DomainName, addresses: Addresses) -> bool {
+        let asked = self
+            .ask
+            .as_ref()
+            .is_some_and(|ask| ask.number.is_some() && ask.names.get(&name) == Some(&addresses));
+        if asked {
+            return true;
+        }
+        if self.wanted.len() >= MAX_WANTED_NAMES && !self.wanted.contains_key(&name) {
+            return false;
+        }
+        self.wanted.insert(name, addresses);
+        true
+    }
+
+    /// Whether a name is on its way to be granted.
+    pub(super) fn awaits(&self, name: &DomainName) -> bool {
+        self.wanted.contains_key(name)
+            || self
+                .ask
+                .as_ref()
+                .is_some_and(|ask| ask.names.contains_key(name))
+    }
+
+    /// The names for a request: those that are wanted, then those that the grant has, so that
+    /// another gateway learns them too.
+    pub(super) fn take_names(&mut self) -> BTreeMap<DomainName, Addresses> {
+        let mut names = BTreeMap::new();
+        while names.len() < MAX_NAMES
+            && let Some((name, addresses)) = self.wanted.pop_first()
+        {
+            names.insert(name, addresses);
+        }
+        for (name, granted) in self.grant.iter().flat_map(|grant| &grant.names) {
+            if names.len() >= MAX_NAMES {
+                break;
+            }
+            names.entry(name.clone()).or_insert(granted.addresses);
+        }
+        names
+    }
+
+    /// The next instant at which something happens by itself.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        let ask = self.ask.as_ref().map(|ask| ask.until_ms);
+        let grant = self.grant.as_ref().map(|grant| match &self.ask {
+            Some(_) => grant.expires_ms,
+            None => grant.expires_ms.min(grant.renew_ms),
+        });
+        let successor = self.successor.as_ref().map(|grant| grant.expires_ms);
+        let denial = self
+            .denial
+            .as_ref()
+            .map(|denial| denial.at_ms + DENIAL_SHOWN_MS);
+        // A denial that is shown beside other things ends with them.
+        let denial = denial.filter(|_| ask.is_none() && grant.is_none() && successor.is_none());
+        [ask, grant, successor, denial].into_iter().flatten().min()
+    }
+}
+
+impl Grant {
+    /// How long it lasts in all, in milliseconds.
+    pub(super) const fn life_ms(&self) -> u64 {
+        self.expires_ms.saturating_sub(self.begun_ms)
+    }
+
+    /// Adds a name; the one that was asked for longest ago gives way where there are too many.
+    pub(super) fn add_name(&mut self, name: DomainName, granted: GrantedName) {
+        self.names.insert(name, granted);
+        if self.names.len() > MAX_NAMES_PER_GRANT {
+            let oldest = self
+                .names
+                .iter()
+                .min_by_key(|(_, granted)| granted.asked_ms)
+                .map(|(name, _)| name.clone());
+            if let Some(oldest) = oldest {
+                self.names.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// What senders hear where access ends or does not come for this reason.
+pub(super) const fn refusal(code: ReasonCode) -> Refusal {
+    match code {
+        ReasonCode::BadToken
+        | ReasonCode::NoAccess
+        | ReasonCode::ConditionNotMet
+        | ReasonCode::Expired
+        | ReasonCode::PolicyChanged
+        | ReasonCode::Revoked => Refusal::Prohibited,
+        ReasonCode::Protocol
+        | ReasonCode::Replaced
+        | ReasonCode::TryLater
+        | ReasonCode::NoGateway
+        | ReasonCode::GatewayRefused
+        | ReasonCode::NameNotFound
+        | ReasonCode::TooMany
+        | ReasonCode::BadGrant
+        | ReasonCode::Internal
+        | ReasonCode::Other => Refusal::Unreachable,
+    }
+}
+
+/// A reason of the portal in a form that can be shown: it may come to a terminal and to a log.
+pub(super) fn tidy(reason: &Reason) -> Reason {
+    let plain = |letter: char| !letter.is_control();
+    let text = reason.text.chars().filter(|letter| plain(*letter));
+    Reason {
+        code: reason.code,
+        text: text.take(MAX_REASON_CHARS).collect(),
+    }
+}
+
+/// Names as a request says them.
+pub(super) fn wanted_names(names: &BTreeMap<DomainName, Addresses>) -> Vec<WantedName> {
+    let wanted = names.iter().map(|(name, addresses)| WantedName {
+        name: name.as_str().to_owned(),
+        ipv4: addresses.v4,
+        ipv6: addresses.v6,
+    });
+    wanted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason() -> Reason {
+        Reason {
+            code: ReasonCode::NoAccess,
+            text: "no".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_no_stands_longer_each_time_up_to_ten_seconds() {
+        let mut access = Access::<()>::default();
+        let mut spans = Vec::new();
+        for _ in 0..12 {
+            access.deny(&reason(), true, 1_000);
+            spans.push(access.denial.as_ref().unwrap().until_ms - 1_000);
+        }
+        assert_eq!(spans[..4], [2_000, 4_000, 8_000, 10_000]);
+        assert_eq!(spans[11], 10_000);
+    }
+
+    #[test]
+    fn a_reason_loses_what_disturbs_a_terminal() {
+        let text = format!("a\u{1b}[31m\nb{}", "x".repeat(500));
+        let tidied = tidy(&Reason { text, ..reason() }).text;
+        assert!(tidied.starts_with("a[31mbx") && tidied.len() == MAX_REASON_CHARS);
+    }
+}

@@ -1,0 +1,59 @@
+//! Resources with one and the same target: whoever's grant has the range gets the packets for all of
+//! them, so that no packet asks for the others.
+
+use super::access::MAX_DENIAL_MS;
+use super::{Client, MAX_WANTED_NAMES};
+use culvert_dns::Addresses;
+use culvert_ids::ResourceId;
+use culvert_policy::DomainName;
+
+/// How often the others are asked for while the range is in use, in milliseconds: as long as a "no"
+/// stands at most.
+const ASK_EVERY_MS: u64 = MAX_DENIAL_MS;
+
+impl<P> Client<P> {
+    /// Asks for what has the target of a grant in use and is not granted itself: it is new, or was
+    /// denied, or its grant was taken back, and may be allowed by now.
+    pub(super) fn ask_for_alike(&mut self, now_ms: u64) {
+        if now_ms < self.alike_due_ms {
+            return;
+        }
+        self.alike_due_ms = now_ms + ASK_EVERY_MS;
+        let in_use = self.accesses.iter().filter_map(|(id, access)| {
+            let grant = access.grant.as_ref()?;
+            self.is_in_use(grant, ASK_EVERY_MS, now_ms).then_some(*id)
+        });
+        let in_use: Vec<ResourceId> = in_use.collect();
+        for id in in_use {
+            let Some(resource) = self.directory.get(id) else {
+                continue;
+            };
+            let is_name = resource.target.pattern().is_some();
+            for other in self.directory.alike(resource) {
+                if other == id {
+                    continue;
+                }
+                if is_name {
+                    self.want_names_of(id, other, now_ms);
+                } else {
+                    self.want_one(other, None, now_ms);
+                }
+            }
+        }
+    }
+
+    /// Wants the names of one grant of another resource too.
+    fn want_names_of(&mut self, id: ResourceId, other: ResourceId, now_ms: u64) {
+        let granted = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let known = self.accesses.get(&other).and_then(|it| it.grant.as_ref());
+        let names = granted.into_iter().flat_map(|grant| &grant.names);
+        let missing: Vec<(DomainName, Addresses)> = names
+            .filter(|(name, _)| known.is_none_or(|known| !known.names.contains_key(name)))
+            .map(|(name, granted)| (name.clone(), granted.addresses))
+            .take(MAX_WANTED_NAMES)
+            .collect();
+        for (name, addresses) in missing {
+            self.want_one(other, Some((&name, addresses)), now_ms);
+        }
+    }
+}

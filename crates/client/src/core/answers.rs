@@ -1,0 +1,366 @@
+//! What becomes of requests and grants: granted, denied, revoked, ended.
+
+use super::Client;
+use super::access::{Ask, Grant, GrantedName, Introduction};
+use culvert_dns::{Families, Outcome};
+use culvert_ids::{GrantId, ResourceId};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{Reason, ReasonCode, ResolvedName, ToClient};
+use std::collections::BTreeMap;
+
+/// A flow through a gateway that another one is to relieve has ended when it was silent for this
+/// long, in milliseconds.
+const QUIET_MS: u64 = 10_000;
+
+/// What `access_granted` says of the grant itself.
+struct Granted {
+    grant: GrantId,
+    expires: Timestamp,
+    introduction: Introduction,
+    names: Vec<ResolvedName>,
+}
+
+impl<P> Client<P> {
+    pub(super) fn handle_granted(&mut self, message: ToClient, now_ms: u64) {
+        let ToClient::AccessGranted {
+            request,
+            resource,
+            grant,
+            expires,
+            gateway,
+            gateway_name,
+            gateway_key,
+            gateway_interface,
+            candidates,
+            preshared_key,
+            cipher,
+            names,
+        } = message
+        else {
+            return;
+        };
+        let ask = self.take_ask(request, resource);
+        let is_known = self.directory.get(resource).is_some();
+        let (Some(ask), true) = (ask, is_known) else {
+            // The request was given up, or the resource went away meanwhile.
+            return self.release(grant);
+        };
+        let granted = Granted {
+            grant,
+            expires,
+            introduction: Introduction {
+                id: gateway,
+                name: tidy_name(&gateway_name),
+                key: gateway_key,
+                interface: gateway_interface,
+                candidates,
+                preshared_key,
+                cipher,
+            },
+            names,
+        };
+        self.take_grant(resource, ask, granted, now_ms);
+    }
+
+    fn take_grant(&mut self, id: ResourceId, ask: Ask, granted: Granted, now_ms: u64) {
+        let lifetime_ms = self
+            .network
+            .as_ref()
+            .map_or(0, |it| it.grant_lifetime.as_millis() as u64);
+        let expires_ms = self
+            .session
+            .local_ms(granted.expires, now_ms)
+            .min(now_ms + lifetime_ms);
+        let is_own_key = granted.introduction.key == self.options.public_key;
+        if expires_ms <= now_ms || is_own_key {
+            let reason = Reason {
+                code: ReasonCode::BadGrant,
+                text: match is_own_key {
+                    true => "the gateway has this client's key; give one of them a new key",
+                    false => "the grant had expired when it came",
+                }
+                .to_owned(),
+            };
+            self.release(granted.grant);
+            return self.fail(id, ask, &reason, now_ms);
+        }
+        self.counters.granted += 1;
+        let life_ms = expires_ms - now_ms;
+        // Clients that asked at the same moment do not renew at the same moment.
+        let renew_ms = now_ms + life_ms / 3 * 2 + self.random.up_to(life_ms / 12);
+        let mut grant = Grant {
+            id: granted.grant,
+            gateway: granted.introduction,
+            begun_ms: now_ms,
+            expires_ms,
+            renew_ms,
+            names: BTreeMap::new(),
+        };
+        let missing = self.add_names(&mut grant, &ask, &granted.names, now_ms);
+        self.install(id, grant, now_ms);
+        for name in missing {
+            // A grant that this one replaced may have had it.
+            if let Some(grant) = self.accesses.get_mut(&id).and_then(|it| it.grant.as_mut()) {
+                grant.names.remove(&name);
+            }
+            self.name_failed(&name, &Outcome::NxDomain, now_ms);
+        }
+        for (name, addresses) in &ask.names {
+            let families = granted_families(&granted.names, name.as_str());
+            if families != Families::default() {
+                self.name_granted(name, *addresses, families, now_ms);
+            }
+        }
+    }
+
+    /// Notes which names the gateway translates; those that it found nothing for are returned.
+    fn add_names(
+        &mut self,
+        grant: &mut Grant,
+        ask: &Ask,
+        resolved: &[ResolvedName],
+        now_ms: u64,
+    ) -> Vec<culvert_policy::DomainName> {
+        let mut missing = Vec::new();
+        for (name, addresses) in &ask.names {
+            let families = granted_families(resolved, name.as_str());
+            if families == Families::default() {
+                missing.push(name.clone());
+                continue;
+            }
+            let granted = GrantedName {
+                addresses: *addresses,
+                families,
+                asked_ms: now_ms,
+            };
+            grant.add_name(name.clone(), granted);
+        }
+        missing
+    }
+
+    /// Puts a grant to use, or keeps it until the flows through the one in use have ended.
+    fn install(&mut self, id: ResourceId, mut grant: Grant, now_ms: u64) {
+        let access = self.accesses.entry(id).or_default();
+        access.denial = None;
+        access.denials = 0;
+        self.is_stale = true;
+        self.grants.insert(grant.id, id);
+        let replaced = access.grant.take();
+        let waits = match &replaced {
+            // A gateway that drains: what flows through it may end there.
+            Some(old) if old.gateway.id != grant.gateway.id => {
+                old.expires_ms > now_ms
+                    && access.held.is_empty()
+                    && !self.avoid.contains_key(&old.gateway.id)
+            }
+            _ => false,
+        };
+        if waits {
+            let dropped = access.successor.replace(grant);
+            access.grant = replaced;
+            if let Some(old) = &mut access.grant {
+                old.renew_ms = old.expires_ms;
+            }
+            if let Some(dropped) = dropped {
+                self.grants.remove(&dropped.id);
+            }
+        } else {
+            if let Some(old) = replaced {
+                self.grants.remove(&old.id);
+                carry_names(old, &mut grant, &mut access.wanted, &access.ask);
+            }
+            if let Some(successor) = access.successor.take() {
+                self.grants.remove(&successor.id);
+            }
+            let introduction = grant.gateway.clone();
+            access.grant = Some(grant);
+            self.resume_held(id);
+            self.meet_gateway(&introduction, now_ms);
+        }
+        let asks_more = self
+            .accesses
+            .get(&id)
+            .is_some_and(|it| !it.wanted.is_empty());
+        if asks_more {
+            self.ask(id, now_ms);
+        }
+        self.schedule(id, now_ms);
+    }
+
+    pub(super) fn handle_denied(
+        &mut self,
+        request: u64,
+        resource: ResourceId,
+        reason: &Reason,
+        now_ms: u64,
+    ) {
+        let Some(ask) = self.take_ask(request, resource) else {
+            return;
+        };
+        if reason.code == ReasonCode::NameNotFound && !ask.names.is_empty() {
+            // The resource is fine: only the names are not there.
+            for name in ask.names.keys() {
+                self.name_failed(name, &Outcome::NxDomain, now_ms);
+            }
+            let held = self.take_held(resource);
+            let packets = held.into_iter().map(|held| held.packet).collect();
+            self.refuse_packets(packets, super::Refusal::Unreachable);
+            let wants_more = self
+                .accesses
+                .get(&resource)
+                .is_some_and(|it| !it.wanted.is_empty());
+            if wants_more {
+                self.ask(resource, now_ms);
+            }
+            return self.schedule(resource, now_ms);
+        }
+        self.counters.denied += 1;
+        if reason.code == ReasonCode::NoGateway {
+            // Those that did not answer may be all there are; one of them may be back.
+            self.avoid.clear();
+        }
+        self.fail(resource, ask, reason, now_ms);
+    }
+
+    /// The request with this number, which is answered.
+    fn take_ask(&mut self, request: u64, resource: ResourceId) -> Option<Ask> {
+        if self.in_flight.get(&request) != Some(&resource) {
+            return None;
+        }
+        self.in_flight.remove(&request);
+        let access = self.accesses.get_mut(&resource)?;
+        let is_this = |ask: &mut Ask| ask.number == Some(request);
+        access.ask.take_if(is_this)
+    }
+
+    pub(super) fn handle_revoked(&mut self, grant: GrantId, reason: &Reason, now_ms: u64) {
+        let Some(id) = self.grants.get(&grant).copied() else {
+            return;
+        };
+        self.counters.revoked += 1;
+        let is_current = self.accesses.get(&id).is_some_and(|access| {
+            let current = access.grant.as_ref().map(|current| current.id);
+            current == Some(grant)
+        });
+        tracing::info!(%grant, reason = %super::access::tidy(reason).text, "access is revoked");
+        self.end_grant(grant, now_ms);
+        let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        if is_current && is_over && reason.code != ReasonCode::Expired {
+            let access = self.accesses.entry(id).or_default();
+            access.deny(reason, true, now_ms);
+        }
+        self.schedule(id, now_ms);
+    }
+
+    /// A grant does not stand any more, but nobody has said "no": it is asked for again if it was in
+    /// use.
+    pub(super) fn lose_grant(&mut self, grant: GrantId, now_ms: u64) {
+        let Some(id) = self.grants.get(&grant).copied() else {
+            return;
+        };
+        let current = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let was_in_use = current.is_some_and(|current| {
+            let span_ms = current.life_ms() / 3;
+            current.id == grant && self.is_in_use(current, span_ms, now_ms)
+        });
+        self.end_grant(grant, now_ms);
+        let is_gone = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        if was_in_use && is_gone && self.directory.get(id).is_some() {
+            self.accesses.entry(id).or_default();
+            self.ask(id, now_ms);
+        }
+    }
+
+    /// A grant is over; its successor takes its place if there is one.
+    pub(super) fn end_grant(&mut self, grant: GrantId, now_ms: u64) {
+        let Some(id) = self.grants.remove(&grant) else {
+            return;
+        };
+        self.is_stale = true;
+        let Some(access) = self.accesses.get_mut(&id) else {
+            return;
+        };
+        access.successor.take_if(|successor| successor.id == grant);
+        let Some(mut ended) = access.grant.take_if(|current| current.id == grant) else {
+            return self.schedule(id, now_ms);
+        };
+        let successor = access.successor.take().filter(|it| it.expires_ms > now_ms);
+        match successor {
+            Some(mut successor) => {
+                ended.expires_ms = now_ms;
+                carry_names(ended, &mut successor, &mut access.wanted, &access.ask);
+                access.grant = Some(successor);
+                if !access.wanted.is_empty() {
+                    self.ask(id, now_ms);
+                }
+            }
+            None => {
+                // The next grant may come from another gateway, which knows none of them.
+                for (name, granted) in ended.names {
+                    if !access.awaits(&name) && access.ask.is_some() {
+                        access.want(name, granted.addresses);
+                    }
+                }
+                if let Some(stub) = &mut self.stub {
+                    stub.handle_access_ended(id);
+                }
+            }
+        }
+        self.schedule(id, now_ms);
+    }
+
+    /// Gives way to successors where the flows through the gateway in use have ended.
+    pub(super) fn promote_successors(&mut self, now_ms: u64) {
+        let waiting = self.accesses.values().filter(|it| it.successor.is_some());
+        let grants = waiting.filter_map(|access| access.grant.as_ref());
+        let quiet: Vec<GrantId> = grants
+            .filter(|grant| !self.is_in_use(grant, QUIET_MS, now_ms))
+            .map(|grant| grant.id)
+            .collect();
+        for grant in quiet {
+            self.end_grant(grant, now_ms);
+        }
+    }
+}
+
+/// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
+/// has to be asked for them.
+fn carry_names(
+    old: Grant,
+    new: &mut Grant,
+    wanted: &mut BTreeMap<culvert_policy::DomainName, culvert_dns::Addresses>,
+    ask: &Option<Ask>,
+) {
+    let is_same = old.gateway.id == new.gateway.id;
+    for (name, granted) in old.names {
+        if new.names.contains_key(&name) {
+            continue;
+        }
+        if is_same {
+            new.add_name(name, granted);
+        } else if wanted.len() < super::MAX_WANTED_NAMES
+            && ask
+                .as_ref()
+                .is_none_or(|ask| !ask.names.contains_key(&name))
+        {
+            wanted.insert(name, granted.addresses);
+        }
+    }
+}
+
+fn granted_families(resolved: &[ResolvedName], name: &str) -> Families {
+    let found = resolved
+        .iter()
+        .find(|resolved| resolved.name.eq_ignore_ascii_case(name));
+    found.map_or_else(Families::default, |resolved| Families {
+        v4: resolved.ipv4,
+        v6: resolved.ipv6,
+    })
+}
+
+/// A gateway's name, for terminals and logs.
+fn tidy_name(name: &str) -> String {
+    const MAX_CHARS: usize = 64;
+    let plain = name.chars().filter(|letter| !letter.is_control());
+    plain.take(MAX_CHARS).collect()
+}

@@ -1,0 +1,102 @@
+//! What the core asks its owner to do.
+
+use culvert_dns::{ForwardId, Transport};
+use culvert_ids::GatewayId;
+use culvert_policy::Prefix;
+use culvert_wire::messages::{FromClient, Interface};
+use culvert_wire::{Cipher, PresharedKey, PublicKey};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use super::Refusal;
+
+/// An effect, to be carried out in the order in which they are polled.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output<P> {
+    /// Connect to the portal; then [`handle_connected`](super::Client::handle_connected) or
+    /// [`handle_disconnected`](super::Client::handle_disconnected).
+    Connect,
+    /// Close the connection. Nothing is to be reported of it any more.
+    Disconnect,
+    /// Send this over the connection.
+    ToPortal(FromClient),
+    /// The portal will not have this client: end.
+    End(Ending),
+    /// The tunnel has these addresses.
+    Interface(Interface),
+    /// Exactly these ranges lead into the tunnel.
+    Routes(BTreeSet<Prefix>),
+    /// Peers change, and packets that had no route go on under the change.
+    Engine {
+        /// What changes, in this order.
+        peers: Vec<PeerUpdate>,
+        /// What goes on.
+        resume: Vec<P>,
+    },
+    /// These packets go nowhere; tell their senders.
+    Refuse {
+        /// Which packets.
+        packets: Vec<P>,
+        /// What to tell.
+        refusal: Refusal,
+    },
+    /// Answer a DNS query.
+    Answer {
+        /// The message.
+        bytes: Vec<u8>,
+        /// Where the query came from.
+        to: SocketAddr,
+        /// How it came.
+        transport: Transport,
+    },
+    /// Ask an upstream resolver.
+    Forward {
+        /// For the answer.
+        id: ForwardId,
+        /// The message.
+        query: Vec<u8>,
+        /// Whom.
+        upstream: SocketAddr,
+        /// How.
+        transport: Transport,
+    },
+}
+
+/// What becomes of one peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerUpdate {
+    /// The peer is like this.
+    Set(Box<Peer>),
+    /// A handshake begins with it now, over all its candidates.
+    BeginHandshake(PublicKey),
+    /// There is no such peer any more.
+    Remove(PublicKey),
+}
+
+/// A gateway as the data plane knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Which gateway.
+    pub gateway: GatewayId,
+    /// Its key.
+    pub key: PublicKey,
+    /// The secret of the pair.
+    pub preshared_key: PresharedKey,
+    /// The suite of the tunnel.
+    pub cipher: Cipher,
+    /// Where it may be.
+    pub candidates: Vec<SocketAddr>,
+    /// What goes to it and may come from it: all of it, other ranges end.
+    pub allowed_ips: BTreeSet<Prefix>,
+}
+
+/// Why the client can't go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The token is no good.
+    NotEnrolled(String),
+    /// The client was revoked, or access to the portal denied for good.
+    Denied(String),
+    /// Client and portal do not understand each other, or another client has its id.
+    Failed(String),
+}

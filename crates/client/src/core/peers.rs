@@ -1,0 +1,215 @@
+//! What the data plane is told: which ranges lead to which gateway, derived from the live grants.
+
+use super::access::Grant;
+use super::carve::carve;
+use super::output::{Output, Peer, PeerUpdate};
+use super::{Client, Refusal};
+use culvert_ids::GatewayId;
+use culvert_path::CANDIDATES_MAX;
+use culvert_policy::{Prefix, Target};
+use culvert_wire::PublicKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Ranges in the data plane: two for each of 16,000 names, or the pieces of networks out of which
+/// others are cut. What exceeds it has no route. The data plane keeps about 100 bytes of each.
+pub const MAX_RANGES: usize = 32_768;
+
+/// Pieces of one network: a quarter of all.
+const MAX_PIECES: usize = MAX_RANGES / 4;
+
+impl<P> Client<P> {
+    /// Tells the data plane and the host what has changed, and lets packets go on.
+    pub(super) fn apply(&mut self, now_ms: u64) {
+        let begin = self.settle_gateways(now_ms);
+        let mut peers = Vec::new();
+        if std::mem::take(&mut self.is_stale) {
+            peers = self.update_peers(now_ms);
+            self.update_routes();
+        }
+        let known = begin
+            .into_iter()
+            .filter(|key| self.applied.contains_key(key));
+        peers.extend(known.map(PeerUpdate::BeginHandshake));
+        let (routed, unroutable): (Vec<_>, Vec<_>) = std::mem::take(&mut self.resuming)
+            .into_iter()
+            .partition(|held| self.is_routed(held.facts.destination));
+        let resume: Vec<P> = routed.into_iter().map(|held| held.packet).collect();
+        self.counters.packets_resumed += resume.len() as u64;
+        if !peers.is_empty() || !resume.is_empty() {
+            self.outputs.push_back(Output::Engine { peers, resume });
+        }
+        let refused = unroutable.into_iter().map(|held| held.packet).collect();
+        self.refuse_packets(refused, Refusal::Unreachable);
+    }
+
+    /// Whether the data plane has a gateway for an address.
+    pub(super) fn is_routed(&self, address: IpAddr) -> bool {
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        (0..=width)
+            .rev()
+            .filter_map(|len| Prefix::around(address, len).ok())
+            .any(|range| self.routed.contains_key(&range))
+    }
+
+    /// Makes known whoever a grant leads through, loses whoever does not answer, and forgets the
+    /// others. Returns who shall begin a handshake.
+    fn settle_gateways(&mut self, now_ms: u64) -> BTreeSet<PublicKey> {
+        let mut begin = BTreeSet::new();
+        loop {
+            let before = self.counters.gateways_lost;
+            let grants = self.accesses.values().filter_map(|it| it.grant.as_ref());
+            let unknown: Vec<_> = grants
+                .filter(|grant| !self.gateways.contains_key(&grant.gateway.id))
+                .map(|grant| (grant.gateway.id, grant.gateway.clone()))
+                .collect();
+            let unknown: BTreeMap<GatewayId, _> = unknown.into_iter().collect();
+            for introduction in unknown.values() {
+                self.meet_gateway(introduction, now_ms);
+            }
+            begin.append(&mut self.drain_races(now_ms));
+            // Each round that loses a gateway has fewer grants than the one before.
+            if unknown.is_empty() && self.counters.gateways_lost == before {
+                break;
+            }
+        }
+        if self.is_stale {
+            let live: BTreeSet<GatewayId> = self
+                .accesses
+                .values()
+                .filter_map(|access| access.grant.as_ref())
+                .map(|grant| grant.gateway.id)
+                .collect();
+            self.gateways.retain(|id, _| live.contains(id));
+        }
+        begin
+    }
+
+    fn update_peers(&mut self, now_ms: u64) -> Vec<PeerUpdate> {
+        self.routed = self.route_grants(now_ms);
+        let mut wanted: BTreeMap<PublicKey, Peer> = BTreeMap::new();
+        for (id, gateway) in &self.gateways {
+            let introduction = &gateway.introduction;
+            let mut candidates = gateway.race.targets();
+            candidates.truncate(CANDIDATES_MAX);
+            let peer = Peer {
+                gateway: *id,
+                key: introduction.key,
+                preshared_key: introduction.preshared_key.clone(),
+                cipher: introduction.cipher,
+                candidates,
+                allowed_ips: BTreeSet::new(),
+            };
+            wanted.insert(introduction.key, peer);
+        }
+        for (range, id) in &self.routed {
+            let key = self.gateways.get(id).map(|it| it.introduction.key);
+            if let Some(peer) = key.and_then(|key| wanted.get_mut(&key)) {
+                peer.allowed_ips.insert(*range);
+            }
+        }
+        let gone = self.applied.keys().filter(|key| !wanted.contains_key(key));
+        let mut updates: Vec<PeerUpdate> = gone.copied().map(PeerUpdate::Remove).collect();
+        for (key, peer) in &wanted {
+            if self.applied.get(key) != Some(peer) {
+                updates.push(PeerUpdate::Set(Box::new(peer.clone())));
+            }
+        }
+        self.applied = wanted;
+        updates
+    }
+
+    /// Which range leads to which gateway. Where several resources have a range, the oldest has it.
+    fn route_grants(&self, now_ms: u64) -> BTreeMap<Prefix, GatewayId> {
+        let mut routed = BTreeMap::new();
+        let Some(network) = &self.network else {
+            return routed;
+        };
+        let live: Vec<(&Target, &Grant)> = self
+            .accesses
+            .iter()
+            .filter_map(|(id, access)| {
+                let grant = access.grant.as_ref()?;
+                let target = &self.directory.get(*id)?.target;
+                (grant.expires_ms > now_ms).then_some((target, grant))
+            })
+            .collect();
+        for (target, grant) in &live {
+            let gateway = grant.gateway.id;
+            let pieces = match target.prefix() {
+                Some(range) => self.pieces(range, &network.own),
+                None => name_ranges(grant),
+            };
+            for piece in pieces {
+                if routed.len() >= MAX_RANGES {
+                    return routed;
+                }
+                routed.entry(piece).or_insert(gateway);
+            }
+        }
+        for gateway in self.gateways.values() {
+            // What it says of packets, it says from its own address.
+            let interface = gateway.introduction.interface;
+            for address in [IpAddr::V4(interface.ipv4), IpAddr::V6(interface.ipv6)] {
+                let is_own = network.own.iter().any(|range| range.contains(address));
+                let is_ours =
+                    address == network.interface.ipv4 || address == network.interface.ipv6;
+                if is_own && !is_ours && !network.names.contains(address) {
+                    let id = gateway.introduction.id;
+                    routed.entry(Prefix::host(address)).or_insert(id);
+                }
+            }
+        }
+        routed
+    }
+
+    /// A range without those inside it that are the tunnel's own or other resources, whether they
+    /// are granted or not: the pieces of a granted one may be as small as those around it, and then
+    /// no longest match would tell the two apart.
+    fn pieces(&self, range: Prefix, own: &[Prefix]) -> BTreeSet<Prefix> {
+        let mut pieces = BTreeSet::new();
+        if is_within(range, own) {
+            return pieces;
+        }
+        let mut holes = self.directory.inside(range);
+        holes.extend(own.iter().filter(|own| range.contains(own.address())));
+        carve(range, &holes, MAX_PIECES, &mut pieces);
+        pieces
+    }
+
+    fn update_routes(&mut self) {
+        let Some(network) = &self.network else {
+            return;
+        };
+        let resources = self.directory.ranges();
+        let resources = resources.filter(|range| !is_within(*range, &network.own));
+        let names = [
+            Prefix::new(
+                network.names.v4().addr().into(),
+                network.names.v4().prefix_len(),
+            ),
+            Prefix::new(
+                network.names.v6().addr().into(),
+                network.names.v6().prefix_len(),
+            ),
+        ];
+        let routes: BTreeSet<Prefix> = resources.chain(names.into_iter().flatten()).collect();
+        if routes != self.routes {
+            self.routes.clone_from(&routes);
+            self.outputs.push_back(Output::Routes(routes));
+        }
+    }
+}
+
+fn is_within(range: Prefix, own: &[Prefix]) -> bool {
+    let within = |own: &Prefix| own.len() <= range.len() && own.contains(range.address());
+    own.iter().any(within)
+}
+
+fn name_ranges(grant: &Grant) -> BTreeSet<Prefix> {
+    let addresses = grant.names.values().flat_map(|granted| {
+        let (v4, v6) = (granted.addresses.v4, granted.addresses.v6);
+        [IpAddr::V4(v4), IpAddr::V6(v6)]
+    });
+    addresses.map(Prefix::host).collect()
+}

@@ -1,0 +1,27 @@
+//! Random numbers for waits: spread, not secret.
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): every seed gives a full period.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// At most `most`.
+    pub(super) const fn up_to(&mut self, most: u64) -> u64 {
+        match most.checked_add(1) {
+            Some(count) => self.next() % count,
+            None => self.next(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a client can't run, said to whoever can mend it.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a client did not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Configuration: what was given is no token of a client.
+    #[error("the token can't be used: {0}")]
+    BadToken(#[from] culvert_wire::token::TokenError),
+
+    /// Configuration: the token does not say where the portal is.
+    #[error("the token does not say where the portal is: copy it whole, as the portal showed it")]
+    NoPortal,
+
+    /// Local: the host.
+    #[error(transparent)]
+    Host(#[from] culvert_host::HostError),
+
+    /// Local: the data plane.
+    #[error(transparent)]
+    Engine(#[from] culvert_engine::EngineError),
+
+    /// Configuration: a resolver for names.
+    #[error(transparent)]
+    Dns(#[from] culvert_dns::Error),
+
+    /// Configuration or local: DNS queries can't be received there.
+    #[error("DNS queries can't be received at {address}: {source}")]
+    DnsListen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Local: the operating system refused something else.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Peer: the portal will not have the token.
+    #[error("not enrolled: {0}; have an administrator make a new token for this client")]
+    NotEnrolled(String),
+
+    /// Peer: an administrator shut this client out.
+    #[error("the portal denies this client: {0}")]
+    Denied(String),
+
+    /// Peer: the portal ended the session for good.
+    #[error("the portal ended the session: {0}")]
+    Refused(String),
+
+    /// The portal can't be reached, and that was to end the client.
+    #[error("the portal can't be reached: {0}")]
+    Unreachable(String),
+
+    /// Local: the tunnel's interface went away.
+    #[error("the tunnel's interface was deleted by another program")]
+    InterfaceGone,
+}
+
+impl ClientError {
+    /// Whether the portal, or its absence, ended the client, and no fault of this machine.
+    pub(crate) const fn is_of_portal(&self) -> bool {
+        matches!(
+            self,
+            Self::NotEnrolled(_) | Self::Denied(_) | Self::Refused(_) | Self::Unreachable(_)
+        )
+    }
+
+    /// For `map_err` on calls of the system.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a client is told at its start.
+
+use crate::ClientError;
+use culvert_host::{InterfaceName, Routing};
+use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What a client is told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The tunnel's interface.
+    pub interface: InterfaceName,
+    /// Where the machine's id and key are kept.
+    pub state_dir: PathBuf,
+    /// What people call the machine.
+    pub name: String,
+    /// The software's version.
+    pub version: String,
+    /// The machine's id, instead of the one in the state directory.
+    pub id: Option<String>,
+    /// Who it is to the portal, and where that is.
+    pub enrolment: Enrolment,
+    /// Packet workers.
+    pub workers: usize,
+    /// MTU of the interface, in bytes.
+    pub mtu: u16,
+    /// Tables, rules and the mark.
+    pub routing: Routing,
+    /// Where DNS queries come in, besides port 53 of the tunnel's addresses. Whoever reaches them may
+    /// ask.
+    pub dns_listen: Vec<SocketAddr>,
+    /// Resolvers for names that are no resource; without them such names are refused.
+    pub dns_upstreams: Vec<SocketAddr>,
+    /// Where `culvert status` asks.
+    pub status_socket: PathBuf,
+    /// Whether the first attempt that does not reach the portal ends the client.
+    pub exit_when_unreachable: bool,
+}
+
+/// What a token says.
+#[derive(Clone, Debug)]
+pub struct Enrolment {
+    /// What is presented.
+    pub bearer: Bearer,
+    /// Where.
+    pub portal: Portal,
+}
+
+impl Enrolment {
+    /// From the text of a token.
+    ///
+    /// # Errors
+    /// [`ClientError::BadToken`] and [`ClientError::NoPortal`].
+    pub fn from_token(text: &str) -> Result<Self, ClientError> {
+        let token = Token::parse_as(text, TokenKind::Client)?;
+        let portal = token.portal.ok_or(ClientError::NoPortal)?;
+        Ok(Self {
+            bearer: token.bearer,
+            portal,
+        })
+    }
+}

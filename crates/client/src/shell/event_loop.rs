@@ -1,0 +1,388 @@
+//! The one task that owns the core.
+
+mod report;
+
+use super::clock::Now;
+use super::dns::{Admit, DnsEvent, DnsEvents, Listeners, ask_upstream};
+use super::network::Host;
+use super::portal::{Portal, PortalEvent};
+use super::tunnel::Tunnel;
+use crate::core::{Client, Ending, Output, PacketFacts};
+use crate::status_socket::StatusRequest;
+use crate::{ClientError, Settings};
+use culvert_engine::Unrouted;
+use culvert_host::{NetworkChange, Wanted};
+use culvert_link::CLOCK_TOLERANCE_MS;
+use culvert_policy::Prefix;
+use culvert_wire::PublicKey;
+use culvert_wire::messages::Interface;
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+/// The port of DNS.
+const DNS_PORT: u16 = 53;
+
+/// How long after a failure the DNS sockets are opened again, in milliseconds: a new IPv6 address is
+/// tried for a duplicate for a second before it can be used.
+const DNS_RETRY_MS: u64 = 500;
+
+/// The longest sleep: timers stand still while the machine sleeps, and the boot-time clock does not.
+const MAX_SLEEP: Duration = Duration::from_secs(2);
+
+/// Packets and DNS messages that are taken in one go before their outputs are carried out together.
+const MAX_BATCH: usize = 64;
+
+/// The core and everything that it speaks with.
+pub(super) struct EventLoop<R> {
+    pub(super) core: Client<Unrouted>,
+    pub(super) tunnel: Tunnel,
+    pub(super) host: Host,
+    pub(super) portal: Portal,
+    pub(super) listeners: Listeners,
+    pub(super) dns_events: DnsEvents,
+    pub(super) dns_received: mpsc::Receiver<DnsEvent>,
+    pub(super) status_requests: mpsc::Receiver<StatusRequest>,
+    pub(super) settings: Settings,
+    pub(super) machine: String,
+    pub(super) public_key: PublicKey,
+    pub(super) began_ms: u64,
+    pub(super) interface: Option<Interface>,
+    pub(super) routes: Option<BTreeSet<Prefix>>,
+    pub(super) dns_problem: Option<String>,
+    pub(super) dns_retry_ms: Option<u64>,
+    pub(super) ending: Option<Ending>,
+    pub(super) is_ready: bool,
+    pub(super) ready: R,
+    pub(super) summary: String,
+}
+
+/// What woke the loop.
+enum Event {
+    Stop,
+    Portal(PortalEvent),
+    Packet(Unrouted),
+    Dns(DnsEvent),
+    Status(StatusRequest),
+    Network(NetworkChange),
+    HostApplied,
+    DeviceEnded(Option<culvert_engine::EngineError>),
+    Time,
+}
+
+impl<R: FnMut(&str)> EventLoop<R> {
+    /// Goes on until `stop` is done, or until the client can't go on.
+    pub(super) async fn run(&mut self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
+        let mut stop = pin!(stop);
+        self.core.handle_timeout(Now::read().boot_ms);
+        loop {
+            self.carry_out()?;
+            self.tell();
+            let event = tokio::select! {
+                biased;
+                () = &mut stop => Event::Stop,
+                ended = &mut self.tunnel.ended => Event::DeviceEnded(ended.unwrap_or(None)),
+                event = self.portal.next() => Event::Portal(event),
+                Some(change) = self.host.changed.recv() => Event::Network(change),
+                Ok(()) = self.host.state.changed() => Event::HostApplied,
+                Some(request) = self.status_requests.recv() => Event::Status(request),
+                () = sleep(sleep_span(&self.core, self.dns_retry_ms)) => Event::Time,
+                Some(packet) = self.tunnel.unrouted.recv() => Event::Packet(packet),
+                Some(event) = self.dns_received.recv() => Event::Dns(event),
+            };
+            match event {
+                Event::Stop => return Ok(()),
+                Event::DeviceEnded(Some(error)) => return Err(error.into()),
+                Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
+                Event::Portal(event) => self.handle_portal(event)?,
+                Event::Packet(packet) => self.handle_packets(packet),
+                Event::Dns(event) => self.handle_dns(event),
+                Event::Status(request) => {
+                    // Whoever asked may be gone.
+                    let _unheard = request.send(self.status());
+                }
+                Event::Network(change) => self.handle_network(change),
+                Event::HostApplied => {
+                    self.host.state.mark_unchanged();
+                    self.bind_dns().await;
+                }
+                Event::Time => self.handle_time().await?,
+            }
+        }
+    }
+
+    /// Ends in order. `is_over` says that the host is to be as it was; otherwise what belongs into the
+    /// tunnel stays unreachable.
+    pub(super) async fn close(self, is_over: bool) {
+        self.portal.close().await;
+        if is_over {
+            self.host.remove().await;
+        }
+        self.tunnel.stop();
+    }
+
+    fn handle_portal(&mut self, event: PortalEvent) -> Result<(), ClientError> {
+        let now = Now::read();
+        match event {
+            PortalEvent::Opened(portal_unix_ms) => {
+                if let Some(portal) = portal_unix_ms
+                    && portal.abs_diff(now.unix_ms) > CLOCK_TOLERANCE_MS
+                {
+                    tracing::warn!(
+                        seconds = portal.abs_diff(now.unix_ms) / 1_000,
+                        "this machine's clock and the portal's differ; grants end by the portal's"
+                    );
+                }
+                let unix_ms = portal_unix_ms.unwrap_or(now.unix_ms);
+                self.core.handle_connected(unix_ms, now.boot_ms);
+            }
+            PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot_ms),
+            PortalEvent::Failed(error) if error.is_unauthorized() => {
+                self.core
+                    .handle_unauthorized(error.to_string(), now.boot_ms);
+            }
+            PortalEvent::Failed(error) => {
+                tracing::info!(%error, "the portal can't be reached");
+                if self.settings.exit_when_unreachable && !self.is_ready {
+                    return Err(ClientError::Unreachable(error.to_string()));
+                }
+                let retry_after_ms = error.retry_after_ms();
+                self.core
+                    .handle_disconnected(error.to_string(), retry_after_ms, now.boot_ms);
+            }
+            PortalEvent::Closed(closed) => {
+                tracing::info!(reason = %closed, "the session with the portal has ended");
+                self.core
+                    .handle_disconnected(closed.to_string(), None, now.boot_ms);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_packets(&mut self, first: Unrouted) {
+        let now_ms = Now::read().boot_ms;
+        let mut packet = Some(first);
+        for _ in 0..MAX_BATCH {
+            let Some(unrouted) = packet else { return };
+            let facts = PacketFacts::of(unrouted.packet(), unrouted.size_bytes());
+            // The road has looked at the headers; what is no packet goes nowhere.
+            if let Some(facts) = facts {
+                self.core.handle_packet(facts, unrouted, now_ms);
+            }
+            packet = self.tunnel.unrouted.try_recv().ok();
+        }
+        if let Some(unrouted) = packet
+            && let Some(facts) = PacketFacts::of(unrouted.packet(), unrouted.size_bytes())
+        {
+            self.core.handle_packet(facts, unrouted, now_ms);
+        }
+    }
+
+    fn handle_dns(&mut self, first: DnsEvent) {
+        let now_ms = Now::read().boot_ms;
+        let mut event = Some(first);
+        let mut taken = 0;
+        while let Some(next) = event {
+            match next {
+                DnsEvent::Query {
+                    bytes,
+                    transport,
+                    from,
+                } => self.core.handle_dns_query(&bytes, transport, from, now_ms),
+                DnsEvent::Answer {
+                    bytes,
+                    transport,
+                    from,
+                } => self.core.handle_dns_answer(&bytes, transport, from, now_ms),
+                DnsEvent::Unreachable(id) => self.core.handle_dns_unreachable(id, now_ms),
+            }
+            taken += 1;
+            event = match taken < MAX_BATCH {
+                true => self.dns_received.try_recv().ok(),
+                false => None,
+            };
+        }
+    }
+
+    fn handle_network(&mut self, change: NetworkChange) {
+        if change.rules {
+            self.host.repeat();
+        }
+        if change.addresses || change.ways {
+            tracing::info!("the network has changed; paths are tried again");
+            let now_ms = Now::read().boot_ms;
+            if self.portal.has_lost_its_address() {
+                let why = "this machine no longer has the address of the connection";
+                tracing::info!(reason = why, "the session with the portal has ended");
+                self.portal.disconnect();
+                self.core.handle_disconnected(why.to_owned(), None, now_ms);
+            }
+            self.core.handle_network_changed(now_ms);
+        }
+    }
+
+    async fn handle_time(&mut self) -> Result<(), ClientError> {
+        let now = Now::read();
+        if self
+            .core
+            .poll_timeout()
+            .is_some_and(|due_ms| due_ms <= now.boot_ms)
+        {
+            self.core.handle_timeout(now.boot_ms);
+        }
+        let is_due = |due_ms| due_ms <= now.boot_ms;
+        if self.core.poll_report(now.boot_ms).is_some_and(is_due) {
+            let reports = self.tunnel.reports()?;
+            self.core.handle_peers(&reports, now.boot_ms);
+        }
+        if self.dns_retry_ms.is_some_and(is_due) {
+            self.bind_dns().await;
+        }
+        Ok(())
+    }
+
+    /// Does what the core says, in its order.
+    fn carry_out(&mut self) -> Result<(), ClientError> {
+        while let Some(output) = self.core.poll_output() {
+            match output {
+                Output::Connect => self.portal.connect(),
+                Output::Disconnect => self.portal.disconnect(),
+                Output::ToPortal(message) => self.say(&message),
+                Output::End(ending) => self.ending = Some(ending),
+                Output::Interface(interface) => {
+                    self.interface = Some(interface);
+                    self.want_host();
+                }
+                Output::Routes(routes) => {
+                    self.routes = Some(routes);
+                    self.want_host();
+                }
+                Output::Engine { peers, resume } => {
+                    self.tunnel.apply(peers, resume)?;
+                    self.host.set_destinations(self.core.destinations());
+                }
+                Output::Refuse { packets, refusal } => self.tunnel.refuse(packets, refusal),
+                Output::Answer {
+                    bytes,
+                    to,
+                    transport,
+                } => self.listeners.answer(bytes, to, transport),
+                Output::Forward {
+                    id,
+                    query,
+                    upstream,
+                    transport,
+                } => {
+                    let events = self.dns_events.clone();
+                    tokio::spawn(ask_upstream(id, query, upstream, transport, events));
+                }
+            }
+        }
+        match self.ending.take() {
+            None => Ok(()),
+            Some(Ending::NotEnrolled(why)) => Err(ClientError::NotEnrolled(why)),
+            Some(Ending::Denied(why)) => Err(ClientError::Denied(why)),
+            Some(Ending::Failed(why)) => Err(ClientError::Refused(why)),
+        }
+    }
+
+    fn say(&mut self, message: &culvert_wire::messages::FromClient) {
+        if !self.portal.say(message) {
+            // As many messages as the queue holds are waiting: the portal reads nothing.
+            let why = "the portal takes no messages".to_owned();
+            self.portal.disconnect();
+            self.core
+                .handle_disconnected(why, None, Now::read().boot_ms);
+        }
+    }
+
+    /// Asks for what the core wants of the host, once it knows both addresses and routes.
+    fn want_host(&mut self) {
+        let (Some(interface), Some(routes)) = (self.interface, &self.routes) else {
+            return;
+        };
+        let prefixes = routes
+            .iter()
+            .filter_map(|range| IpNet::new(range.address(), range.len()).ok());
+        self.host.want(Wanted {
+            interface: self.settings.interface.clone(),
+            mtu_bytes: self.settings.mtu.into(),
+            addresses: own_addresses(interface),
+            prefixes: prefixes.collect(),
+            routing: self.settings.routing,
+        });
+    }
+
+    /// Opens the sockets on the tunnel's addresses, as far as the host has them already.
+    async fn bind_dns(&mut self) {
+        self.dns_retry_ms = None;
+        let Some(interface) = self.interface else {
+            return;
+        };
+        if self.host.state.borrow().applied == 0 {
+            return;
+        }
+        let addresses = own_addresses(interface);
+        let wanted: BTreeSet<IpAddr> = addresses.iter().copied().collect();
+        self.listeners.keep(&wanted);
+        let mut problem = None;
+        for address in addresses {
+            let at = (address, DNS_PORT).into();
+            if let Err(error) = self.listeners.bind(at, Admit::Local).await {
+                problem = Some(dns_problem(at, &error));
+            }
+        }
+        if problem.is_some() {
+            self.dns_retry_ms = Some(Now::read().boot_ms + DNS_RETRY_MS);
+        }
+        self.dns_problem = problem;
+    }
+
+    /// Tells whoever started the client how it stands, where that has changed.
+    fn tell(&mut self) {
+        let is_set_up = self.host.state.borrow().applied > 0;
+        let summary = self.core.summary();
+        if self.is_ready {
+            if summary != self.summary {
+                culvert_host::notify_status(&summary);
+            }
+        } else if self.core.is_connected() && is_set_up {
+            self.is_ready = true;
+            (self.ready)(&summary);
+        }
+        self.summary = summary;
+    }
+}
+
+fn own_addresses(interface: Interface) -> Vec<IpAddr> {
+    vec![interface.ipv4.into(), interface.ipv6.into()]
+}
+
+fn dns_problem(at: std::net::SocketAddr, error: &std::io::Error) -> String {
+    let fix = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; grant CAP_NET_BIND_SERVICE, or use --dns-listen with a port above 1023"
+        }
+        std::io::ErrorKind::AddrInUse => {
+            "; another resolver takes every address of this machine: bind it to its own"
+        }
+        _ => "",
+    };
+    format!("names are not answered at {at}: {error}{fix}")
+}
+
+/// How long nothing has to be done by itself.
+fn sleep_span<P>(core: &Client<P>, dns_retry_ms: Option<u64>) -> Duration {
+    let now_ms = Now::read().boot_ms;
+    let due = [core.poll_timeout(), core.poll_report(now_ms), dns_retry_ms];
+    let due_ms = due.into_iter().flatten().min();
+    let span = due_ms.map_or(MAX_SLEEP, |due_ms| {
+        Duration::from_millis(due_ms.saturating_sub(now_ms))
+    });
+    span.min(MAX_SLEEP)
+}

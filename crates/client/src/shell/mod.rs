@@ -1,0 +1,144 @@
+//! The client with I/O around its core: one task owns the core and carries out what it says.
+
+mod clock;
+mod dns;
+mod event_loop;
+mod network;
+mod portal;
+mod tunnel;
+
+use crate::core;
+use crate::status::SCHEMA_VERSION;
+use crate::{ClientError, Settings};
+use clock::Now;
+use culvert_host::{Identity, StateDir, StatusSocket, WatchOptions};
+use culvert_link::Destination;
+use culvert_session::{PrivateKey, Suite};
+use culvert_wire::Cipher;
+use dns::Listeners;
+use event_loop::EventLoop;
+use network::Host;
+use portal::Portal;
+use std::future::Future;
+use tokio::sync::mpsc;
+use tunnel::Tunnel;
+
+/// Status requests that wait for an answer.
+const MAX_WAITING_REQUESTS: usize = 16;
+
+/// Runs a client until `stop` is done, or until it can't go on. `ready` is called once, when the
+/// portal has said welcome and the host is set up for it.
+///
+/// Must be called in a tokio runtime with timers and I/O. What was set up on the host is removed at
+/// an orderly end; after a crash, resources stay unreachable until a client runs again.
+///
+/// # Errors
+/// [`ClientError`] says what to do.
+pub async fn run(
+    settings: Settings,
+    stop: impl Future<Output = ()>,
+    ready: impl FnMut(&str),
+) -> Result<(), ClientError> {
+    culvert_host::require_net_admin()?;
+    culvert_host::require_tun_device()?;
+    let state = StateDir::open(&settings.state_dir)?;
+    let _lock = state.lock()?;
+    let identity = Identity::load(&state, settings.id.as_deref())?;
+    let now = Now::read();
+    let key = PrivateKey::from_bytes(*identity.key.expose());
+    let public_key = core::Options::key_of(&key.public_key());
+    let core = core(&settings, identity.machine.clone(), public_key, now)?;
+    let (requests, status_requests) = mpsc::channel(MAX_WAITING_REQUESTS);
+    let status_socket = StatusSocket::bind(&settings.status_socket, SCHEMA_VERSION, requests)?;
+    let (dns_events, dns_received) = mpsc::channel(dns::MAX_WAITING_MESSAGES);
+    let mut listeners = Listeners::new(dns_events.clone());
+    for address in &settings.dns_listen {
+        let bound = listeners.bind(*address, dns::Admit::Everybody).await;
+        bound.map_err(|source| ClientError::DnsListen {
+            address: *address,
+            source,
+        })?;
+    }
+    let tunnel = Tunnel::start(
+        settings.interface.as_str(),
+        settings.workers,
+        settings.mtu,
+        settings.routing.mark.get(),
+        key,
+    )?;
+    let host = Host::start(WatchOptions {
+        own_interfaces: vec![settings.interface.clone()],
+        routing: settings.routing,
+        destinations: Vec::new(),
+        debounce: culvert_host::DEBOUNCE,
+    });
+    let portal = Portal::new(Destination {
+        portal: settings.enrolment.portal.clone(),
+        path: culvert_wire::CLIENT_SESSION_PATH,
+        bearer: settings.enrolment.bearer.clone(),
+        mark: Some(settings.routing.mark.get()),
+    });
+    let mut event_loop = EventLoop {
+        core,
+        tunnel,
+        host,
+        portal,
+        listeners,
+        dns_events,
+        dns_received,
+        status_requests,
+        machine: identity.machine,
+        public_key,
+        began_ms: now.boot_ms,
+        interface: None,
+        routes: None,
+        dns_problem: None,
+        dns_retry_ms: None,
+        ending: None,
+        is_ready: false,
+        ready,
+        summary: String::new(),
+        settings,
+    };
+    let ended = event_loop.run(stop).await;
+    drop(status_socket);
+    // What ended by a fault is to run again: until then nothing goes past the tunnel that belongs
+    // into it.
+    let is_over = match &ended {
+        Ok(()) => true,
+        Err(error) => error.is_of_portal(),
+    };
+    event_loop.close(is_over).await;
+    ended
+}
+
+fn core<P>(
+    settings: &Settings,
+    machine: String,
+    public_key: culvert_wire::PublicKey,
+    now: Now,
+) -> Result<core::Client<P>, ClientError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)
+        .map_err(std::io::Error::other)
+        .map_err(ClientError::system("draw random bytes"))?;
+    let options = core::Options {
+        machine,
+        name: settings.name.clone(),
+        version: settings.version.clone(),
+        public_key,
+        ciphers: fast_ciphers(),
+        dns_listen: settings.dns_listen.clone(),
+        dns_upstreams: settings.dns_upstreams.clone(),
+    };
+    Ok(core::Client::new(options, seed, now.boot_ms))
+}
+
+/// Suites for which this processor has instructions.
+fn fast_ciphers() -> Vec<Cipher> {
+    let mut ciphers = vec![Cipher::ChaCha20Poly1305];
+    if Suite::Aes256Gcm.is_fast() {
+        ciphers.push(Cipher::Aes256Gcm);
+    }
+    ciphers
+}

@@ -1,0 +1,226 @@
+//! The host's network: what leads into the tunnel, and what changes around it.
+
+use culvert_host::{HostError, Network, NetworkChange, NetworkWatch, Wanted, WatchOptions};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// How long after a failure the host is asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// What the host did for the last wish, for whoever waits for it and for the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostState {
+    /// How many wishes have been fulfilled.
+    pub(crate) applied: u64,
+    /// What is wrong, each a line with its fix.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The tasks that speak with the host.
+pub(crate) struct Host {
+    wanted: watch::Sender<Option<Wanted>>,
+    destinations: watch::Sender<Vec<IpAddr>>,
+    again: watch::Sender<u64>,
+    /// What the host did.
+    pub(crate) state: watch::Receiver<HostState>,
+    /// Tells of a network that has changed.
+    pub(crate) changed: mpsc::Receiver<NetworkChange>,
+    tasks: [JoinHandle<()>; 2],
+    /// The last problem of the watch.
+    watch_problem: Arc<Mutex<Option<String>>>,
+}
+
+impl Host {
+    /// Begins. Nothing is set up before [`Self::want`].
+    pub(crate) fn start(options: WatchOptions) -> Self {
+        let (wanted, wishes) = watch::channel(None);
+        let (again, repeat) = watch::channel(0);
+        let (told, state) = watch::channel(HostState::default());
+        let (destinations, sought) = watch::channel(Vec::new());
+        // One change says that something has changed, and so do two.
+        let (notify, changed) = mpsc::channel(1);
+        let watch_problem: Arc<Mutex<Option<String>>> = Arc::default();
+        let tasks = [
+            tokio::spawn(reconcile(wishes, repeat, told)),
+            tokio::spawn(observe(options, sought, notify, Arc::clone(&watch_problem))),
+        ];
+        Self {
+            wanted,
+            destinations,
+            again,
+            state,
+            changed,
+            tasks,
+            watch_problem,
+        }
+    }
+
+    /// The host is to be like this.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        self.wanted.send_replace(Some(wanted));
+    }
+
+    /// The rules are others than they were, by our own doing or another's: what is missing is set up again.
+    pub(crate) fn repeat(&self) {
+        self.again.send_modify(|count| *count += 1);
+    }
+
+    /// The ways to these addresses matter.
+    pub(crate) fn set_destinations(&self, destinations: Vec<IpAddr>) {
+        self.destinations.send_if_modified(|before| {
+            let is_new = *before != destinations;
+            *before = destinations;
+            is_new
+        });
+    }
+
+    /// What is wrong at the moment.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = self.state.borrow().problems.clone();
+        let watch = self.watch_problem.lock();
+        problems.extend(watch.unwrap_or_else(PoisonError::into_inner).clone());
+        problems
+    }
+
+    /// Ends, and removes what was set up.
+    pub(crate) async fn remove(self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        let Some(wanted) = self.wanted.borrow().clone() else {
+            return;
+        };
+        let removed = async { Network::open()?.remove(&wanted).await };
+        match removed.await {
+            Ok(changes) => tracing::debug!(?changes, "the host is as it was"),
+            Err(error) => tracing::warn!(%error, "the routes into the tunnel could not be removed"),
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// Makes the host as wanted, whenever something else is wanted.
+async fn reconcile(
+    mut wishes: watch::Receiver<Option<Wanted>>,
+    mut repeat: watch::Receiver<u64>,
+    told: watch::Sender<HostState>,
+) {
+    let mut fulfilled: Option<Wanted> = None;
+    loop {
+        let wanted = wishes.borrow_and_update().clone();
+        repeat.borrow_and_update();
+        let failed = match wanted {
+            None => false,
+            Some(wanted) => {
+                let was_fulfilled = fulfilled.as_ref() == Some(&wanted);
+                let is_fulfilled = apply(&wanted, was_fulfilled, &told).await;
+                fulfilled = is_fulfilled.then_some(wanted);
+                !is_fulfilled
+            }
+        };
+        let retry = async {
+            match failed {
+                true => tokio::time::sleep(RETRY_AFTER).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = wishes.changed() => if changed.is_err() { return },
+            changed = repeat.changed() => if changed.is_err() { return },
+            () = retry => {}
+        }
+    }
+}
+
+async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostState>) -> bool {
+    let applied = async { Network::open()?.apply(wanted).await };
+    match applied.await {
+        Ok(applied) => {
+            let changes = &applied.changes;
+            if was_fulfilled && !changes.is_empty() {
+                tracing::warn!(
+                    ?changes,
+                    "another program removed what leads into the tunnel; it is set up again"
+                );
+            } else if !changes.is_empty() {
+                tracing::debug!(?changes, "the host is set up");
+            }
+            let notes: Vec<String> = applied.notes.iter().map(ToString::to_string).collect();
+            told.send_modify(|state| {
+                for note in notes.iter().filter(|note| !state.problems.contains(note)) {
+                    tracing::warn!("{note}");
+                }
+                state.applied += 1;
+                state.problems = notes;
+            });
+            true
+        }
+        Err(error) => {
+            told.send_modify(|state| {
+                let problem = format!("the host can't be set up: {error}");
+                if state.problems.first() != Some(&problem) {
+                    tracing::error!("{problem}");
+                }
+                state.problems = vec![problem];
+            });
+            false
+        }
+    }
+}
+
+/// Tells of changes of the network; begins again where watching fails.
+async fn observe(
+    options: WatchOptions,
+    mut sought: watch::Receiver<Vec<IpAddr>>,
+    notify: mpsc::Sender<NetworkChange>,
+    problem: Arc<Mutex<Option<String>>>,
+) {
+    loop {
+        let ended = observe_once(&options, &mut sought, &notify, &problem).await;
+        let Err(error) = ended else { return };
+        let text = format!("changes of the network are not noticed: {error}");
+        tracing::warn!("{text}");
+        *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+}
+
+async fn observe_once(
+    options: &WatchOptions,
+    sought: &mut watch::Receiver<Vec<IpAddr>>,
+    notify: &mpsc::Sender<NetworkChange>,
+    problem: &Arc<Mutex<Option<String>>>,
+) -> Result<(), HostError> {
+    let mut options = options.clone();
+    options.destinations.clone_from(&sought.borrow_and_update());
+    let mut watch = NetworkWatch::open(options).await?;
+    *problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    loop {
+        tokio::select! {
+            change = watch.changed() => {
+                let change = change?;
+                tracing::debug!(?change, "the network has changed");
+                if notify.send(change).await.is_err() {
+                    return Ok(());
+                }
+            }
+            changed = sought.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                let destinations = sought.borrow_and_update().clone();
+                watch.set_destinations(destinations).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The data plane: the core's updates as changes of the engine's device, and the device's state as
+//! reports to the core.
+
+use crate::ClientError;
+use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
+use culvert_engine::{
+    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, Prefix, Unrouted,
+};
+use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
+use culvert_wire::Cipher;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Packets without a route that wait to be looked at. The core takes one in microseconds; at most
+/// that many of 64 KiB are 16 MiB, and a burst of first packets fits.
+const MAX_WAITING_PACKETS: usize = 256;
+
+/// How many candidates the core gives a peer is how many the engine takes.
+const _: () = assert!(culvert_path::CANDIDATES_MAX <= culvert_engine::MAX_CANDIDATES);
+
+/// A gateway that has nothing to send back is heard in time even where one of its keepalives is lost.
+const _: () = assert!(
+    2 * culvert_session::PROMPT_KEEPALIVE_TIMEOUT.as_millis() < culvert_path::LISTEN.as_millis()
+);
+
+/// The engine's device with what comes out of it.
+pub(crate) struct Tunnel {
+    device: Arc<Device>,
+    /// Packets without a route.
+    pub(crate) unrouted: mpsc::Receiver<Unrouted>,
+    /// Told when the device has ended, and why where it failed.
+    pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
+}
+
+impl Tunnel {
+    /// Makes the interface, down, with a key and a mark.
+    pub(crate) fn start(
+        interface: &str,
+        workers: usize,
+        mtu: u16,
+        mark: u32,
+        key: PrivateKey,
+    ) -> Result<Self, ClientError> {
+        let (packets, received) = sync_channel(MAX_WAITING_PACKETS);
+        let device = Arc::new(Device::start(Options {
+            interface: interface.to_owned(),
+            workers,
+            mtu,
+            offload: true,
+            segmentation: true,
+            suite: Suite::ChaCha20Poly1305,
+            unrouted: Some(packets),
+            gated: false,
+        })?);
+        device.apply(Change {
+            private_key: Some(Some(key)),
+            listen_port: Some(0),
+            mark: Some(mark),
+            ..Change::default()
+        })?;
+        let unrouted = forward(received)?;
+        let (end, ended) = oneshot::channel();
+        let watched = Arc::clone(&device);
+        spawn("client-device", move || {
+            // Nobody listens where the client ended first.
+            let _unheard = end.send(watched.wait().err());
+        })?;
+        Ok(Self {
+            device,
+            unrouted,
+            ended,
+        })
+    }
+
+    /// Carries out updates, and lets packets go on under them.
+    pub(crate) fn apply(
+        &self,
+        peers: Vec<PeerUpdate>,
+        resume: Vec<Unrouted>,
+    ) -> Result<(), EngineError> {
+        self.device.apply(Change {
+            peers: peers.into_iter().map(peer_change).collect(),
+            resume,
+            ..Change::default()
+        })
+    }
+
+    /// Tells the senders of packets that they go nowhere.
+    pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
+        let refusal = match refusal {
+            Refusal::Prohibited => culvert_engine::Refusal::Prohibited,
+            Refusal::Unreachable => culvert_engine::Refusal::Unreachable,
+        };
+        self.device.refuse(packets, refusal);
+    }
+
+    /// What the device knows of its peers.
+    pub(crate) fn reports(&self) -> Result<Vec<PeerReport>, EngineError> {
+        let status = self.device.status()?;
+        let ago = |span: Duration| millis(status.at.saturating_sub(span));
+        let report = |peer: &culvert_engine::PeerStatus| PeerReport {
+            key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
+            endpoint: peer.endpoint,
+            handshake_unix_ms: peer.last_handshake.map(millis),
+            received_ms: peer.last_received.map(ago),
+            unanswered_ms: peer.unanswered_for.map(ago),
+            rx_bytes: peer.rx_bytes,
+            tx_bytes: peer.tx_bytes,
+        };
+        Ok(status.peers.iter().map(report).collect())
+    }
+
+    /// Everything that was dropped, by stage and reason, where the count is not zero.
+    pub(crate) fn drops(&self) -> Vec<(String, u64)> {
+        let Ok(status) = self.device.status() else {
+            return Vec::new();
+        };
+        let drops = status.drops.iter().filter(|drop| drop.count > 0);
+        drops
+            .map(|drop| {
+                (
+                    format!("dropped_{}_{}", drop.stage, drop.reason),
+                    drop.count,
+                )
+            })
+            .collect()
+    }
+
+    /// Ends the device; its interface goes.
+    pub(crate) fn stop(&self) {
+        self.device.stop();
+    }
+}
+
+fn peer_change(update: PeerUpdate) -> PeerChange {
+    match update {
+        PeerUpdate::Set(peer) => set(*peer),
+        PeerUpdate::BeginHandshake(key) => {
+            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            change.update_only = true;
+            change.begin_handshake = true;
+            change
+        }
+        PeerUpdate::Remove(key) => {
+            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            change.remove = true;
+            change
+        }
+    }
+}
+
+fn set(peer: Peer) -> PeerChange {
+    let mut change = PeerChange::new(PublicKey::from_bytes(*peer.key.as_bytes()));
+    change.preshared_key = Some(PresharedKey::from_bytes(*peer.preshared_key.as_bytes()));
+    change.candidates = Some(peer.candidates);
+    change.suite = Some(Some(match peer.cipher {
+        Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
+        Cipher::Aes256Gcm => Suite::Aes256Gcm,
+    }));
+    change.replace_allowed_ips = true;
+    let ranges = peer.allowed_ips.into_iter();
+    change.allowed_ips = ranges
+        .filter_map(|range| Prefix::new(range.address(), range.len()))
+        .map(AllowedIpChange::Add)
+        .collect();
+    change
+}
+
+/// The workers speak to a channel that blocks, the client listens to one that does not.
+fn forward(received: Receiver<Unrouted>) -> Result<mpsc::Receiver<Unrouted>, ClientError> {
+    // One packet is on its way between the two: the bound is that of the first channel.
+    let (sender, receiver) = mpsc::channel(1);
+    spawn("client-packets", move || {
+        while let Ok(packet) = received.recv() {
+            if sender.blocking_send(packet).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ClientError> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    let spawned = thread
+        .spawn(body)
+        .map_err(ClientError::system("start a thread"));
+    spawned.map(drop)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,13 @@
+//! The client's core on a virtual clock, against a portal and a data plane that are played here:
+//! each test is a rule of `docs/access.md`.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod access;
+mod any_order;
+mod gateways;
+mod names;
+mod one_way;
+mod packets;
+mod play;
+mod session;

@@ -1,0 +1,266 @@
+//! DNS names: from a query to a grant and an answer.
+
+use super::play::{
+    Granting, HOUR_MS, Play, gateway_id, grant_id, reason, resource, resource_id, to,
+};
+use culvert_dns::Transport;
+use culvert_wire::messages::{FromClient, ReasonCode, ResolvedName, ToClient, WantedName};
+
+const A: u16 = 1;
+const AAAA: u16 = 28;
+
+fn query(name: &str, qtype: u16) -> Vec<u8> {
+    let mut bytes = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        bytes.push(u8::try_from(label.len()).unwrap());
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes.extend(qtype.to_be_bytes());
+    bytes.extend(1_u16.to_be_bytes());
+    bytes
+}
+
+fn ask(play: &mut Play, name: &str, qtype: u16) {
+    let from = "127.0.0.1:4000".parse().unwrap();
+    let bytes = query(name, qtype);
+    play.client
+        .handle_dns_query(&bytes, Transport::Udp, from, play.now_ms);
+    play.poll();
+}
+
+fn resolved(name: &str) -> ResolvedName {
+    ResolvedName {
+        name: name.to_owned(),
+        ipv4: true,
+        ipv6: false,
+    }
+}
+
+fn granting(gateway: u8, grant: u8, names: &[&str]) -> Granting {
+    Granting {
+        names: names.iter().map(|name| resolved(name)).collect(),
+        ..Granting::through(gateway, grant)
+    }
+}
+
+fn code(answer: &[u8]) -> u8 {
+    answer[3] & 15
+}
+
+fn answers_in(answer: &[u8]) -> u16 {
+    u16::from_be_bytes([answer[6], answer[7]])
+}
+
+/// The only request, and the one name in it.
+fn requested(play: &mut Play) -> (u64, WantedName) {
+    let (request, _, names, _) = play.take_request();
+    assert_eq!(names.len(), 1, "{names:?}");
+    (request, names.into_iter().next().unwrap())
+}
+
+#[test]
+fn a_query_asks_for_access_and_is_answered_with_the_grant() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "Db.Corp.Example", A);
+    ask(&mut play, "db.corp.example", AAAA);
+    let (request, name) = requested(&mut play);
+    assert_eq!(name.name, "db.corp.example");
+    assert!(play.answers.is_empty());
+    play.grant(request, 1, granting(1, 1, &["db.corp.example"]));
+    let mut counts: Vec<_> = play
+        .answers
+        .iter()
+        .map(|answer| (code(answer), answers_in(answer)))
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(0, 0), (0, 1)], "an address for A, none for AAAA");
+    let address = name.ipv4.to_string();
+    assert_eq!(play.way_to(&address), Some(gateway_id(1)));
+}
+
+#[test]
+fn further_names_of_a_granted_resource_are_asked_for_and_the_first_ones_stay() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, first) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    ask(&mut play, "b.corp.example", A);
+    let (request, _, names, _) = play.take_request();
+    let second = names
+        .iter()
+        .find(|name| name.name == "b.corp.example")
+        .unwrap();
+    assert_eq!(play.way_to(&second.ipv4.to_string()), None);
+    play.grant(request, 1, granting(1, 2, &["b.corp.example"]));
+    assert_eq!(play.way_to(&second.ipv4.to_string()), Some(gateway_id(1)));
+    // The answer did not name the first one: it was not found any more.
+    assert_eq!(play.way_to(&first.ipv4.to_string()), None);
+}
+
+#[test]
+fn names_wanted_while_a_request_is_on_its_way_go_into_the_next() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, _) = requested(&mut play);
+    ask(&mut play, "b.corp.example", A);
+    ask(&mut play, "c.corp.example", A);
+    assert!(play.said.is_empty(), "one request of a resource at a time");
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    let (_, _, names, _) = play.take_request();
+    let names: Vec<_> = names.iter().map(|name| name.name.as_str()).collect();
+    assert!(names.contains(&"b.corp.example") && names.contains(&"c.corp.example"));
+}
+
+#[test]
+fn a_denied_name_is_refused() {
+    let mut play = Play::open(&[(1, "db.corp.example")]);
+    ask(&mut play, "db.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.deny(request, 1, ReasonCode::NoAccess);
+    assert_eq!(code(&play.answers[0]), 5);
+    ask(&mut play, "db.corp.example", A);
+    assert_eq!(code(&play.answers[1]), 5);
+    assert!(play.said.is_empty());
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_told_so_and_the_others_go_on() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.deny(request, 1, ReasonCode::NameNotFound);
+    assert_eq!(code(&play.answers[0]), 3);
+    ask(&mut play, "b.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["b.corp.example"]));
+    assert_eq!(code(&play.answers[1]), 0);
+}
+
+#[test]
+fn a_granted_name_without_addresses_does_not_exist() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, name) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &[]));
+    assert_eq!(code(&play.answers[0]), 3);
+    assert_eq!(play.way_to(&name.ipv4.to_string()), None);
+}
+
+#[test]
+fn other_names_go_upstream_without_a_request() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "www.example.org", A);
+    assert_eq!(play.forwarded, 1);
+    assert!(play.said.is_empty());
+}
+
+#[test]
+fn a_packet_to_a_name_whose_grant_has_ended_asks_with_the_name() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, name) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    play.pass(HOUR_MS);
+    assert!(play.peers.is_empty());
+    play.said.clear();
+    play.packet(1, to(&name.ipv4.to_string(), 443));
+    let (request, again) = requested(&mut play);
+    assert_eq!(again, name, "it keeps its address");
+    play.grant(request, 1, granting(1, 2, &["a.corp.example"]));
+    assert_eq!(play.resumed, [1]);
+}
+
+#[test]
+fn another_gateway_is_told_the_names_again() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, name) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    play.report_alive(1, 10);
+    play.hear(ToClient::GatewayLost {
+        gateway: gateway_id(1),
+    });
+    play.packet(1, to(&name.ipv4.to_string(), 443));
+    // The first request may have left before the packet; between them they name it.
+    let mut named = false;
+    for _ in 0..2 {
+        let said = std::mem::take(&mut play.said);
+        for message in said {
+            let FromClient::RequestAccess { request, names, .. } = message else {
+                continue;
+            };
+            named |= names.contains(&name);
+            let known: Vec<_> = names.iter().map(|name| name.name.as_str()).collect();
+            play.grant(request, 1, granting(2, 2, &known));
+        }
+    }
+    assert!(named);
+    assert_eq!(play.way_to(&name.ipv4.to_string()), Some(gateway_id(2)));
+}
+
+#[test]
+fn a_revoked_grant_takes_its_names_along() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, name) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    play.hear(ToClient::AccessRevoked {
+        grant: grant_id(1),
+        reason: reason(ReasonCode::PolicyChanged),
+    });
+    assert_eq!(play.way_to(&name.ipv4.to_string()), None);
+    ask(&mut play, "a.corp.example", A);
+    assert_eq!(code(play.answers.last().unwrap()), 5);
+}
+
+#[test]
+fn the_more_specific_pattern_is_asked_for() {
+    let mut play = Play::open(&[
+        (1, "**.example"),
+        (2, "*.corp.example"),
+        (3, "db.corp.example"),
+    ]);
+    for (name, expected) in [
+        ("db.corp.example", 3),
+        ("web.corp.example", 2),
+        ("a.b.corp.example", 1),
+    ] {
+        ask(&mut play, name, A);
+        let (_, asked, ..) = play.take_request();
+        assert_eq!(asked, resource_id(expected), "{name}");
+    }
+}
+
+#[test]
+fn without_a_portal_a_query_hears_of_it_before_it_is_repeated() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    play.disconnect();
+    ask(&mut play, "a.corp.example", A);
+    play.pass(5_000);
+    assert_eq!(code(&play.answers[0]), 2);
+}
+
+#[test]
+fn names_already_granted_resolve_while_the_portal_is_gone() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &["a.corp.example"]));
+    play.disconnect();
+    play.pass(HOUR_MS / 2);
+    ask(&mut play, "a.corp.example", A);
+    let last = play.answers.last().unwrap();
+    assert_eq!((code(last), answers_in(last)), (0, 1));
+}
+
+#[test]
+fn a_pattern_that_allows_nothing_is_refused_and_not_forwarded() {
+    let mut play = Play::open(&[]);
+    let mut nothing = resource(1, "*.corp.example");
+    nothing.filters = Vec::new().into();
+    play.hear(ToClient::ResourceSet { resource: nothing });
+    ask(&mut play, "a.corp.example", A);
+    assert_eq!((code(&play.answers[0]), play.forwarded), (5, 0));
+    assert!(play.said.is_empty());
+}

@@ -1,0 +1,176 @@
+//! A portal on loopback: TLS, WebSocket, and messages in their order.
+
+use culvert_ids::{ClientId, ResourceId, SiteId, TokenId};
+use culvert_wire::messages::{FromClient, Interface, Ranges, Sequenced, ToClient};
+use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldTarget};
+use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, Token, TokenKind};
+use culvert_wire::{Decoded, decode, encode};
+use futures_util::{SinkExt, StreamExt};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+/// How long anything may take that is waited for.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) const CLIENT: Interface = Interface {
+    ipv4: Ipv4Addr::new(100, 64, 0, 9),
+    ipv6: std::net::Ipv6Addr::new(0xfd00, 0x2021, 0x1111, 0, 0, 0, 0, 9),
+};
+
+pub(crate) struct FakePortal {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    certificate: CertificateDer<'static>,
+}
+
+/// One session, from the portal's side.
+pub(crate) struct Session {
+    socket: WebSocketStream<TlsStream<TcpStream>>,
+    epoch: u64,
+    seq: u64,
+}
+
+impl FakePortal {
+    pub(crate) async fn start() -> Self {
+        let key = rcgen::generate_simple_self_signed(["portal.example".to_owned()]).unwrap();
+        let certificate = key.cert.der().clone();
+        let private = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], private)
+            .unwrap();
+        Self {
+            listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            certificate,
+        }
+    }
+
+    /// A token for this portal.
+    pub(crate) fn token(&self) -> String {
+        let token = Token {
+            bearer: Bearer {
+                kind: TokenKind::Client,
+                id: TokenId::from_bytes([7; 16]),
+                secret: Secret::new([9; 32]),
+            },
+            portal: Some(Portal {
+                url: format!("https://{}", self.listener.local_addr().unwrap()),
+                pin: Some(CertificatePin::of(&self.certificate)),
+            }),
+        };
+        token.expose().to_string()
+    }
+
+    async fn accept_tls(&self) -> TlsStream<TcpStream> {
+        let (stream, _) = self.listener.accept().await.unwrap();
+        self.acceptor.accept(stream).await.unwrap()
+    }
+
+    /// A session up to `hello`, which is returned.
+    pub(crate) async fn accept(&self, epoch: u64) -> (Session, FromClient) {
+        let accept = async {
+            let stream = self.accept_tls().await;
+            tokio_tungstenite::accept_async(stream).await.unwrap()
+        };
+        let socket = tokio::time::timeout(DEADLINE, accept).await.unwrap();
+        let mut session = Session {
+            socket,
+            epoch,
+            seq: 0,
+        };
+        let hello = session.hear().await;
+        (session, hello)
+    }
+
+    /// Answers one attempt by `response`.
+    pub(crate) async fn answer(&self, response: &str) {
+        let mut stream = self.accept_tls().await;
+        let mut request = [0; 4096];
+        let _read = stream.read(&mut request).await.unwrap();
+        stream.write_all(response.as_bytes()).await.unwrap();
+        let _closed = stream.shutdown().await;
+    }
+}
+
+impl Session {
+    pub(crate) async fn say(&mut self, message: ToClient) {
+        self.seq += 1;
+        let text = encode(&Sequenced {
+            epoch: self.epoch,
+            seq: self.seq,
+            message,
+        });
+        self.socket.send(Message::text(text)).await.unwrap();
+    }
+
+    /// The next message of the client.
+    pub(crate) async fn hear(&mut self) -> FromClient {
+        let next = async {
+            loop {
+                if let Message::Text(text) = self.socket.next().await.unwrap().unwrap() {
+                    break decode::<FromClient>(text.as_str()).unwrap();
+                }
+            }
+        };
+        match tokio::time::timeout(DEADLINE, next).await.unwrap() {
+            Decoded::Known(message) => message,
+            Decoded::Unknown { kind } => panic!("unknown kind {kind}"),
+        }
+    }
+
+    pub(crate) async fn welcome(
+        &mut self,
+        resources: Vec<Resource>,
+        grants: Vec<culvert_ids::GrantId>,
+    ) {
+        self.say(ToClient::Welcome {
+            protocol: 1,
+            client: ClientId::from_bytes([9; 16]),
+            interface: CLIENT,
+            ranges: Ranges {
+                machines_ipv4: "100.64.0.0/11".to_owned(),
+                machines_ipv6: "fd00:2021:1111::/112".to_owned(),
+                names_ipv4: "100.96.0.0/11".to_owned(),
+                names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
+            },
+            resources,
+            grants,
+            grant_lifetime_s: 3600,
+        })
+        .await;
+    }
+}
+
+pub(crate) fn resource(number: u8, address: &str) -> Resource {
+    let kind = match address {
+        _ if address.contains('/') => TargetKind::Cidr,
+        _ if address.parse::<std::net::IpAddr>().is_ok() => TargetKind::Address,
+        _ => TargetKind::Dns,
+    };
+    Resource {
+        id: ResourceId::from_bytes([number; 16]),
+        name: format!("resource {number}"),
+        site: SiteId::from_bytes([1; 16]),
+        target: ToldTarget::Known(Target {
+            kind,
+            address: address.to_owned(),
+        }),
+        filters: vec![Filter::Any].into(),
+    }
+}
+
+/// What may be waited for, as a socket address in a message.
+pub(crate) type Candidates = Vec<SocketAddr>;

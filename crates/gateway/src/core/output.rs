@@ -1,0 +1,54 @@
+//! What the core asks its owner to do.
+
+use super::clients::PeerUpdate;
+use super::kept::Kept;
+use culvert_policy::DomainName;
+use culvert_policy::gate::GateTable;
+use culvert_wire::messages::{FromGateway, Interface};
+use std::fmt;
+use std::sync::Arc;
+
+/// An effect, to be carried out in the order in which they are polled.
+#[derive(Debug)]
+pub enum Output {
+    /// Connect to the portal; then [`handle_connected`](super::Gateway::handle_connected) or
+    /// [`handle_disconnected`](super::Gateway::handle_disconnected).
+    Connect,
+    /// Close the connection. Nothing is to be reported of it any more.
+    Disconnect,
+    /// Send this over the connection.
+    ToPortal(FromGateway),
+    /// The portal will not have this gateway: end.
+    End(Ending),
+    /// The tunnel has these addresses.
+    Interface(Interface),
+    /// Peers change, and what clients may reach.
+    Engine {
+        /// What changes, in this order.
+        peers: Vec<PeerUpdate>,
+        /// All of what clients may reach.
+        table: Arc<GateTable>,
+    },
+    /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
+    Resolve(DomainName),
+    /// Keep this over a restart. It holds secrets.
+    Keep(Box<Kept>),
+}
+
+/// Why the gateway can't go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The token is no good.
+    NotEnrolled(String),
+    /// An administrator has revoked the gateway.
+    Revoked(String),
+    /// Gateway and portal do not understand each other, or another gateway has its id.
+    Failed(String),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NotEnrolled(why) | Self::Revoked(why) | Self::Failed(why)) = self;
+        out.write_str(why)
+    }
+}

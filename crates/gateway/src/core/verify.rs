@@ -1,0 +1,174 @@
+//! Whether a grant is one: the signature first, then what it says.
+
+use super::Network;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use culvert_policy::{Filters, Target};
+use culvert_wire::messages::{Reason, ReasonCode};
+use culvert_wire::{GrantClaims, model};
+use pasetors::Public;
+use pasetors::keys::AsymmetricPublicKey;
+use pasetors::token::UntrustedToken;
+use pasetors::version4::{PublicToken, V4};
+use std::net::IpAddr;
+
+/// How far ahead of this machine's idea of the portal's clock a grant may have been made, in
+/// milliseconds: the portal tells its clock in whole seconds when a connection begins, and clocks of
+/// virtual machines drift within hours by less than this.
+pub const CLOCK_SKEW_MS: u64 = 60_000;
+
+/// The most keys that a portal may have at once: the one in use and those before and after it.
+const MAX_KEYS: usize = 8;
+
+/// Why a grant is refused. All of it is the portal's fault, or a forger's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantFault {
+    /// None of the portal's keys has signed it.
+    #[error("the signature is none of the portal's")]
+    Signature,
+    /// Signed, but not what a grant is.
+    #[error("the claims are malformed, or of a later version than this gateway: update it")]
+    Claims,
+    /// It names another gateway.
+    #[error("the grant is for another gateway")]
+    OtherGateway,
+    /// It has expired already.
+    #[error(
+        "the grant expired {0} s ago by the portal's clock; if that was set since this session began, \
+         restart the gateway"
+    )]
+    Expired(u64),
+    /// It was made in the future.
+    #[error(
+        "the grant was made {0} s from now by the portal's clock; if that was set since this session \
+         began, restart the gateway"
+    )]
+    NotYet(u64),
+    /// The client's addresses are not of the range for machines.
+    #[error("the client's addresses are not of the tunnel's range")]
+    Address,
+    /// Another client has an address or the key, or the gateway itself has the key.
+    #[error("somebody else has an address or the key of this client")]
+    Taken,
+    /// The client has another key or other addresses by now.
+    #[error("the client has another key or other addresses by now")]
+    Outdated,
+    /// It does not fit beside the grants in force.
+    #[error("the grant does not fit beside the others")]
+    Unfit,
+    /// A grant with this id is for somebody or something else.
+    #[error("another grant has this id")]
+    SameId,
+    /// The target or a filter can't be.
+    #[error("the resource can't be: {0}")]
+    Resource(String),
+    /// A name that the grant's pattern does not match, or addresses outside the range for names, or
+    /// of another name.
+    #[error(
+        "a name is not one of the resource, or its addresses are not its own of the range for names"
+    )]
+    Name,
+    /// More clients, grants or names than the gateway holds.
+    #[error("the gateway holds no more: {0}")]
+    TooMany(String),
+    /// The DNS did not answer.
+    #[error("the DNS did not answer for {0}")]
+    NoDns(String),
+}
+
+impl GrantFault {
+    pub(super) fn reason(&self) -> Reason {
+        let code = match self {
+            Self::Signature
+            | Self::Claims
+            | Self::OtherGateway
+            | Self::NotYet(_)
+            | Self::Address
+            | Self::Taken
+            | Self::SameId
+            | Self::Unfit
+            | Self::Outdated
+            | Self::Resource(_)
+            | Self::Name => ReasonCode::BadGrant,
+            Self::Expired(_) => ReasonCode::Expired,
+            Self::TooMany(_) => ReasonCode::TooMany,
+            Self::NoDns(_) => ReasonCode::GatewayRefused,
+        };
+        let text = self.to_string();
+        Reason { code, text }
+    }
+}
+
+/// Keys whose signature counts.
+#[derive(Clone, Debug)]
+pub(super) struct GrantKeys {
+    keys: Vec<AsymmetricPublicKey<V4>>,
+    /// As the portal wrote them, to be kept.
+    pub(super) written: Vec<String>,
+}
+
+/// A grant that is one.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    pub(super) claims: GrantClaims,
+    pub(super) target: Target,
+    pub(super) filters: Filters,
+}
+
+impl GrantKeys {
+    /// From Ed25519 keys in base64. What is none is left out: its signatures count for nothing.
+    pub(super) fn new(written: Vec<String>) -> Self {
+        let key = |text: &String| {
+            let bytes = STANDARD.decode(text).ok()?;
+            AsymmetricPublicKey::from(&bytes).ok()
+        };
+        let keys = written.iter().take(MAX_KEYS).filter_map(key).collect();
+        Self { keys, written }
+    }
+
+    /// The claims of a token that one of the keys has signed.
+    fn open(&self, token: &str) -> Result<GrantClaims, GrantFault> {
+        let token =
+            UntrustedToken::<Public, V4>::try_from(token).map_err(|_| GrantFault::Signature)?;
+        let signed = self
+            .keys
+            .iter()
+            .find_map(|key| PublicToken::verify(key, &token, None, None).ok())
+            .ok_or(GrantFault::Signature)?;
+        serde_json::from_str(signed.payload()).map_err(|_| GrantFault::Claims)
+    }
+}
+
+impl Network {
+    /// Checks all that a grant says but what depends on other grants. `portal_now_ms` is the Unix
+    /// time by the portal's clock.
+    pub(super) fn verify(&self, token: &str, portal_now_ms: u64) -> Result<Verified, GrantFault> {
+        let claims = self.keys.open(token)?;
+        if claims.gateway != self.gateway {
+            return Err(GrantFault::OtherGateway);
+        }
+        let (made_ms, ends_ms) = (claims.iat.unix_ms(), claims.exp.unix_ms());
+        if ends_ms <= portal_now_ms {
+            return Err(GrantFault::Expired((portal_now_ms - ends_ms) / 1000));
+        }
+        if made_ms > portal_now_ms.saturating_add(CLOCK_SKEW_MS) {
+            return Err(GrantFault::NotYet((made_ms - portal_now_ms) / 1000));
+        }
+        let own: [IpAddr; 2] = [self.interface.ipv4.into(), self.interface.ipv6.into()];
+        let addresses: [IpAddr; 2] = [claims.client_ipv4.into(), claims.client_ipv6.into()];
+        for (range, address) in self.machines.iter().zip(addresses) {
+            if !range.contains(address) || own.contains(&address) {
+                return Err(GrantFault::Address);
+            }
+        }
+        let target = Target::try_from(&claims.target)
+            .map_err(|error| GrantFault::Resource(error.to_string()))?;
+        let filters = model::filters(&claims.filters)
+            .map_err(|error| GrantFault::Resource(error.to_string()))?;
+        Ok(Verified {
+            claims,
+            target,
+            filters,
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! The gateway: enforces grants, translates names, forwards to the resources of its site.
+//!
+//! [`core`] decides and does no I/O, so that simulations run what is shipped. [`run`] gives it a
+//! connection to the portal, a tunnel, a resolver and a host.
+
+#![forbid(unsafe_code)]
+
+pub mod core;
+mod error;
+mod observer;
+mod settings;
+mod shell;
+pub mod status;
+
+pub use culvert_host::StatusError;
+pub use error::GatewayError;
+pub use observer::{Health, Observed, Observer, ask_status, observe};
+pub use settings::{Enrolment, PublicEndpoint, Settings};
+pub use shell::run;

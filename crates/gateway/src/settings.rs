@@ -1,0 +1,109 @@
+//! What a gateway is told at its start.
+
+use crate::GatewayError;
+use culvert_host::{HostAccess, InterfaceName, Routing, SourceAddress};
+use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a gateway is told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The tunnel's interface.
+    pub interface: InterfaceName,
+    /// Where the machine's id, its key and its grants are kept.
+    pub state_dir: PathBuf,
+    /// What people call the machine.
+    pub name: String,
+    /// The software's version.
+    pub version: String,
+    /// The machine's id, instead of the one in the state directory.
+    pub id: Option<String>,
+    /// Who it is to the portal, and where that is.
+    pub enrolment: Enrolment,
+    /// UDP port that clients send to.
+    pub listen_port: u16,
+    /// Where clients may reach it besides the addresses of its interfaces.
+    pub public_endpoints: Vec<PublicEndpoint>,
+    /// Packet workers.
+    pub workers: usize,
+    /// MTU of the interface, in bytes.
+    pub mtu: u16,
+    /// Tables, rules and the mark.
+    pub routing: Routing,
+    /// What resources see as the source of packets.
+    pub source: SourceAddress,
+    /// Whether clients may reach the gateway's own host, as far as their grants allow it.
+    pub host_access: HostAccess,
+    /// Whether to switch the kernel's forwarding on where it is off.
+    pub enable_forwarding: bool,
+    /// Where `culvert gateway status` asks.
+    pub status_socket: PathBuf,
+    /// Whether the first attempt that does not reach the portal ends the gateway.
+    pub exit_when_unreachable: bool,
+}
+
+/// An address or a name with a port, under which clients reach the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicEndpoint {
+    /// An address without brackets, or a name.
+    pub host: String,
+    /// The UDP port.
+    pub port: u16,
+}
+
+impl FromStr for PublicEndpoint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "it must be HOST:PORT, such as 198.51.100.1:51820, \
+                                [2001:db8::1]:51820 or gw.example:51820";
+        let (host, port) = text.rsplit_once(':').ok_or(EXPECTED)?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or(EXPECTED)?;
+        let host = match host.strip_prefix('[') {
+            Some(inner) => {
+                let inner = inner.strip_suffix(']').ok_or(EXPECTED)?;
+                inner.parse::<Ipv6Addr>().map_err(|_| EXPECTED)?;
+                inner
+            }
+            None => host,
+        };
+        let is_name = host.parse::<culvert_policy::DomainName>().is_ok();
+        if host.parse::<IpAddr>().is_err() && !is_name {
+            return Err(EXPECTED);
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// What a token says.
+#[derive(Clone, Debug)]
+pub struct Enrolment {
+    /// What is presented.
+    pub bearer: Bearer,
+    /// Where.
+    pub portal: Portal,
+}
+
+impl Enrolment {
+    /// From the text of a token.
+    ///
+    /// # Errors
+    /// [`GatewayError::BadToken`] and [`GatewayError::NoPortal`].
+    pub fn from_token(text: &str) -> Result<Self, GatewayError> {
+        let token = Token::parse_as(text, TokenKind::Gateway)?;
+        let portal = token.portal.ok_or(GatewayError::NoPortal)?;
+        Ok(Self {
+            bearer: token.bearer,
+            portal,
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! What the gateway needs of its host: addresses, routes to clients, and the kernel's guard.
+
+use crate::GatewayError;
+use crate::settings::Settings;
+use crate::status::{FirewallState, FirewallStatus};
+use culvert_host::{
+    Family, Firewall, GatewayRules, Network, TableState, Wanted, enable_forwarding,
+    forward_conflicts, forwards, require_forwarding,
+};
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+const NO_IPV6: &str = "IPv6 is not forwarded: resources with IPv6 addresses are unreachable until \
+                       `sysctl -w net.ipv6.conf.all.forwarding=1`";
+
+/// What is set up at this host.
+pub(crate) struct Host {
+    settings: Settings,
+    network: Network,
+    firewall: Option<Firewall>,
+    wanted: Option<Wanted>,
+    /// When the guard was last looked at.
+    checked_ms: Option<u64>,
+    /// How often the guard was put back.
+    restored: u64,
+    /// What others forbid that the gateway forwards.
+    conflicts: Vec<String>,
+    /// What could not be set up.
+    notes: Vec<String>,
+}
+
+/// Forwarding must be on for IPv4; where it is off for IPv6 alone, IPv6 resources stay unreachable.
+pub(crate) fn check_forwarding(may_enable: bool) -> Result<(), GatewayError> {
+    if may_enable {
+        for family in [Family::V4, Family::V6] {
+            match enable_forwarding(family) {
+                Ok(true) => tracing::info!(?family, "forwarding was off and is on now"),
+                Ok(false) => {}
+                Err(error) if family == Family::V6 => {
+                    tracing::warn!(%error, "IPv6 is not forwarded");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    require_forwarding(Family::V4)?;
+    if !forwards(Family::V6)? {
+        tracing::warn!("{NO_IPV6}");
+    }
+    Ok(())
+}
+
+impl Host {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, GatewayError> {
+        Ok(Self {
+            settings: settings.clone(),
+            network: Network::open()?,
+            firewall: None,
+            wanted: None,
+            checked_ms: None,
+            restored: 0,
+            conflicts: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Installs the guard, then the addresses and the routes to clients: nothing is forwarded unguarded.
+    pub(crate) async fn set_up(
+        &mut self,
+        addresses: [IpAddr; 2],
+        client_ranges: &[IpNet],
+    ) -> Result<(), GatewayError> {
+        let rules = GatewayRules {
+            interface: self.settings.interface.clone(),
+            addresses: addresses.to_vec(),
+            client_ranges: client_ranges.to_vec(),
+            source: self.settings.source,
+            host_access: self.settings.host_access,
+        };
+        match &mut self.firewall {
+            Some(firewall) => firewall.replace(rules).await?,
+            None => self.firewall = Some(Firewall::install(rules).await?),
+        }
+        self.checked_ms = Some(culvert_engine::boot_time_ms());
+        let wanted = Wanted {
+            interface: self.settings.interface.clone(),
+            mtu_bytes: self.settings.mtu.into(),
+            addresses: addresses.to_vec(),
+            prefixes: client_ranges.to_vec(),
+            routing: self.settings.routing,
+        };
+        self.apply(&wanted).await?;
+        self.wanted = Some(wanted);
+        match forward_conflicts(&self.settings.interface).await {
+            Ok(conflicts) => {
+                self.conflicts = conflicts.iter().map(ToString::to_string).collect();
+                for conflict in &self.conflicts {
+                    tracing::warn!("{conflict}");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "other firewall tables can't be looked at"),
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, wanted: &Wanted) -> Result<(), GatewayError> {
+        let applied = self.network.apply(wanted).await?;
+        for change in applied.changes {
+            tracing::debug!("{change}");
+        }
+        let notes: Vec<String> = applied.notes.iter().map(ToString::to_string).collect();
+        for note in notes.iter().filter(|note| !self.notes.contains(note)) {
+            tracing::warn!("{note}");
+        }
+        self.notes = notes;
+        Ok(())
+    }
+
+    /// Whether the guard and the routes stand.
+    pub(crate) fn is_set_up(&self) -> bool {
+        self.firewall.is_some() && self.wanted.is_some()
+    }
+
+    pub(crate) fn firewall_status(&self, now_ms: u64) -> FirewallStatus {
+        FirewallStatus {
+            table: Firewall::table_of(&self.settings.interface),
+            state: match self.firewall {
+                Some(_) => FirewallState::Intact,
+                None => FirewallState::Absent,
+            },
+            checked_ms_ago: self.checked_ms.map(|at_ms| now_ms.saturating_sub(at_ms)),
+            restored: self.restored,
+        }
+    }
+
+    /// What is wrong with the host at the moment, each with its fix.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = self.conflicts.clone();
+        problems.extend(self.notes.iter().cloned());
+        if let Ok(false) = forwards(Family::V6) {
+            problems.push(NO_IPV6.to_owned());
+        }
+        problems
+    }
+
+    /// The network changed: rules that somebody removed are put back.
+    pub(crate) async fn restore(&mut self) -> Result<(), GatewayError> {
+        match self.wanted.clone() {
+            Some(wanted) => self.apply(&wanted).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the guard stands as it should. Where nobody knows the gateway ends: without its guard it
+    /// forwards nothing.
+    pub(crate) async fn is_guarded(&mut self) -> Result<bool, GatewayError> {
+        let Some(firewall) = &self.firewall else {
+            return Ok(true);
+        };
+        let state = firewall.check().await?;
+        self.checked_ms = Some(culvert_engine::boot_time_ms());
+        if state != TableState::Intact {
+            tracing::warn!(
+                ?state,
+                "somebody changed the gateway's firewall table; it is put back"
+            );
+        }
+        Ok(state == TableState::Intact)
+    }
+
+    /// Puts the guard back. Where that fails the gateway ends.
+    pub(crate) async fn guard(&mut self) -> Result<(), GatewayError> {
+        if let Some(firewall) = &mut self.firewall {
+            firewall.reinstall().await?;
+            self.restored += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn remove(&mut self) {
+        if let Some(wanted) = self.wanted.take()
+            && let Err(error) = self.network.remove(&wanted).await
+        {
+            tracing::warn!(%error, "routes stay behind");
+        }
+        if let Some(firewall) = self.firewall.take()
+            && let Err(error) = firewall.remove().await
+        {
+            tracing::warn!(%error, "the firewall table stays behind");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Writes what a restart would need beside the event loop: a disk may take seconds for it, and grants
+//! must not wait for that.
+
+use crate::core::Kept;
+use culvert_host::StateDir;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
+use zeroize::Zeroizing;
+
+/// The file with the grants, so that a restart does not need the portal.
+const KEPT_FILE: &str = "grants.json";
+
+/// Writes the newest of what it is given, one after the other: what came while a write was under way
+/// replaces what came before, so that never more than one waits.
+pub(super) struct Keeper<T> {
+    newest: watch::Sender<Option<Arc<T>>>,
+    task: JoinHandle<()>,
+}
+
+impl Keeper<Kept> {
+    /// Keeps grants in a directory.
+    pub(super) fn start(state: Arc<StateDir>) -> Self {
+        Self::with(move |kept| write(&state, kept))
+    }
+}
+
+impl<T: Send + Sync + 'static> Keeper<T> {
+    fn with(write: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        let (newest, mut to_write) = watch::channel(None::<Arc<T>>);
+        let write = Arc::new(write);
+        let task = tokio::spawn(async move {
+            while to_write.changed().await.is_ok() {
+                let Some(kept) = to_write.borrow_and_update().clone() else {
+                    continue;
+                };
+                let write = Arc::clone(&write);
+                if let Err(error) = spawn_blocking(move || write(&kept)).await {
+                    tracing::error!(%error, "grants could not be kept over a restart");
+                }
+            }
+        });
+        Self { newest, task }
+    }
+
+    /// Writes this as soon as what is being written is done. Does not wait.
+    pub(super) fn keep(&self, kept: T) {
+        self.newest.send_replace(Some(Arc::new(kept)));
+    }
+
+    /// Waits until the last of what was given is written.
+    pub(super) async fn finish(self) {
+        drop(self.newest);
+        // It ends with the last write, and says itself what went wrong.
+        let _ended = self.task.await;
+    }
+}
+
+/// What an earlier run has kept.
+pub(super) fn read(state: &StateDir) -> Option<Kept> {
+    let content = state.read(KEPT_FILE).ok().flatten()?;
+    match serde_json::from_slice(content.expose()) {
+        Ok(kept) => Some(kept),
+        Err(error) => {
+            tracing::warn!(%error, "the kept grants are of no use");
+            None
+        }
+    }
+}
+
+/// A disk that is full costs the restart its grants, not the clients theirs.
+fn write(state: &StateDir, kept: &Kept) {
+    let written = serde_json::to_vec(kept)
+        .map(Zeroizing::new)
+        .map_err(|error| error.to_string())
+        .and_then(|text| {
+            let written = state.write(KEPT_FILE, &text);
+            written.map_err(|error| error.to_string())
+        });
+    if let Err(error) = written {
+        tracing::warn!(error, "grants could not be kept over a restart");
+        // What was kept before may hold grants that have been revoked since.
+        if let Err(error) = state.remove(KEPT_FILE) {
+            tracing::error!(%error, "grants of before could not be removed either");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_ids::GatewayId;
+    use culvert_wire::messages::{Interface, Ranges};
+    use std::os::unix::fs::DirBuilderExt;
+    use std::sync::{Mutex, mpsc};
+
+    /// A disk that takes as long for each write as the test likes.
+    struct SlowDisk {
+        began: tokio::sync::mpsc::UnboundedReceiver<u32>,
+        go_on: mpsc::Sender<()>,
+    }
+
+    fn slow_disk() -> (Keeper<u32>, SlowDisk) {
+        let (begin, began) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, released) = mpsc::channel();
+        let released = Mutex::new(released);
+        let keeper = Keeper::with(move |number: &u32| {
+            begin.send(*number).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        });
+        (keeper, SlowDisk { began, go_on })
+    }
+
+    #[tokio::test]
+    async fn a_slow_disk_makes_nobody_wait_and_gets_the_newest_alone() {
+        let (keeper, mut disk) = slow_disk();
+        keeper.keep(1);
+        assert_eq!(disk.began.recv().await, Some(1));
+        // All of these come while the first is being written, and none of them waits for it.
+        for number in 2..=1_000 {
+            keeper.keep(number);
+        }
+        disk.go_on.send(()).unwrap();
+        assert_eq!(disk.began.recv().await, Some(1_000));
+        disk.go_on.send(()).unwrap();
+        keeper.finish().await;
+        assert_eq!(disk.began.recv().await, None, "nothing else was written");
+    }
+
+    #[tokio::test]
+    async fn the_end_waits_for_what_was_kept_last() {
+        let (keeper, mut disk) = slow_disk();
+        keeper.keep(1);
+        assert_eq!(disk.began.recv().await, Some(1));
+        keeper.keep(2);
+        let end = tokio::spawn(keeper.finish());
+        disk.go_on.send(()).unwrap();
+        assert_eq!(disk.began.recv().await, Some(2));
+        assert!(!end.is_finished());
+        disk.go_on.send(()).unwrap();
+        end.await.unwrap();
+    }
+
+    fn kept() -> Kept {
+        Kept {
+            gateway: GatewayId::from_bytes([1; 16]),
+            interface: Interface {
+                ipv4: [100, 64, 0, 1].into(),
+                ipv6: "fd00:2021:1111::1".parse().unwrap(),
+            },
+            ranges: Ranges {
+                machines_ipv4: "100.64.0.0/11".to_owned(),
+                machines_ipv6: "fd00:2021:1111::/112".to_owned(),
+                names_ipv4: "100.96.0.0/11".to_owned(),
+                names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
+            },
+            grant_keys: Vec::new(),
+            grants: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_kept_before_is_removed_where_a_write_fails() {
+        let name = format!("culvert-keeper-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let state = Arc::new(StateDir::open(&path).unwrap());
+        let keeper = Keeper::start(Arc::clone(&state));
+        keeper.keep(kept());
+        keeper.finish().await;
+        assert_eq!(read(&state).unwrap().gateway, kept().gateway);
+        // A directory where the unfinished file is to be: the write fails, whoever runs the test.
+        let unfinished = path.join("grants.json.unfinished");
+        let directory = std::fs::DirBuilder::new().mode(0o700).create(unfinished);
+        directory.unwrap();
+        let keeper = Keeper::start(Arc::clone(&state));
+        keeper.keep(kept());
+        keeper.finish().await;
+        assert!(read(&state).is_none());
+        std::fs::remove_dir_all(path).unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! How busy the gateway is.
+
+use super::tunnel::Carried;
+use culvert_wire::messages::GatewayLoad;
+
+/// What was seen at the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    looked: Option<(u64, u64, u64)>,
+    /// What it said then.
+    pub(crate) last: GatewayLoad,
+}
+
+/// Clock ticks of `/proc` in a second (`USER_HZ`), which Linux has fixed for programs.
+const TICKS_PER_S: u64 = 100;
+
+impl Load {
+    /// The load since the last look.
+    pub(crate) fn next(&mut self, carried: &Carried, now_ms: u64) -> GatewayLoad {
+        let ticks = processor_ticks().unwrap_or(0);
+        let (then_ms, bytes, then_ticks) = self.looked.unwrap_or((now_ms, carried.bytes, ticks));
+        self.looked = Some((now_ms, carried.bytes, ticks));
+        let elapsed_ms = now_ms.saturating_sub(then_ms).max(1);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let used_ms = ticks.saturating_sub(then_ticks) * 1000 / TICKS_PER_S;
+        let permille = used_ms * 1000 / (elapsed_ms * processors);
+        self.last = GatewayLoad {
+            clients: 0,
+            flows: u32::try_from(carried.flows).unwrap_or(u32::MAX),
+            // A peer that was removed takes its count along.
+            rate_bytes_per_s: carried.bytes.saturating_sub(bytes) * 1000 / elapsed_ms,
+            processor_permille: u16::try_from(permille.min(1000)).unwrap_or(1000),
+        };
+        self.last
+    }
+}
+
+/// Processor time of this process (`proc_pid_stat(5)`, fields 14 and 15).
+fn processor_ticks() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field, the program's name, may hold anything, and ends with the last bracket.
+    let after_name = stat.rsplit_once(')')?.1;
+    let mut fields = after_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_since_the_last_look() {
+        let mut load = Load::default();
+        let carried = |bytes| Carried {
+            bytes,
+            flows: 3,
+            ..Carried::default()
+        };
+        let first = load.next(&carried(1_000), 10_000);
+        assert_eq!(first.rate_bytes_per_s, 0);
+        let second = load.next(&carried(6_000), 15_000);
+        assert_eq!(second.rate_bytes_per_s, 1_000);
+        assert_eq!(second.flows, 3);
+        assert_eq!(load.last, second);
+    }
+
+    #[test]
+    fn this_process_has_used_processor_time() {
+        assert!(processor_ticks().is_some());
+    }
+}

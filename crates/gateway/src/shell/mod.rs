@@ -1,0 +1,446 @@
+//! The gateway with its connection to the portal, its tunnel, its resolver and its host.
+
+mod endpoints;
+mod host;
+mod keeper;
+mod load;
+mod report;
+mod resolver;
+mod traffic;
+mod tunnel;
+
+use crate::GatewayError;
+use crate::core::{self, Ending, Gateway, Kept, Output};
+use crate::observer::{Observed, StatusRequest};
+use crate::settings::Settings;
+use culvert_aead::Suite;
+use culvert_host::{Identity, NetworkWatch, StateDir, StatusSocket, WatchOptions, notify_stopping};
+use culvert_link::{ConnectError, Connected, Connection, Destination, connect};
+use culvert_session::PrivateKey;
+use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
+use endpoints::Endpoints;
+use host::Host;
+use keeper::Keeper;
+use load::Load;
+use resolver::Resolver;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use traffic::Traffic;
+use tunnel::Tunnel;
+
+/// How often the portal hears how busy the gateway is.
+const LOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often the kernel's table is looked at: the gates do not depend on it, but masquerading does.
+const GUARD_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long the core is left alone at most; it asks for most wake-ups itself.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// Runs a gateway until `stop` is there, or until it can't go on. Who asks how it is, through
+/// `observed` or at its socket, is answered meanwhile.
+///
+/// # Errors
+/// [`GatewayError`] says what to do.
+pub async fn run(
+    settings: Settings,
+    observed: Observed,
+    stop: impl Future<Output = ()>,
+) -> Result<(), GatewayError> {
+    let mut shell = Shell::start(settings, observed).await?;
+    let result = shell.serve(stop).await;
+    notify_stopping("stopping");
+    shell.finish().await;
+    result
+}
+
+struct Shell {
+    settings: Settings,
+    core: Gateway,
+    keeper: Keeper<Kept>,
+    _lock: culvert_host::StateLock,
+    tunnel: Tunnel,
+    host: Host,
+    watch: NetworkWatch,
+    endpoints: Endpoints,
+    resolver: Resolver,
+    connection: Option<Connection>,
+    attempt: Option<JoinHandle<Result<Connected, ConnectError>>>,
+    load: Load,
+    traffic: Traffic,
+    observed: Observed,
+    _status_socket: Option<StatusSocket>,
+    /// Why there is none.
+    socket_problem: Option<String>,
+    machine: String,
+    public_key: PublicKey,
+    began_ms: u64,
+    /// Whether there was ever a connection.
+    has_connected: bool,
+    /// Whether there was a session when this was last looked at.
+    was_connected: bool,
+    /// Whether the service manager knows that the gateway is ready.
+    is_announced: bool,
+    summary: String,
+    ending: Option<Ending>,
+}
+
+/// What woke the shell up.
+enum Event {
+    Stop,
+    Timeout,
+    Attempt(Result<Connected, ConnectError>),
+    Text(String),
+    Closed(String),
+    Resolved(culvert_policy::DomainName, core::Resolution),
+    NetworkChanged,
+    EndpointsChanged,
+    Load,
+    Guard,
+    Drain,
+    Status(StatusRequest),
+    Ended(Option<culvert_engine::EngineError>),
+}
+
+impl Shell {
+    async fn start(settings: Settings, observed: Observed) -> Result<Self, GatewayError> {
+        culvert_host::require_tun_device()?;
+        culvert_host::require_net_admin()?;
+        culvert_host::require_nft()?;
+        host::check_forwarding(settings.enable_forwarding)?;
+        let state = StateDir::open(&settings.state_dir)?;
+        let lock = state.lock()?;
+        let (status_socket, socket_problem) = status_socket(&settings, &observed);
+        let identity = Identity::load(&state, settings.id.as_deref())?;
+        let key = PrivateKey::from_bytes(*identity.key.expose());
+        let public_key = PublicKey::from_bytes(*key.public_key().as_bytes());
+        let tunnel = Tunnel::start(&settings, key)?;
+        let watch = NetworkWatch::open(WatchOptions {
+            own_interfaces: vec![settings.interface.clone()],
+            routing: settings.routing,
+            destinations: Vec::new(),
+            debounce: culvert_host::DEBOUNCE,
+        })
+        .await?;
+        let endpoints = Endpoints::start(settings.public_endpoints.clone());
+        let public = endpoints.addresses.borrow().clone();
+        let candidates = candidates(public, watch.candidates(), settings.listen_port);
+        let options = core::Options {
+            machine: identity.machine.clone(),
+            name: settings.name.clone(),
+            version: settings.version.clone(),
+            public_key,
+            ciphers: ciphers(),
+        };
+        let seed = getrandom::u64()
+            .map_err(std::io::Error::other)
+            .map_err(GatewayError::system("draw random bytes"))?;
+        let now_ms = culvert_engine::boot_time_ms();
+        let mut core = Gateway::new(options, candidates, seed, now_ms);
+        if let Some(kept) = keeper::read(&state) {
+            core.handle_kept(kept, unix_ms(), now_ms);
+        }
+        Ok(Self {
+            host: Host::new(&settings)?,
+            resolver: Resolver::new()?,
+            settings,
+            core,
+            keeper: Keeper::start(Arc::new(state)),
+            _lock: lock,
+            tunnel,
+            watch,
+            endpoints,
+            connection: None,
+            attempt: None,
+            load: Load::default(),
+            traffic: Traffic::default(),
+            observed,
+            _status_socket: status_socket,
+            socket_problem,
+            machine: identity.machine,
+            public_key,
+            began_ms: now_ms,
+            has_connected: false,
+            was_connected: false,
+            is_announced: false,
+            summary: String::new(),
+            ending: None,
+        })
+    }
+
+    async fn serve(&mut self, stop: impl Future<Output = ()>) -> Result<(), GatewayError> {
+        let mut stop = std::pin::pin!(stop);
+        let mut load = interval(LOAD_INTERVAL);
+        let mut guard = interval(GUARD_INTERVAL);
+        load.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        guard.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
+        let mut drain = tokio::signal::unix::signal(drain_signal)
+            .map_err(GatewayError::system("wait for a signal"))?;
+        self.core.handle_timeout(culvert_engine::boot_time_ms());
+        self.carry_out().await?;
+        while self.ending.is_none() {
+            let wake_up = self.wake_up();
+            let event = tokio::select! {
+                biased;
+                () = &mut stop => Event::Stop,
+                result = &mut self.tunnel.ended => Event::Ended(result.ok().flatten()),
+                text = next_text(&mut self.connection) => text,
+                result = finished(&mut self.attempt) => Event::Attempt(result),
+                Some((name, said)) = self.resolver.answers.recv() => Event::Resolved(name, said),
+                change = self.watch.changed() => { change?; Event::NetworkChanged }
+                Ok(()) = self.endpoints.addresses.changed() => Event::EndpointsChanged,
+                request = self.observed.next() => Event::Status(request),
+                _ = drain.recv() => Event::Drain,
+                _ = guard.tick() => Event::Guard,
+                _ = load.tick() => Event::Load,
+                () = sleep_until(wake_up) => Event::Timeout,
+            };
+            if !self.handle(event).await? {
+                return Ok(());
+            }
+            self.carry_out().await?;
+        }
+        match self.ending.take() {
+            Some(Ending::NotEnrolled(why)) => Err(GatewayError::NotEnrolled(why)),
+            Some(Ending::Revoked(why)) => Err(GatewayError::Revoked(why)),
+            Some(Ending::Failed(why)) => Err(GatewayError::Refused(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// False where it is over.
+    async fn handle(&mut self, event: Event) -> Result<bool, GatewayError> {
+        let now_ms = culvert_engine::boot_time_ms();
+        match event {
+            Event::Stop => return Ok(false),
+            Event::Ended(Some(error)) => return Err(error.into()),
+            Event::Ended(None) => {
+                let source = std::io::Error::other("somebody deleted it");
+                return Err(GatewayError::system("keep the interface")(source));
+            }
+            Event::Timeout => self.core.handle_timeout(now_ms),
+            Event::Attempt(Ok(connected)) => {
+                let portal_ms = connected.portal_unix_ms.unwrap_or_else(unix_ms);
+                self.connection = Some(connected.connection);
+                self.has_connected = true;
+                self.core.handle_connected(portal_ms, now_ms);
+            }
+            Event::Attempt(Err(error)) => {
+                tracing::warn!(%error, "no connection to the portal");
+                match error {
+                    ConnectError::Unauthorized => {
+                        self.core.handle_unauthorized(error.to_string(), now_ms);
+                    }
+                    error if self.settings.exit_when_unreachable && !self.has_connected => {
+                        return Err(GatewayError::Unreachable(error.to_string()));
+                    }
+                    error => {
+                        let retry_after_ms = error.retry_after_ms();
+                        let why = error.to_string();
+                        self.core.handle_disconnected(why, retry_after_ms, now_ms);
+                    }
+                }
+            }
+            Event::Text(text) => self.core.handle_text(&text, now_ms),
+            Event::Closed(why) => {
+                tracing::warn!(why, "the connection to the portal ended");
+                self.connection = None;
+                self.core.handle_disconnected(why, None, now_ms);
+            }
+            Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now_ms),
+            Event::NetworkChanged => {
+                self.leave_a_lost_address(now_ms);
+                self.set_candidates(now_ms);
+                self.host.restore().await?;
+            }
+            Event::EndpointsChanged => self.set_candidates(now_ms),
+            Event::Load => {
+                let carried = self.tunnel.carried()?;
+                self.traffic.look(&carried, now_ms);
+                self.core.handle_load(self.load.next(&carried, now_ms));
+                for drop in carried.drops {
+                    let what = format!("{} {}", drop.stage, drop.reason);
+                    tracing::debug!(what, count = drop.count, "dropped so far");
+                }
+            }
+            Event::Status(request) => {
+                // Whoever asked may be gone.
+                let _unheard = request.send(self.status()?);
+            }
+            Event::Guard => {
+                if !self.host.is_guarded().await? {
+                    self.core.handle_guard(false, now_ms);
+                    self.carry_out().await?;
+                    self.host.guard().await?;
+                    self.core.handle_guard(true, culvert_engine::boot_time_ms());
+                }
+            }
+            Event::Drain => {
+                let on = !self.core.is_draining();
+                tracing::info!(on, "drain");
+                self.core.handle_drain(on);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives up a session whose address this machine no longer has: the next one tells the portal at
+    /// once where clients may reach the gateway now.
+    fn leave_a_lost_address(&mut self, now_ms: u64) {
+        let lost = |connection: &mut Connection| !connection.has_its_address();
+        if self.connection.take_if(lost).is_some() {
+            let why = "this machine no longer has the address of the connection";
+            tracing::warn!(why, "the connection to the portal ended");
+            self.core.handle_disconnected(why.to_owned(), None, now_ms);
+        }
+    }
+
+    fn set_candidates(&mut self, now_ms: u64) {
+        let public = self.endpoints.addresses.borrow_and_update().clone();
+        let candidates = candidates(public, self.watch.candidates(), self.settings.listen_port);
+        self.core.handle_candidates(candidates, now_ms);
+    }
+
+    async fn carry_out(&mut self) -> Result<(), GatewayError> {
+        while let Some(output) = self.core.poll_output() {
+            match output {
+                Output::Connect => {
+                    let destination = Destination {
+                        portal: self.settings.enrolment.portal.clone(),
+                        path: GATEWAY_SESSION_PATH,
+                        bearer: self.settings.enrolment.bearer.clone(),
+                        mark: Some(self.settings.routing.mark.get()),
+                    };
+                    let attempt = async move { connect(&destination).await };
+                    self.attempt = Some(tokio::spawn(attempt));
+                }
+                Output::Disconnect => {
+                    if let Some(connection) = self.connection.take() {
+                        connection.close().await;
+                    }
+                }
+                Output::ToPortal(message) => {
+                    if let Some(connection) = &self.connection {
+                        // Where it has ended, the next event says so.
+                        let _ended = connection.sender().send(encode(&message)).await;
+                    }
+                }
+                Output::End(ending) => self.ending = Some(ending),
+                Output::Interface(interface) => {
+                    let addresses: [IpAddr; 2] = [interface.ipv4.into(), interface.ipv6.into()];
+                    let ranges: Vec<_> = self
+                        .core
+                        .machine_ranges()
+                        .into_iter()
+                        .filter_map(|range| ipnet::IpNet::new(range.address(), range.len()).ok())
+                        .collect();
+                    self.host.set_up(addresses, &ranges).await?;
+                }
+                Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
+                Output::Resolve(name) => self.resolver.ask(name),
+                Output::Keep(kept) => self.keeper.keep(*kept),
+            }
+        }
+        self.tell();
+        Ok(())
+    }
+
+    fn wake_up(&self) -> Instant {
+        let now_ms = culvert_engine::boot_time_ms();
+        let sleep = self.core.poll_timeout().map_or(LONGEST_SLEEP, |at_ms| {
+            Duration::from_millis(at_ms.saturating_sub(now_ms)).min(LONGEST_SLEEP)
+        });
+        Instant::now() + sleep
+    }
+
+    /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
+    /// guard.
+    async fn finish(mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+        self.tunnel.stop();
+        self.host.remove().await;
+        // What was revoked a moment ago does not come back with the next start.
+        if let Some(kept) = self.core.kept() {
+            self.keeper.keep(kept);
+        }
+        self.keeper.finish().await;
+    }
+}
+
+async fn next_text(connection: &mut Option<Connection>) -> Event {
+    match connection {
+        Some(connection) => match connection.receive().await {
+            Ok(text) => Event::Text(text),
+            Err(closed) => Event::Closed(closed.to_string()),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn finished(
+    attempt: &mut Option<JoinHandle<Result<Connected, ConnectError>>>,
+) -> Result<Connected, ConnectError> {
+    let Some(task) = attempt else {
+        return std::future::pending().await;
+    };
+    let result = task.await;
+    *attempt = None;
+    result.unwrap_or_else(|error| {
+        Err(ConnectError::Local {
+            what: "run an attempt to connect",
+            source: std::io::Error::other(error),
+        })
+    })
+}
+
+/// Where clients may reach the gateway: what it was told first, then its own addresses.
+fn candidates(public: Vec<SocketAddr>, own: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
+    let own = own
+        .into_iter()
+        .map(|address| SocketAddr::new(address, port));
+    let mut candidates = Vec::new();
+    for candidate in public.into_iter().chain(own) {
+        if !candidates.contains(&candidate) {
+            candidates.push(candidate);
+        }
+    }
+    candidates.truncate(culvert_engine::MAX_CANDIDATES);
+    candidates
+}
+
+/// Suites that this processor does fast.
+fn ciphers() -> Vec<Cipher> {
+    let mut ciphers = vec![Cipher::ChaCha20Poly1305];
+    if Suite::Aes256Gcm.is_fast() {
+        ciphers.push(Cipher::Aes256Gcm);
+    }
+    ciphers
+}
+
+/// Opens the socket at which the gateway tells its state. Clients do not depend on it, nor does the
+/// gateway: another one of this machine may have the usual path.
+fn status_socket(
+    settings: &Settings,
+    observed: &Observed,
+) -> (Option<StatusSocket>, Option<String>) {
+    match observed.bind(&settings.status_socket) {
+        Ok(socket) => (Some(socket), None),
+        Err(error) => {
+            let problem = format!("`culvert gateway status` is not answered: {error}");
+            tracing::warn!("{problem}");
+            (None, Some(problem))
+        }
+    }
+}
+
+fn unix_ms() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(unix.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,133 @@
+//! The state of the gateway, for `culvert gateway status`, health and metrics.
+
+use super::Shell;
+use super::tunnel::Carried;
+use crate::GatewayError;
+use crate::core::Counters;
+use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
+use culvert_host::{notify_ready, notify_status};
+use culvert_wire::{PublicKey, Timestamp};
+use std::collections::BTreeMap;
+
+impl Shell {
+    /// Everything that there is to tell.
+    pub(super) fn status(&self) -> Result<Status, GatewayError> {
+        let (now_ms, unix_ms) = (culvert_engine::boot_time_ms(), super::unix_ms());
+        let carried = self.tunnel.carried()?;
+        let view = self.core.view(now_ms, unix_ms);
+        let mut clients = view.clients;
+        self.add_traffic(&mut clients, &carried, unix_ms);
+        let mut problems = self.host.problems();
+        problems.extend(self.socket_problem.clone());
+        problems.extend(view.portal.clock_problem());
+        let not_ready_because = self.not_ready();
+        Ok(Status {
+            schema_version: SCHEMA_VERSION,
+            version: self.settings.version.clone(),
+            at: Timestamp::from_unix_ms(unix_ms),
+            running_for_ms: now_ms.saturating_sub(self.began_ms),
+            interface: self.settings.interface.to_string(),
+            name: self.settings.name.clone(),
+            machine: self.machine.clone(),
+            gateway: view.gateway,
+            site: view.site,
+            public_key: self.public_key,
+            ipv4: view.interface.map(|interface| interface.ipv4),
+            ipv6: view.interface.map(|interface| interface.ipv6),
+            listen_port: self.settings.listen_port,
+            candidates: view.candidates,
+            portal_url: self.settings.enrolment.portal.url.clone(),
+            portal: view.portal,
+            ready: not_ready_because.is_none(),
+            not_ready_because,
+            draining: self.core.is_draining(),
+            draining_by_itself: self.core.is_draining_by_itself(),
+            clients,
+            client_count: view.client_count,
+            grant_count: view.grant_count,
+            waiting_grants: view.waiting_grants,
+            names: view.names,
+            name_count: view.name_count,
+            load: LoadStatus {
+                flows: carried.flows,
+                bytes_per_s: self.load.last.rate_bytes_per_s,
+                processor_permille: self.load.last.processor_permille,
+            },
+            firewall: self.host.firewall_status(now_ms),
+            drops: carried.drops,
+            counters: counter_list(&view.counters),
+            problems,
+        })
+    }
+
+    /// Why clients should not be sent here.
+    pub(super) fn not_ready(&self) -> Option<String> {
+        match self.core.readiness() {
+            Err(why) => Some(why.to_string()),
+            // Until the guard stands nothing is forwarded.
+            Ok(()) if !self.host.is_set_up() => Some("its host is not set up yet".to_owned()),
+            Ok(()) => None,
+        }
+    }
+
+    /// Tells a service manager and whoever watches health how it stands.
+    pub(super) fn tell(&mut self) {
+        self.observed.beat(self.not_ready());
+        let is_connected = self.core.is_connected();
+        let summary = self.core.summary();
+        if is_connected && !self.was_connected {
+            tracing::info!("connected to the portal");
+        }
+        if is_connected && !self.is_announced {
+            self.is_announced = true;
+            notify_ready(&summary);
+        } else if summary != self.summary {
+            notify_status(&summary);
+        }
+        self.was_connected = is_connected;
+        self.summary = summary;
+    }
+
+    fn add_traffic(&self, clients: &mut [ClientStatus], carried: &Carried, unix_ms: u64) {
+        let peers: BTreeMap<PublicKey, _> =
+            carried.peers.iter().map(|peer| (peer.key, peer)).collect();
+        for client in clients {
+            let Some(peer) = peers.get(&client.public_key) else {
+                continue;
+            };
+            let handshake = peer.handshake_unix_ms;
+            let rates = self.traffic.rates(&client.public_key);
+            client.endpoint = peer.endpoint;
+            client.handshake_age_ms = handshake.map(|at_ms| unix_ms.saturating_sub(at_ms));
+            client.heard_ms_ago = peer.heard_ms_ago;
+            client.rx_bytes = peer.rx_bytes;
+            client.tx_bytes = peer.tx_bytes;
+            client.rx_bytes_per_s = rates.rx_bytes_per_s;
+            client.tx_bytes_per_s = rates.tx_bytes_per_s;
+        }
+    }
+}
+
+fn counter_list(counters: &Counters) -> Vec<CounterStatus> {
+    let Counters {
+        accepted,
+        refused,
+        revoked,
+        expired,
+        questions_refused,
+        protocol_errors,
+    } = *counters;
+    let list = [
+        ("grants_accepted", accepted),
+        ("grants_refused", refused),
+        ("grants_revoked", revoked),
+        ("grants_expired", expired),
+        ("questions_refused", questions_refused),
+        ("protocol_errors", protocol_errors),
+    ];
+    let counters = list.into_iter().map(|(name, count)| CounterStatus {
+        name: name.to_owned(),
+        count,
+    });
+    counters.collect()
+}

@@ -1,0 +1,348 @@
+//! Names, asked of the system's resolvers.
+
+use crate::GatewayError;
+use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
+use culvert_policy::DomainName;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::ResolverOpts;
+use hickory_resolver::net::NetError;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Answers that wait to be looked at: as many as questions under way.
+const MAX_ANSWERS: usize = MAX_QUESTIONS;
+
+/// Where the system says which resolvers to ask, and which names it knows itself.
+const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
+/// How long answers are kept at most, whatever their time to live: an address that was changed in a
+/// hurry is not missed for longer.
+const MAX_KEPT: Duration = Duration::from_secs(300);
+
+/// The same where a name does not exist: one that was made for a new resource is found soon.
+const MAX_KEPT_NEGATIVE: Duration = Duration::from_secs(30);
+
+/// By what a file is seen to have changed: device, inode, size, and time of change.
+type Stamp = Option<(u64, u64, u64, i64, i64)>;
+
+/// What is asked of the system's resolvers, and what they said.
+pub(crate) struct Resolver {
+    resolver: TokioResolver,
+    /// Of the files by which `resolver` was made; none where it was made otherwise.
+    stamps: Option<[Stamp; 2]>,
+    said: mpsc::Sender<(DomainName, Resolution)>,
+    pub(crate) answers: mpsc::Receiver<(DomainName, Resolution)>,
+}
+
+impl Resolver {
+    /// By the configuration of the system, and by what that changes to.
+    pub(crate) fn new() -> Result<Self, GatewayError> {
+        let stamps = stamps();
+        let resolver = system().map_err(|error| GatewayError::Resolver(error.to_string()))?;
+        Ok(Self::with(resolver, Some(stamps)))
+    }
+
+    fn with(resolver: TokioResolver, stamps: Option<[Stamp; 2]>) -> Self {
+        let (said, answers) = mpsc::channel(MAX_ANSWERS);
+        Self {
+            resolver,
+            stamps,
+            said,
+            answers,
+        }
+    }
+
+    /// Asks for both families; the answer comes out of [`Self::answers`]. The core asks for no more than
+    /// [`MAX_QUESTIONS`] names at once.
+    pub(crate) fn ask(&mut self, name: DomainName) {
+        self.follow_system();
+        let (resolver, said) = (self.resolver.clone(), self.said.clone());
+        tokio::spawn(async move {
+            let limit = Duration::from_millis(RESOLVE_LIMIT_MS);
+            let resolution = tokio::time::timeout(limit, look_up(&resolver, &name))
+                .await
+                .unwrap_or(Resolution::NoAnswer);
+            // Nobody listens where the gateway ended.
+            let _unheard = said.send((name, resolution)).await;
+        });
+    }
+
+    /// A machine gets other resolvers with another lease, or from its administrator.
+    fn follow_system(&mut self) {
+        let Some(before) = self.stamps else { return };
+        let stamps = stamps();
+        if stamps == before {
+            return;
+        }
+        self.stamps = Some(stamps);
+        match system() {
+            Ok(resolver) => {
+                tracing::info!("the system's DNS configuration has changed");
+                self.resolver = resolver;
+            }
+            // It may be half written: the next question sees it whole.
+            Err(error) => tracing::warn!(%error, "the system's DNS configuration can't be used"),
+        }
+    }
+}
+
+fn system() -> Result<TokioResolver, NetError> {
+    let mut builder = TokioResolver::builder_tokio()?;
+    adjust(builder.options_mut());
+    builder.build()
+}
+
+fn adjust(options: &mut ResolverOpts) {
+    options.timeout = Duration::from_millis(RESOLVE_LIMIT_MS / 2);
+    // The names of resources are whole: no search list is tried.
+    options.ndots = 0;
+    options.positive_max_ttl = Some(MAX_KEPT);
+    options.negative_max_ttl = Some(MAX_KEPT_NEGATIVE);
+}
+
+fn stamps() -> [Stamp; 2] {
+    SYSTEM_FILES.map(|path| {
+        let file = std::fs::metadata(path).ok()?;
+        let (seconds, nanoseconds) = (file.mtime(), file.mtime_nsec());
+        Some((file.dev(), file.ino(), file.size(), seconds, nanoseconds))
+    })
+}
+
+async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
+    let whole = format!("{name}.");
+    let (v4, v6) = tokio::join!(
+        resolver.lookup(whole.clone(), RecordType::A),
+        resolver.lookup(whole.clone(), RecordType::AAAA)
+    );
+    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+    let mut ttl_s = u32::MAX;
+    let mut has_failed = false;
+    for answer in [v4, v6] {
+        match answer {
+            Ok(answer) => {
+                for record in answer.answers() {
+                    ttl_s = ttl_s.min(record.ttl);
+                    match record.data {
+                        RData::A(address) => ipv4.push(address.0),
+                        RData::AAAA(address) => ipv6.push(address.0),
+                        _ => {}
+                    }
+                }
+            }
+            Err(error) if error.is_no_records_found() || error.is_nx_domain() => {}
+            Err(error) => {
+                tracing::debug!(%name, %error, "the DNS did not answer");
+                has_failed = true;
+            }
+        }
+    }
+    if has_failed {
+        // The family that was not answered for is asked for again soon.
+        ttl_s = 0;
+    }
+    match (ipv4.is_empty() && ipv6.is_empty(), has_failed) {
+        (false, _) => Resolution::Found { ipv4, ipv6, ttl_s },
+        (true, true) => Resolution::NoAnswer,
+        (true, false) => Resolution::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+    use hickory_resolver::net::runtime::TokioRuntimeProvider;
+    use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+    use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
+    use hickory_resolver::proto::rr::{Name, Record};
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::net::UdpSocket;
+    use tokio::task::JoinHandle;
+
+    /// A DNS server on loopback, and a resolver that asks it.
+    struct Scene {
+        resolver: Resolver,
+        server: JoinHandle<()>,
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            self.server.abort();
+        }
+    }
+
+    impl Scene {
+        async fn new() -> Self {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let port = socket.local_addr().unwrap().port();
+            let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
+            server.connections[0].port = port;
+            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+            let provider = TokioRuntimeProvider::default();
+            let mut builder = TokioResolver::builder_with_config(config, provider);
+            adjust(builder.options_mut());
+            Self {
+                resolver: Resolver::with(builder.build().unwrap(), None),
+                server: tokio::spawn(serve(socket)),
+            }
+        }
+
+        async fn resolve(&mut self, name: &str) -> Resolution {
+            self.resolver.ask(name.parse().unwrap());
+            let (answered, resolution) = self.resolver.answers.recv().await.unwrap();
+            assert_eq!(answered.as_str(), name);
+            resolution
+        }
+    }
+
+    async fn serve(socket: UdpSocket) {
+        let mut bytes = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes).await {
+            let question = Message::from_vec(&bytes[..len]).unwrap();
+            if let Some(answer) = answer(&question) {
+                let answer = answer.to_vec().unwrap();
+                socket.send_to(&answer, from).await.unwrap();
+            }
+        }
+    }
+
+    fn answer(question: &Message) -> Option<Message> {
+        let query = question.queries.first()?.clone();
+        let mut answer = Message::response(question.id, OpCode::Query);
+        answer.add_query(query.clone());
+        let name = query.name().clone();
+        let host = name.to_string();
+        let record = |name: &Name, ttl, data| Record::from_rdata(name.clone(), ttl, data);
+        let v4 = RData::A(A::new(10, 7, 0, 1));
+        let v6 = RData::AAAA(AAAA::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
+        let is_v4 = query.query_type() == RecordType::A;
+        match (host.as_str(), is_v4) {
+            ("both.corp.example.", true) | ("v4.corp.example.", true) => {
+                answer.add_answer(record(&name, 60, v4));
+            }
+            ("both.corp.example.", false) | ("v6.corp.example.", false) => {
+                answer.add_answer(record(&name, 30, v6));
+            }
+            ("alias.corp.example.", true) => {
+                let target = Name::from_ascii("real.corp.example.").unwrap();
+                answer.add_answer(record(&name, 20, RData::CNAME(CNAME(target.clone()))));
+                answer.add_answer(record(&target, 90, v4));
+            }
+            ("moved.corp.example.", true) => {
+                // Another one each time.
+                let octet = 1 + (MOVES.fetch_add(1, Ordering::Relaxed) % 2) as u8;
+                let data = RData::A(A::new(10, 8, 0, octet));
+                answer.add_answer(record(&name, 0, data));
+            }
+            ("own.corp.example.", true) => {
+                answer.add_answer(record(&name, 60, RData::A(A::new(127, 0, 0, 1))));
+            }
+            ("half.corp.example.", true) => {
+                answer.add_answer(record(&name, 60, v4));
+            }
+            ("half.corp.example.", false) | ("broken.corp.example.", _) => {
+                answer.metadata.response_code = ResponseCode::ServFail;
+            }
+            ("silent.corp.example.", _) => return None,
+            _ => {
+                if host.starts_with("gone.") {
+                    answer.metadata.response_code = ResponseCode::NXDomain;
+                }
+                let zone = Name::from_ascii("corp.example.").unwrap();
+                let soa = SOA::new(zone.clone(), zone.clone(), 1, 1, 1, 1, 3_600);
+                answer.add_authority(record(&zone, 3_600, RData::SOA(soa)));
+            }
+        }
+        Some(answer)
+    }
+
+    /// How often the name that moves was asked for.
+    static MOVES: AtomicUsize = AtomicUsize::new(0);
+
+    fn found(ipv4: &[&str], ipv6: &[&str], ttl_s: u32) -> Resolution {
+        Resolution::Found {
+            ipv4: ipv4.iter().map(|text| text.parse().unwrap()).collect(),
+            ipv6: ipv6.iter().map(|text| text.parse().unwrap()).collect(),
+            ttl_s,
+        }
+    }
+
+    #[tokio::test]
+    async fn both_families_are_found_with_the_shorter_time_to_live() {
+        let mut scene = Scene::new().await;
+        let both = scene.resolve("both.corp.example").await;
+        assert_eq!(both, found(&["10.7.0.1"], &["fd77::1"], 30));
+    }
+
+    #[tokio::test]
+    async fn a_name_with_one_family_has_no_address_of_the_other() {
+        let mut scene = Scene::new().await;
+        let v4 = scene.resolve("v4.corp.example").await;
+        assert_eq!(v4, found(&["10.7.0.1"], &[], 60));
+        let v6 = scene.resolve("v6.corp.example").await;
+        assert_eq!(v6, found(&[], &["fd77::1"], 30));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_has_moved_is_found_where_it_is_now() {
+        let mut scene = Scene::new().await;
+        let first = scene.resolve("moved.corp.example").await;
+        let second = scene.resolve("moved.corp.example").await;
+        assert_eq!(first, found(&["10.8.0.1"], &[], 0));
+        assert_eq!(second, found(&["10.8.0.2"], &[], 0));
+    }
+
+    #[tokio::test]
+    async fn a_loopback_address_is_told_as_it_is_and_leads_nowhere() {
+        let mut scene = Scene::new().await;
+        let own = scene.resolve("own.corp.example").await;
+        assert_eq!(own, found(&["127.0.0.1"], &[], 60));
+        // The core is who judges: the same for whatever resolver there is.
+        let address: IpAddr = Ipv4Addr::LOCALHOST.into();
+        assert!(culvert_policy::gate::Mapping::new(address, address).is_err());
+    }
+
+    #[tokio::test]
+    async fn an_alias_leads_to_addresses_and_its_time_to_live_counts() {
+        let mut scene = Scene::new().await;
+        let alias = scene.resolve("alias.corp.example").await;
+        assert_eq!(alias, found(&["10.7.0.1"], &[], 20));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_not_there_is_told_from_a_server_that_does_not_answer() {
+        let mut scene = Scene::new().await;
+        for (name, expected) in [
+            ("gone.corp.example", Resolution::NotFound),
+            ("empty.corp.example", Resolution::NotFound),
+            ("broken.corp.example", Resolution::NoAnswer),
+            ("silent.corp.example", Resolution::NoAnswer),
+        ] {
+            assert_eq!(scene.resolve(name).await, expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_family_that_is_not_answered_for_is_asked_for_again_soon() {
+        let mut scene = Scene::new().await;
+        let half = scene.resolve("half.corp.example").await;
+        assert_eq!(half, found(&["10.7.0.1"], &[], 0));
+    }
+
+    #[tokio::test]
+    async fn as_many_questions_as_there_may_be_are_all_answered() {
+        let mut scene = Scene::new().await;
+        let count = MAX_QUESTIONS;
+        for number in 0..count {
+            let name = format!("gone.{number}.corp.example");
+            scene.resolver.ask(name.parse().unwrap());
+        }
+        for _ in 0..count {
+            let (_, resolution) = scene.resolver.answers.recv().await.unwrap();
+            assert_eq!(resolution, Resolution::NotFound);
+        }
+    }
+}

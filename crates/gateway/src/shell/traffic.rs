@@ -1,0 +1,93 @@
+//! What each client carried, and how fast.
+
+use super::tunnel::Carried;
+use culvert_wire::PublicKey;
+use std::collections::BTreeMap;
+
+/// What was seen at the last two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    looked_ms: u64,
+    peers: BTreeMap<PublicKey, Peer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    rx_bytes: u64,
+    tx_bytes: u64,
+    rates: Rates,
+}
+
+/// Bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rates {
+    pub(crate) rx_bytes_per_s: u64,
+    pub(crate) tx_bytes_per_s: u64,
+}
+
+impl Traffic {
+    /// Takes the rates since the last look.
+    pub(crate) fn look(&mut self, carried: &Carried, now_ms: u64) {
+        let elapsed_ms = now_ms.saturating_sub(self.looked_ms).max(1);
+        let rate = |now: u64, then: u64| now.saturating_sub(then).saturating_mul(1000) / elapsed_ms;
+        let peers = carried.peers.iter().map(|peer| {
+            // A client that came meanwhile has its rates at the next look.
+            let rates = self
+                .peers
+                .get(&peer.key)
+                .map_or(Rates::default(), |before| Rates {
+                    rx_bytes_per_s: rate(peer.rx_bytes, before.rx_bytes),
+                    tx_bytes_per_s: rate(peer.tx_bytes, before.tx_bytes),
+                });
+            let (rx_bytes, tx_bytes) = (peer.rx_bytes, peer.tx_bytes);
+            let seen = Peer {
+                rx_bytes,
+                tx_bytes,
+                rates,
+            };
+            (peer.key, seen)
+        });
+        self.peers = peers.collect();
+        self.looked_ms = now_ms;
+    }
+
+    pub(crate) fn rates(&self, key: &PublicKey) -> Rates {
+        let peer = self.peers.get(key);
+        peer.map_or(Rates::default(), |peer| peer.rates)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tunnel::CarriedPeer;
+    use super::*;
+
+    fn carried(peers: &[(u8, u64, u64)]) -> Carried {
+        let peers = peers.iter().map(|(key, rx_bytes, tx_bytes)| CarriedPeer {
+            key: PublicKey::from_bytes([*key; 32]),
+            endpoint: None,
+            handshake_unix_ms: None,
+            heard_ms_ago: None,
+            rx_bytes: *rx_bytes,
+            tx_bytes: *tx_bytes,
+        });
+        Carried {
+            peers: peers.collect(),
+            ..Carried::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_each_clients_own_since_the_last_look() {
+        let mut traffic = Traffic::default();
+        traffic.look(&carried(&[(1, 1_000, 0), (2, 0, 0)]), 10_000);
+        traffic.look(&carried(&[(1, 6_000, 500), (3, 7_000, 7_000)]), 15_000);
+        let of = |key| {
+            let rates = traffic.rates(&PublicKey::from_bytes([key; 32]));
+            (rates.rx_bytes_per_s, rates.tx_bytes_per_s)
+        };
+        assert_eq!(of(1), (1_000, 100));
+        assert_eq!(of(2), (0, 0), "it is gone");
+        assert_eq!(of(3), (0, 0), "it has just come");
+    }
+}

@@ -1,0 +1,162 @@
+//! The data plane: the core's updates as changes of the engine's device.
+
+use crate::GatewayError;
+use crate::core::PeerUpdate;
+use crate::settings::Settings;
+use crate::status::DropStatus;
+use culvert_aead::Suite;
+use culvert_engine::{
+    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, Prefix,
+};
+use culvert_policy::gate::GateTable;
+use culvert_session::{PresharedKey, PrivateKey, PublicKey};
+use culvert_wire::Cipher;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The engine's device.
+pub(crate) struct Tunnel {
+    device: Arc<Device>,
+    /// Told when the device has ended, and why where it failed.
+    pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
+}
+
+/// What the device carried and dropped so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) bytes: u64,
+    pub(crate) flows: usize,
+    pub(crate) peers: Vec<CarriedPeer>,
+    /// By stage and reason, where it is not zero.
+    pub(crate) drops: Vec<DropStatus>,
+}
+
+/// What the device knows of one peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CarriedPeer {
+    pub(crate) key: culvert_wire::PublicKey,
+    pub(crate) endpoint: Option<SocketAddr>,
+    pub(crate) handshake_unix_ms: Option<u64>,
+    pub(crate) heard_ms_ago: Option<u64>,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_bytes: u64,
+}
+
+impl Tunnel {
+    /// Makes the interface, down, with a key, a port and a mark. Nothing passes it yet.
+    pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, GatewayError> {
+        let device = Arc::new(Device::start(Options {
+            interface: settings.interface.as_str().to_owned(),
+            workers: settings.workers,
+            mtu: settings.mtu,
+            offload: true,
+            segmentation: true,
+            suite: Suite::ChaCha20Poly1305,
+            unrouted: None,
+            gated: true,
+        })?);
+        device.apply(Change {
+            private_key: Some(Some(key)),
+            listen_port: Some(settings.listen_port),
+            mark: Some(settings.routing.mark.get()),
+            ..Change::default()
+        })?;
+        let (end, ended) = oneshot::channel();
+        let watched = Arc::clone(&device);
+        std::thread::Builder::new()
+            .name("gateway-device".to_owned())
+            .spawn(move || {
+                // Nobody listens where the gateway ended first.
+                let _unheard = end.send(watched.wait().err());
+            })
+            .map_err(GatewayError::system("start a thread"))?;
+        Ok(Self { device, ended })
+    }
+
+    /// Carries out updates, and puts a table in force.
+    pub(crate) fn apply(
+        &self,
+        peers: Vec<PeerUpdate>,
+        table: Arc<GateTable>,
+    ) -> Result<(), EngineError> {
+        self.device.apply(Change {
+            peers: peers.into_iter().map(peer_change).collect(),
+            gate: Some(table),
+            ..Change::default()
+        })
+    }
+
+    pub(crate) fn carried(&self) -> Result<Carried, EngineError> {
+        let status = self.device.status()?;
+        let peers = status.peers.iter();
+        let drops = status.drops.iter().filter(|drop| drop.count > 0);
+        Ok(Carried {
+            bytes: peers
+                .clone()
+                .map(|peer| peer.rx_bytes + peer.tx_bytes)
+                .sum(),
+            flows: status.flows.unwrap_or(0),
+            peers: peers.map(carried_peer).collect(),
+            drops: drops
+                .map(|drop| DropStatus {
+                    stage: drop.stage.to_owned(),
+                    reason: drop.reason.to_owned(),
+                    count: drop.count,
+                })
+                .collect(),
+        })
+    }
+
+    /// Ends the device; its interface goes.
+    pub(crate) fn stop(&self) {
+        self.device.stop();
+    }
+}
+
+fn carried_peer(peer: &PeerStatus) -> CarriedPeer {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    CarriedPeer {
+        key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
+        endpoint: peer.endpoint,
+        handshake_unix_ms: peer.last_handshake.map(millis),
+        heard_ms_ago: peer.last_received.map(millis),
+        rx_bytes: peer.rx_bytes,
+        tx_bytes: peer.tx_bytes,
+    }
+}
+
+fn peer_change(update: PeerUpdate) -> PeerChange {
+    match update {
+        PeerUpdate::Remove(key) => {
+            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            change.remove = true;
+            change
+        }
+        PeerUpdate::Set {
+            key,
+            preshared_key,
+            cipher,
+            gate_key,
+            ipv4,
+            ipv6,
+        } => {
+            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            change.preshared_key = Some(PresharedKey::from_bytes(*preshared_key.as_bytes()));
+            change.gate_key = Some(gate_key);
+            change.suite = Some(Some(match cipher {
+                Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
+                Cipher::Aes256Gcm => Suite::Aes256Gcm,
+            }));
+            change.replace_allowed_ips = true;
+            let addresses: [(IpAddr, u8); 2] = [(ipv4.into(), 32), (ipv6.into(), 128)];
+            change.allowed_ips = addresses
+                .into_iter()
+                .filter_map(|(address, len)| Prefix::new(address, len))
+                .map(AllowedIpChange::Add)
+                .collect();
+            change
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The gateway's core against the rules of `docs/access.md`, on a clock that the tests hold.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on fails"
+)]
+
+mod any_order;
+mod drain;
+mod grants;
+mod kept;
+mod names;
+mod play;
+mod questions;
+mod report;
+mod session;
