@@ -1,7 +1,13 @@
 //! The command line: every option, its environment variable, and the help that teaches them.
 
+use crate::admin::AdminArguments;
+use crate::client::ClientArguments;
+use crate::gateway::GatewayArguments;
+use crate::help;
+use crate::portal::PortalArguments;
+use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use culvert_aead::Suite;
 use culvert_uapi::{InterfaceName, cipher_name, parse_cipher};
 use std::ffi::OsString;
@@ -20,6 +26,7 @@ const LINK_NAME: &str = "culvert-wg";
     version,
     propagate_version = true,
     after_help = EXIT_STATUS,
+    after_long_help = EXAMPLES,
     disable_help_subcommand = true,
     arg_required_else_help = true
 )]
@@ -37,13 +44,20 @@ impl Arguments {
         if program.is_some_and(|name| name == LINK_NAME) {
             arguments.insert(1, "wg".into());
         }
-        Self::try_parse_from(arguments)
+        let mut command = help::teach(Self::command());
+        let mut matches = command.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Wg(WgArguments),
+    Portal(PortalArguments),
+    Client(ClientArguments),
+    Gateway(GatewayArguments),
+    Status(StatusArguments),
+    Admin(Box<AdminArguments>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -64,7 +78,7 @@ pub(crate) enum Command {
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
     arg_required_else_help = true,
-    after_help = EXIT_STATUS,
+    after_help = WG_EXIT_STATUS,
     after_long_help = WG_EXAMPLES
 )]
 pub(crate) struct WgArguments {
@@ -226,7 +240,7 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-fn worker_count(text: &str) -> Result<usize, String> {
+pub(crate) fn worker_count(text: &str) -> Result<usize, String> {
     let most = culvert_engine::MAX_WORKERS;
     match text.parse() {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
@@ -235,6 +249,35 @@ fn worker_count(text: &str) -> Result<usize, String> {
 }
 
 const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, or what ran ended as asked
+  1  something failed
+  2  the command line is wrong
+Others mean something else for each command: \"culvert COMMAND --help\" lists them.";
+
+const EXAMPLES: &str = "\
+Examples:
+  A portal, a gateway beside a private network, and a client, each on a machine of its own:
+    culvert portal run --state-dir ./portal
+    culvert gateway run --enable-forwarding --token-file gateway.token
+    culvert client run --token-file client.token
+
+  Say who may use what, and make tokens:
+    culvert admin --help
+
+  See what the client on this machine does:
+    culvert status
+
+  A userspace WireGuard, and nothing else:
+    culvert wg wg0
+
+Exit status:
+  0  done, or what ran ended as asked
+  1  something failed
+  2  the command line is wrong
+Others mean something else for each command: \"culvert COMMAND --help\" lists them.";
+
+const WG_EXIT_STATUS: &str = "\
 Exit status:
   0  done, or the interface ended as asked
   1  something failed
@@ -277,22 +320,32 @@ const SHOW_EXAMPLES: &str = "\
 Examples:
   culvert wg show
   culvert wg show wg0 --watch=1
-  culvert wg show wg0 --json | jq '.drops[] | select(.count > 0)'";
+  culvert wg show wg0 --json | jq '.drops[] | select(.count > 0)'
+
+Exit status:
+  0  done
+  1  something failed, or nobody serves the interface
+  2  the command line is wrong
+  3  the configuration socket may not be used";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   culvert completions bash > /etc/bash_completion.d/culvert
   culvert completions zsh > /usr/share/zsh/site-functions/_culvert
-  culvert completions fish > ~/.config/fish/completions/culvert.fish";
+  culvert completions fish > ~/.config/fish/completions/culvert.fish
+
+Exit status:
+  0  done
+  1  something failed
+  2  the command line is wrong";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        help::teach(Arguments::command()).debug_assert();
     }
 
     #[test]

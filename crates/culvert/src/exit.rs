@@ -1,25 +1,39 @@
 //! How the program ends: one line that says what, why and how to mend it, and an exit status.
 
+use crate::visible::visible;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit statuses that `--help` documents, beside 0.
+/// Why the program ends, as the exit statuses that `--help` documents, beside 0. `culvert wg` and the
+/// commands that speak with a portal give 3 and 4 to different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Something failed.
-    Failed = 1,
+    Failed,
     /// The command line is wrong.
-    Usage = 2,
-    /// A permission is missing.
-    Permission = 3,
-    /// The interface name or the port is in use.
-    InUse = 4,
+    Usage,
+    /// `culvert wg`: a permission is missing.
+    Permission,
+    /// `culvert wg`: the interface name or the port is in use.
+    InUse,
+    /// There is no token, or the portal will not have it.
+    NotEnrolled,
+    /// The portal can't be reached.
+    PortalUnreachable,
+    /// The portal denies what was asked for.
+    Denied,
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
-        Self::from(status as u8)
+        Self::from(match status {
+            Status::Failed => 1,
+            Status::Usage => 2,
+            Status::Permission | Status::NotEnrolled => 3,
+            Status::InUse | Status::PortalUnreachable => 4,
+            Status::Denied => 5,
+        })
     }
 }
 
@@ -33,8 +47,8 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with a one-line `message`: "what: why; fix".
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        // One line is promised, and a message may hold text of the operating system.
-        let message = message.to_string().replace('\n', " ");
+        // One line is promised, and a message may hold text of the operating system or of others.
+        let message = visible(&message.to_string().replace('\n', " "));
         Self { status, message }
     }
 
@@ -55,12 +69,34 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Writes `bytes` to standard output before something is done that does not depend on who reads them:
+/// a reader that has seen enough does not keep it from being done.
+pub(crate) fn print_ahead(bytes: &[u8]) -> Result<(), Failure> {
+    written(bytes).or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(unwritten(&error)),
+    })
+}
+
+/// Writes what is shown this once to standard output: that nobody reads it is a failure.
+pub(crate) fn print_once(bytes: &[u8]) -> Result<(), Failure> {
+    written(bytes).map_err(|error| unwritten(&error))
+}
+
 /// Writes `bytes` to standard output. A reader that has seen enough (`culvert … | head`) is no
 /// failure: the process ends there.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
+    match written(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => written.map_err(|error| Failure::io("standard output", &error)),
+        written => written.map_err(|error| unwritten(&error)),
     }
+}
+
+fn written(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes).and_then(|()| output.flush())
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::new(Status::Failed, format_args!("standard output: {error}"))
 }

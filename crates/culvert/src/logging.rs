@@ -7,7 +7,9 @@ use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts logging for this process, as `arguments` ask. `foreground` says whether standard error
 /// stays open.
@@ -29,6 +31,29 @@ pub(crate) fn start(arguments: &RunArguments, foreground: bool) -> Result<(), Fa
             .init(),
     }
     Ok(())
+}
+
+/// Starts logging for a service in the foreground: to standard error, which its supervisor keeps.
+///
+/// Its libraries tell of every statement and packet of theirs from DEBUG on, which buries what Culvert
+/// says: they are heard at TRACE alone.
+pub(crate) fn start_service(level: LogLevel) {
+    let ours = LevelFilter::from(level);
+    let libraries = match level {
+        LogLevel::Trace => ours,
+        _ => ours.min(LevelFilter::WARN),
+    };
+    let targets = Targets::new()
+        .with_default(libraries)
+        .with_target("culvert", ours);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(targets)
+        .init();
 }
 
 /// The level asked for; otherwise what `LOG_LEVEL` says; otherwise enough to follow what happens

@@ -6,10 +6,21 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod arguments;
+mod client;
+mod descriptors;
 mod detach;
 mod exit;
+mod exposition;
+mod gateway;
+mod help;
+mod http;
 mod logging;
+mod portal;
+mod status;
+mod token_source;
+mod visible;
 mod wg;
 
 use arguments::{Arguments, Command};
@@ -26,6 +37,11 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Wg(wg) => wg::run(&wg),
+        Command::Portal(portal) => portal::run(portal),
+        Command::Client(client) => client::run(client),
+        Command::Gateway(gateway) => gateway::run(gateway),
+        Command::Status(status) => status::run(&status),
+        Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
     };
     outcome.unwrap_or_else(|failure| {

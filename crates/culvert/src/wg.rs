@@ -1,7 +1,6 @@
 //! `culvert wg`: an interface from its start to its end.
 
 mod apply;
-mod http;
 mod metrics;
 mod serve;
 mod show;
@@ -12,7 +11,7 @@ mod table;
 use crate::arguments::{RunArguments, WgArguments, WgCommand};
 use crate::detach::{Waiting, detach};
 use crate::exit::{Failure, Status};
-use crate::logging;
+use crate::{http, logging};
 use apply::Interface;
 use culvert_engine::{Device, EngineError, Options};
 use culvert_tun::TunError;
@@ -22,6 +21,7 @@ use serve::Control;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use socket::ControlSocket;
 use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -67,7 +67,7 @@ fn serve(
     waiting: Option<Waiting>,
 ) -> Result<ExitCode, Failure> {
     let directory = Path::new(socket::DIRECTORY);
-    let metrics = arguments.metrics.map(http::bind).transpose()?;
+    let metrics = arguments.metrics.map(listen_for_collectors).transpose()?;
     socket::refuse_if_in_use(directory, name)?;
     let (sender, end) = channel();
     watch_signals(sender.clone()).map_err(|error| Failure::io("watching for signals", &error))?;
@@ -80,7 +80,9 @@ fn serve(
     let control: Arc<dyn Control> = Arc::clone(&interface) as _;
     serve::spawn(control_socket.listener(), &control).map_err(failed)?;
     if let Some(listener) = metrics {
-        http::spawn(listener, move || interface.status().ok()).map_err(failed)?;
+        let answer =
+            move |request: http::Request<'_>| metrics::answer(request, || interface.status().ok());
+        http::spawn("metrics", listener, answer).map_err(failed)?;
     }
     if let Some(watch) = control_socket.take_watch() {
         let sender = sender.clone();
@@ -98,6 +100,11 @@ fn serve(
         None => Ok(ExitCode::SUCCESS),
         Some(error) => Err(failure(name.as_str(), &error)),
     }
+}
+
+fn listen_for_collectors(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .map_err(|error| Failure::io(format_args!("serving metrics on {address}"), &error))
 }
 
 /// Waits for whatever ends the interface, then until the device has let go of it.
@@ -158,10 +165,12 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         offload: !arguments.no_offload,
         segmentation: !arguments.no_gso,
         suite: arguments.cipher.0,
+        unrouted: None,
+        gated: false,
     }
 }
 
-fn default_workers() -> usize {
+pub(crate) fn default_workers() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
 }

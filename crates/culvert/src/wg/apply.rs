@@ -88,6 +88,8 @@ fn change(
         suite: interface.suite,
         replace_peers: interface.replace_peers,
         peers: changes,
+        resume: Vec::new(),
+        gate: None,
     })
 }
 
@@ -135,6 +137,9 @@ fn peer_change(
             Change::Set(key) => Some(key),
         },
         endpoint,
+        candidates: None,
+        begin_handshake: false,
+        gate_key: None,
         keepalive: peer
             .keepalive
             .into_option()

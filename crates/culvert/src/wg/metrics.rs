@@ -1,34 +1,23 @@
 //! The status as Prometheus metrics, in the text format 0.0.4 or as OpenMetrics 1.0.
 
 use super::status::{BATCH_KINDS, BatchKind, Status, Worker};
-use std::fmt::{Display, Write};
+use crate::exposition::{self, Exposition, Format};
+use crate::http::{Request, Response};
 
-/// A text format for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// What every collector reads.
-    Prometheus,
-    /// What newer collectors ask for.
-    OpenMetrics,
-}
-
-impl Format {
-    /// The media type of the format.
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
+/// Answers a collector. `status` may have nothing to show when the interface is ending.
+pub(crate) fn answer(request: Request<'_>, status: impl Fn() -> Option<Status>) -> Response {
+    match request.path {
+        "/metrics" => exposition::answer(request, |format| {
+            status().map(|status| render(&status, format))
+        }),
+        _ => Response::not_found("metrics are at /metrics\n"),
     }
 }
 
 /// All metrics of an interface.
 pub(crate) fn render(status: &Status, format: Format) -> String {
-    let mut text = Exposition {
-        text: String::new(),
-        interface: &status.interface,
-        format,
-    };
+    let labels = vec![("interface", status.interface.as_str())];
+    let mut text = Exposition::new("culvert_wg", labels, format);
     interface(status, &mut text);
     drops(status, &mut text);
     handshakes(status, &mut text);
@@ -37,10 +26,7 @@ pub(crate) fn render(status: &Status, format: Format) -> String {
         counter.render(&status.workers, &mut text);
     }
     batches(&status.workers, &mut text);
-    if format == Format::OpenMetrics {
-        text.text.push_str("# EOF\n");
-    }
-    text.text
+    text.finish()
 }
 
 fn interface(status: &Status, text: &mut Exposition<'_>) {
@@ -55,12 +41,7 @@ fn interface(status: &Status, text: &mut Exposition<'_>) {
     text.gauge("up", "Whether the link is up.");
     text.sample("up", &[], u8::from(status.is_up));
     text.gauge("uptime_seconds", "Time since the start.");
-    let (seconds, milliseconds) = (status.uptime_ms / 1000, status.uptime_ms % 1000);
-    text.sample(
-        "uptime_seconds",
-        &[],
-        format_args!("{seconds}.{milliseconds:03}"),
-    );
+    text.seconds("uptime_seconds", &[], status.uptime_ms);
     text.gauge("mtu_bytes", "MTU of the interface.");
     text.sample("mtu_bytes", &[], status.mtu_bytes);
     text.gauge("workers", "Packet workers.");
@@ -215,62 +196,12 @@ fn batches(workers: &[Worker], text: &mut Exposition<'_>) {
     }
 }
 
-/// Text in the making. Names are given without the prefix, every sample has the interface's label.
-struct Exposition<'a> {
-    text: String,
-    interface: &'a str,
-    format: Format,
-}
-
-impl Exposition<'_> {
-    fn gauge(&mut self, name: &str, help: &str) {
-        self.family(name, "gauge", help);
-    }
-
-    /// `name` is without `_total`: OpenMetrics names the family so, and only its samples have the
-    /// suffix; the older format knows no families and names the sample.
-    fn counter(&mut self, name: &str, help: &str) {
-        match self.format {
-            Format::Prometheus => self.family(&format!("{name}_total"), "counter", help),
-            Format::OpenMetrics => self.family(name, "counter", help),
-        }
-    }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP culvert_wg_{name} {help}"));
-        self.line(format_args!("# TYPE culvert_wg_{name} {kind}"));
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let interface = [("interface", self.interface)];
-        let labels: Vec<String> = interface
-            .iter()
-            .chain(labels)
-            .map(|(label, text)| format!("{label}=\"{}\"", escape(text)))
-            .collect();
-        self.line(format_args!(
-            "culvert_wg_{name}{{{}}} {value}",
-            labels.join(",")
-        ));
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.text, "{line}").expect("writing to a string does not fail");
-    }
-}
-
-/// A label's value: both formats escape these three.
-fn escape(text: &str) -> String {
-    text.replace('\\', r"\\")
-        .replace('"', r#"\""#)
-        .replace('\n', r"\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::status::{Batches, Drops, Peer};
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use crate::exposition::tests::assert_well_formed;
+    use crate::http::tests::ask;
 
     #[test]
     fn drops_carry_stage_and_reason() {
@@ -303,35 +234,36 @@ mod tests {
         assert!(open.contains("# TYPE culvert_wg_drops counter"));
     }
 
-    /// The rules of OpenMetrics that a text can break: samples follow their family's `TYPE`, a
-    /// counter's samples end in `_total`, no series appears twice, values are numbers.
     #[test]
     fn the_text_is_well_formed() {
         let text = render(&status(), Format::OpenMetrics);
-        let body = text.strip_suffix("# EOF\n").unwrap();
-        let mut kinds = BTreeMap::new();
-        let mut family = "";
-        let mut series = BTreeSet::new();
-        for line in body.lines() {
-            if let Some(declared) = line.strip_prefix("# TYPE ") {
-                let kind;
-                (family, kind) = declared.split_once(' ').unwrap();
-                assert_eq!(kinds.insert(family, kind), None, "{family} once");
-            } else if !line.starts_with('#') {
-                let (labelled, value) = line.rsplit_once(' ').unwrap();
-                value.parse::<f64>().unwrap();
-                assert!(series.insert(labelled), "{labelled} once");
-                let (name, labels) = labelled.split_once('{').unwrap();
-                assert!(labels.ends_with('}'));
-                let suffix = name.strip_prefix(family).unwrap();
-                match kinds[family] {
-                    "counter" => assert_eq!(suffix, "_total"),
-                    "gauge" => assert_eq!(suffix, ""),
-                    _ => assert!(["_bucket", "_sum", "_count"].contains(&suffix)),
-                }
-            }
-        }
-        assert!(series.len() > 30);
+        assert!(assert_well_formed(&text) > 30);
+    }
+
+    #[test]
+    fn metrics_are_served_in_the_format_the_collector_accepts() {
+        let plain = asked("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Some(&status()));
+        assert!(plain.starts_with("HTTP/1.1 200 OK\r\n"), "{plain}");
+        assert!(plain.contains("Content-Type: text/plain; version=0.0.4"));
+        assert!(!plain.contains("# EOF"));
+        let open = asked(
+            "GET /metrics?a=b HTTP/1.1\r\nACCEPT: application/openmetrics-text; version=1.0.0\r\n\r\n",
+            Some(&status()),
+        );
+        assert!(open.contains("Content-Type: application/openmetrics-text; version=1.0.0"));
+        assert!(open.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn nothing_else_is_served_and_an_ending_interface_is_unavailable() {
+        let other = asked("GET /metricsx HTTP/1.1\r\n\r\n", Some(&status()));
+        assert!(other.starts_with("HTTP/1.1 404 "));
+        let ending = asked("GET /metrics HTTP/1.1\r\n\r\n", None);
+        assert!(ending.starts_with("HTTP/1.1 503 "));
+    }
+
+    fn asked(request: &str, status: Option<&Status>) -> String {
+        ask(request, &|request| answer(request, || status.cloned()))
     }
 
     fn status() -> Status {

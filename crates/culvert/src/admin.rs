@@ -1,0 +1,210 @@
+//! `culvert admin`: the administrator's shell, over the portal's API.
+//!
+//! A command asks the portal, prints what it says, and ends. What it knows of itself is a token;
+//! `docs/access-toml.md` describes the file that `culvert admin apply` takes.
+
+mod access_file;
+mod account;
+mod actors;
+mod api;
+mod apply;
+mod clients;
+mod common;
+mod credentials;
+mod diff;
+mod explain;
+mod first_start;
+mod gateways;
+mod groups;
+mod http;
+mod interrupt;
+mod login;
+mod logs;
+mod output;
+mod policies;
+mod resources;
+mod sites;
+mod status;
+mod tokens;
+mod words;
+
+use crate::exit::{Failure, Status};
+use crate::help::ADMIN_EXIT_STATUS;
+use api::Api;
+use clap::{Args, Subcommand};
+use http::Http;
+use output::Format;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) use first_start::FirstStart;
+
+/// Administrate a portal: who may use what
+///
+/// Everything that a portal manages is declared here, thing by thing or all of it in one file
+/// ("culvert admin apply"). Things are named by their names or by their ids.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = ADMIN_EXIT_STATUS,
+    after_long_help = EXAMPLES
+)]
+pub(crate) struct AdminArguments {
+    #[command(flatten)]
+    common: CommonArguments,
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+struct CommonArguments {
+    /// The file with the API token, mode 0600, or - for standard input
+    ///
+    /// Without it, CULVERT_ADMIN_TOKEN may hold the token itself; without that, the one counts that
+    /// "setup" or "login" saved. "setup" and "login" take their token from here alone.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_ADMIN_TOKEN_FILE",
+        global = true
+    )]
+    token_file: Option<PathBuf>,
+
+    /// Where the portal is: https://HOST or https://HOST:PORT
+    ///
+    /// Without it, where the token says. The certificate must be the one that the token names in either
+    /// case.
+    #[arg(long, value_name = "URL", env = "CULVERT_ADMIN_PORTAL", global = true)]
+    portal: Option<String>,
+
+    /// How to print results
+    #[arg(
+        long,
+        short,
+        value_name = "FORMAT",
+        env = "CULVERT_ADMIN_OUTPUT",
+        value_enum,
+        default_value_t = Format::Table,
+        hide_possible_values = true,
+        help = "How to print results: table, or json for programs",
+        global = true
+    )]
+    output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum AdminCommand {
+    Setup(login::SetupArguments),
+    Login(login::LoginArguments),
+    Logout(login::LogoutArguments),
+    #[command(subcommand)]
+    Account(account::AccountCommand),
+    #[command(subcommand)]
+    Actor(actors::ActorCommand),
+    #[command(subcommand)]
+    Group(groups::GroupCommand),
+    #[command(subcommand)]
+    Site(sites::SiteCommand),
+    #[command(subcommand)]
+    Resource(resources::ResourceCommand),
+    #[command(subcommand)]
+    Policy(policies::PolicyCommand),
+    #[command(subcommand)]
+    Token(tokens::TokenCommand),
+    #[command(subcommand)]
+    Client(clients::ClientCommand),
+    #[command(subcommand)]
+    Gateway(gateways::GatewayCommand),
+    Apply(apply::ApplyArguments),
+    Explain(explain::ExplainArguments),
+    Status(status::StatusArguments),
+    #[command(subcommand)]
+    Log(logs::LogCommand),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Become the owner of a new portal, with the set-up token that it printed:
+    culvert admin setup --token-file -
+
+  Let the machines of the group \"build\" use a database in the office:
+    culvert admin site create office
+    culvert admin resource create db --site office --address 10.1.2.3 --allow tcp:5432
+    culvert admin actor create ci --kind service-account
+    culvert admin group create build --member ci
+    culvert admin policy create --group build --resource db
+
+  Tokens for the gateway in the office and for the machine:
+    culvert admin token create --kind gateway --site office --out gateway.token
+    culvert admin token create --kind client --actor ci --out ci.token
+
+  See why it works, or why not:
+    culvert admin explain --client ci-1 --resource db
+
+  All of it in one file:
+    culvert admin apply -f access.toml
+
+  For programs:
+    culvert admin resource list --output json | jq -r '.items[].address'
+
+Exit status:
+  0  done
+  1  something failed, or there is no such thing
+  2  the command line or the file is wrong
+  3  there is no token, or the portal does not accept it
+  4  the portal cannot be reached, or is another one than the token names
+  5  denied: by the token's role, or what \"explain\" explains";
+
+/// What commands share.
+struct Shell {
+    api: Api,
+    format: Format,
+}
+
+/// Carries out `culvert admin`.
+pub(crate) fn run(arguments: AdminArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Status::Failed, format_args!("starting: {error}")))?;
+    runtime.block_on(dispatch(arguments))
+}
+
+async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
+    let common = arguments.common;
+    let done = match arguments.command {
+        AdminCommand::Setup(setup) => login::set_up(&common, setup).await,
+        AdminCommand::Login(login) => login::log_in(&common, &login).await,
+        AdminCommand::Logout(_) => login::log_out(common.output),
+        AdminCommand::Account(command) => account::run(&mut common.shell()?, command).await,
+        AdminCommand::Actor(command) => actors::run(&mut common.shell()?, command).await,
+        AdminCommand::Group(command) => groups::run(&mut common.shell()?, command).await,
+        AdminCommand::Site(command) => sites::run(&mut common.shell()?, command).await,
+        AdminCommand::Resource(command) => resources::run(&mut common.shell()?, command).await,
+        AdminCommand::Policy(command) => policies::run(&mut common.shell()?, command).await,
+        AdminCommand::Token(command) => tokens::run(&mut common.shell()?, command).await,
+        AdminCommand::Client(command) => clients::run(&mut common.shell()?, command).await,
+        AdminCommand::Gateway(command) => gateways::run(&mut common.shell()?, command).await,
+        AdminCommand::Apply(apply) => apply::run(&common, &apply).await,
+        AdminCommand::Explain(explain) => {
+            return explain::run(&mut common.shell()?, &explain).await;
+        }
+        AdminCommand::Status(_) => status::run(&mut common.shell()?).await,
+        AdminCommand::Log(command) => logs::run(&mut common.shell()?, command).await,
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+impl CommonArguments {
+    /// The portal's API, by the token that is at hand. Nothing is sent yet.
+    fn shell(&self) -> Result<Shell, Failure> {
+        let token = credentials::api_token(self.token_file.as_deref())?;
+        let portal = credentials::portal_of(&token, self.portal.as_deref())?;
+        Ok(Shell {
+            api: Api::new(Http::new(portal, token.bearer)),
+            format: self.output,
+        })
+    }
+}

@@ -1,0 +1,466 @@
+//! `access.toml`: the whole configuration as people write it. `docs/access-toml.md` describes it.
+
+use super::policies::default_name;
+use super::words::{Wanted, allowed, parse_allowed, target_kind};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{
+    ActorKind, Desired, DesiredActor, DesiredGroup, DesiredPolicy, DesiredResource, DesiredSite,
+    FieldProblem,
+};
+use culvert_wire::model::{Condition, Filter, TargetKind};
+use serde::Deserialize;
+use std::fmt;
+use toml::Spanned;
+
+/// What a file asks for, and where in the file it does.
+#[derive(Debug)]
+pub(super) struct AccessFile {
+    pub(super) desired: Desired,
+    lines: Lines,
+}
+
+/// A file that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileError {
+    line: Option<usize>,
+    message: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(out, "{line}: {}", self.message),
+            None => write!(out, " {}", self.message),
+        }
+    }
+}
+
+/// Lines on which things begin, in the order of [`Desired`].
+#[derive(Debug, Default)]
+struct Lines {
+    sites: Vec<usize>,
+    actors: Vec<usize>,
+    groups: Vec<usize>,
+    resources: Vec<usize>,
+    policies: Vec<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    #[serde(alias = "sites")]
+    site: Vec<Spanned<SiteEntry>>,
+    #[serde(alias = "actors")]
+    actor: Vec<Spanned<ActorEntry>>,
+    #[serde(alias = "groups")]
+    group: Vec<Spanned<GroupEntry>>,
+    #[serde(alias = "resources")]
+    resource: Vec<Spanned<ResourceEntry>>,
+    #[serde(alias = "policies")]
+    policy: Vec<Spanned<PolicyEntry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SiteEntry {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActorEntry {
+    name: String,
+    kind: ActorKind,
+    #[serde(default)]
+    disabled: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupEntry {
+    name: String,
+    members: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResourceEntry {
+    name: String,
+    site: String,
+    address: String,
+    kind: Option<TargetKind>,
+    allow: Option<OneOrMore>,
+    filters: Option<Vec<Filter>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyEntry {
+    name: Option<String>,
+    group: String,
+    resource: String,
+    #[serde(default)]
+    disabled: bool,
+    expires: Option<Instant>,
+    #[serde(default)]
+    time: OneOrMore,
+    #[serde(default)]
+    from_address: OneOrMore,
+    #[serde(default)]
+    country: OneOrMore,
+    #[serde(default)]
+    verified: bool,
+    conditions: Option<Vec<Condition>>,
+}
+
+/// A text, or a list of texts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// An instant, as TOML writes it or as a text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected an instant such as 2027-01-31T18:00:00Z"
+)]
+enum Instant {
+    Toml(toml::value::Datetime),
+    Text(String),
+}
+
+impl Default for OneOrMore {
+    fn default() -> Self {
+        Self::More(Vec::new())
+    }
+}
+
+impl OneOrMore {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::More(texts) => texts,
+        }
+    }
+}
+
+impl AccessFile {
+    /// Reads the text of a file.
+    pub(super) fn parse(text: &str) -> Result<Self, FileError> {
+        let line_of = |offset: usize| 1 + text[..offset].matches('\n').count();
+        let written: Written = toml::from_str(text).map_err(|error| FileError {
+            line: error.span().map(|span| line_of(span.start)),
+            message: error.message().replace('\n', " "),
+        })?;
+        let mut file = Self {
+            desired: Desired::default(),
+            lines: Lines::default(),
+        };
+        let at = |line: usize| {
+            move |message: String| FileError {
+                line: Some(line),
+                message,
+            }
+        };
+        for (line, SiteEntry { name }) in with_lines(written.site, line_of) {
+            file.lines.sites.push(line);
+            file.desired.sites.push(DesiredSite { name });
+        }
+        for (line, actor) in with_lines(written.actor, line_of) {
+            file.lines.actors.push(line);
+            file.desired.actors.push(DesiredActor {
+                name: actor.name,
+                kind: actor.kind,
+                disabled: actor.disabled,
+            });
+        }
+        for (line, GroupEntry { name, members }) in with_lines(written.group, line_of) {
+            file.lines.groups.push(line);
+            file.desired.groups.push(DesiredGroup { name, members });
+        }
+        for (line, resource) in with_lines(written.resource, line_of) {
+            file.lines.resources.push(line);
+            let resource = resource.desired().map_err(at(line))?;
+            file.desired.resources.push(resource);
+        }
+        for (line, policy) in with_lines(written.policy, line_of) {
+            file.lines.policies.push(line);
+            let policy = policy.desired().map_err(at(line))?;
+            file.desired.policies.push(policy);
+        }
+        Ok(file)
+    }
+
+    /// What the portal says of a field, with the line that it speaks of.
+    pub(super) fn locate(&self, problem: &FieldProblem) -> FileError {
+        let located = self.line_and_rest(&problem.field);
+        let (line, field) = match located {
+            Some((line, rest)) => (Some(line), rest),
+            None => (None, problem.field.as_str()),
+        };
+        let message = match field {
+            "" => problem.detail.clone(),
+            field => format!("{field}: {}", problem.detail),
+        };
+        FileError { line, message }
+    }
+
+    /// The line of the thing in `resources[3].filters[0]`, and what follows the dot.
+    fn line_and_rest<'a>(&self, field: &'a str) -> Option<(usize, &'a str)> {
+        let (list, rest) = field.split_once('[')?;
+        let (index, rest) = rest.split_once(']')?;
+        let lines = match list {
+            "sites" => &self.lines.sites,
+            "actors" => &self.lines.actors,
+            "groups" => &self.lines.groups,
+            "resources" => &self.lines.resources,
+            "policies" => &self.lines.policies,
+            _ => return None,
+        };
+        let line = lines.get(index.parse::<usize>().ok()?)?;
+        Some((*line, rest.trim_start_matches('.')))
+    }
+}
+
+/// Each entry with the line on which it begins.
+fn with_lines<T>(
+    entries: Vec<Spanned<T>>,
+    line_of: impl Fn(usize) -> usize,
+) -> impl Iterator<Item = (usize, T)> {
+    entries.into_iter().map(move |entry| {
+        let line = line_of(entry.span().start);
+        (line, entry.into_inner())
+    })
+}
+
+impl ResourceEntry {
+    fn desired(self) -> Result<DesiredResource, String> {
+        let name = self.name;
+        let filters = match (self.allow, self.filters) {
+            (Some(allow), None) => {
+                let allow = allow.into_vec();
+                let each = allow.iter().map(|text| {
+                    parse_allowed(text).map_err(|error| format!("allow = {text:?}: {error}"))
+                });
+                allowed(&each.collect::<Result<Vec<_>, _>>()?)?
+            }
+            (None, Some(filters)) => filters,
+            (Some(_), Some(_)) => {
+                return Err(format!(
+                    "resource {name:?} has `allow` and `filters`, which are the same: keep one"
+                ));
+            }
+            (None, None) => {
+                return Err(format!(
+                    "resource {name:?} does not say what may be used: add allow = [\"tcp:443\"], or \
+                     allow = [] for nothing"
+                ));
+            }
+        };
+        Ok(DesiredResource {
+            name,
+            site: self.site,
+            kind: self.kind.unwrap_or_else(|| target_kind(&self.address)),
+            address: self.address,
+            filters,
+        })
+    }
+}
+
+impl PolicyEntry {
+    fn desired(self) -> Result<DesiredPolicy, String> {
+        let name = self
+            .name
+            .unwrap_or_else(|| default_name(&self.group, &self.resource));
+        let of_policy = |error| format!("policy {name:?}: {error}");
+        let wanted = Wanted {
+            expires: self.expires.map(expires).transpose().map_err(of_policy)?,
+            time: self.time.into_vec(),
+            from_address: self.from_address.into_vec(),
+            country: self.country.into_vec(),
+            is_verified: self.verified,
+        };
+        let conditions = match self.conditions {
+            None => wanted.conditions().map_err(of_policy)?,
+            Some(conditions) if wanted == Wanted::default() => conditions,
+            Some(_) => {
+                return Err(format!(
+                    "policy {name:?} has `conditions` beside others: keep them in one form"
+                ));
+            }
+        };
+        Ok(DesiredPolicy {
+            name,
+            group: self.group,
+            resource: self.resource,
+            disabled: self.disabled,
+            conditions,
+        })
+    }
+}
+
+/// Always the same instant, however often the file is applied.
+fn expires(instant: Instant) -> Result<Timestamp, String> {
+    let text = match instant {
+        Instant::Toml(datetime) => datetime.to_string(),
+        Instant::Text(text) => text,
+    };
+    text.parse().map_err(|_| {
+        format!(
+            "expires = {text}: it must be an instant with its zone, such as 2027-01-31T18:00:00Z"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_wire::model::PortRange;
+    use proptest::prelude::*;
+
+    fn error_of(text: &str) -> String {
+        AccessFile::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_short_form_and_the_form_of_the_api_are_the_same() {
+        let head = "[[resource]]\nname = 'web'\nsite = 'office'\naddress = '10.0.0.0/8'\n";
+        let short = format!("{head}allow = ['tcp:80,443', 'icmp']");
+        let long = format!(
+            "{head}kind = 'cidr'\nfilters = [{{protocol = 'tcp', ports = [80, 443]}}, \
+             {{protocol = 'icmp'}}]"
+        );
+        let [short, long] = [short, long].map(|text| AccessFile::parse(&text).unwrap().desired);
+        assert_eq!(short, long);
+
+        let head = "[[policy]]\ngroup = 'staff'\nresource = 'web'\n";
+        let short =
+            format!("{head}verified = true\nexpires = 2027-01-31T18:00:00Z\ncountry = 'de'");
+        let long = format!(
+            "{head}name = 'staff may use web'\nconditions = [{{kind = 'country', countries = ['DE']}}, \
+             {{kind = 'verified'}}, {{kind = 'expires', at = '2027-01-31T18:00:00Z'}}]"
+        );
+        let [short, long] = [short, long].map(|text| AccessFile::parse(&text).unwrap().desired);
+        assert_eq!(short, long);
+    }
+
+    #[test]
+    fn a_single_text_stands_for_a_list_of_one() {
+        let text = "[[resource]]\nname='a'\nsite='s'\naddress='a.b'\nallow='tcp:80'";
+        let resource = &AccessFile::parse(text).unwrap().desired.resources[0];
+        let ports = vec![PortRange {
+            first: 80,
+            last: 80,
+        }];
+        assert_eq!(resource.filters, [Filter::Tcp { ports }]);
+        assert_eq!(resource.kind, TargetKind::Dns);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_with_its_line() {
+        let resource = "[[resource]]\nname = 'web'\nsite = 'office'\naddress = '10.0.0.0/8'\n";
+        let policy = "[[policy]]\ngroup = 'staff'\nresource = 'web'\n";
+        for (text, begins, holds) in [
+            ("[[site]]\nname = \n".to_owned(), "2: ", ""),
+            ("[[site]]\nnmae = 'x'\n".to_owned(), "2: ", "nmae"),
+            ("\n[[sight]]\nname = 'x'\n".to_owned(), "2: ", "sight"),
+            (
+                "[[actor]]\nname = 'x'\nkind = 'robot'\n".to_owned(),
+                "3: ",
+                "robot",
+            ),
+            (resource.to_owned(), "1: ", "allow = []"),
+            (
+                format!("\n{resource}allow = ['tcp:99999']"),
+                "2: ",
+                "tcp:99999",
+            ),
+            (
+                format!("{resource}allow = ['any']\nfilters = []"),
+                "1: ",
+                "keep one",
+            ),
+            (format!("{policy}expires = '4h'"), "1: ", "instant"),
+            (format!("{policy}expires = 2027-01-31"), "1: ", "instant"),
+            (format!("{policy}time = 'mon 08:00-18:00'"), "1: ", "ZONE"),
+            (format!("{policy}country = 5"), "4: ", "list of texts"),
+            (
+                format!("{policy}verified = true\nconditions = []"),
+                "1: ",
+                "one form",
+            ),
+        ] {
+            let error = error_of(&text);
+            assert!(error.starts_with(begins), "{text}\n{error}");
+            assert!(error.contains(holds), "{text}\n{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_table_of_a_file_takes_known_keys_alone() {
+        let resource = "[[resource]]\nname = 'web'\nsite = 'office'\naddress = '10.0.0.0/8'\n";
+        let policy = "[[policy]]\ngroup = 'staff'\nresource = 'web'\n";
+        let window = "days = ['mon'], from = '09:00', until = '17:00'";
+        let filter = |filter: &str| format!("{resource}filters = [{{{filter}KEY}}]");
+        let condition = |condition: &str| format!("{policy}conditions = [{{{condition}KEY}}]");
+        for text in [
+            "[[site]]\nname = 'x'\nKEY".to_owned(),
+            "[[actor]]\nname = 'x'\nkind = 'user'\nKEY".to_owned(),
+            "[[group]]\nname = 'x'\nKEY".to_owned(),
+            format!("{resource}allow = 'any'\nKEY"),
+            format!("{policy}KEY"),
+            filter("protocol = 'any'"),
+            filter("protocol = 'tcp', ports = [443]"),
+            filter("protocol = 'udp'"),
+            filter("protocol = 'icmp'"),
+            condition("kind = 'verified'"),
+            condition("kind = 'country', countries = ['DE']"),
+            condition("kind = 'public_address', cidrs = ['203.0.113.0/24']"),
+            condition("kind = 'expires', at = '2027-01-31T18:00:00Z'"),
+            condition(&format!(
+                "kind = 'time', zone = 'UTC', windows = [{{{window}}}]"
+            )),
+            format!(
+                "{policy}conditions = [{{kind = 'time', zone = 'UTC', windows = [{{{window}KEY}}]}}]"
+            ),
+        ] {
+            let good = text.replace("KEY", "");
+            assert!(AccessFile::parse(&good).is_ok(), "{good}");
+            let separator = if text.contains("KEY}") { ", " } else { "" };
+            let bad = text.replace("KEY", &format!("{separator}surprise = 1"));
+            let error = error_of(&bad);
+            assert!(error.contains("surprise"), "{bad}\n{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_portal_says_is_about_a_line() {
+        let text = "[[site]]\nname = 'a'\n\n[[site]]\nname = 'b'\n";
+        let file = AccessFile::parse(text).unwrap();
+        let problem = |field: &str| FieldProblem {
+            field: field.to_owned(),
+            detail: "it is wrong".to_owned(),
+        };
+        for (field, shown) in [
+            ("sites[1].name", "4: name: it is wrong"),
+            ("sites[0]", "1: it is wrong"),
+            ("sites[2].name", " sites[2].name: it is wrong"),
+            ("", " it is wrong"),
+        ] {
+            assert_eq!(file.locate(&problem(field)).to_string(), shown);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(\\[\\[(site|policy)\\]\\]\n|[a-z]+ ?= ?['\"\\[0-9ä]*\n|.){0,20}") {
+            if let Err(error) = AccessFile::parse(&text) {
+                prop_assert!(!error.to_string().contains('\n'));
+            }
+        }
+    }
+}

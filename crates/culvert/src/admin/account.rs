@@ -1,0 +1,87 @@
+//! `culvert admin account`.
+
+use super::Shell;
+use super::common::something;
+use super::output::instant;
+use super::words::{Lifetime, parse_lifetime};
+use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use culvert_wire::api::AccountPatch;
+
+/// The account: its name, how long grants last, and the networks of the tunnel
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true, after_help = EXAMPLES)]
+pub(super) enum AccountCommand {
+    /// Show the account, with the networks that are used inside the tunnel
+    Show,
+    /// Rename the account, change how long grants last, or the networks of the tunnel
+    Set(SetArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArguments {
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How long a grant lasts unless it is renewed: 1m to 24h, such as 30m
+    ///
+    /// So long does access go on without the portal, and so long may a gateway that hears nothing of the
+    /// portal keep a grant that was revoked. Grants that are out keep their ends.
+    #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
+    grant_lifetime: Option<Lifetime>,
+    /// The IPv4 network inside the tunnel, such as 10.20.0.0/16: /8 to /23
+    ///
+    /// Machines have the first half of it, names of resources the second. It must be in use nowhere else:
+    /// neither where machines are, nor as a resource. All clients and gateways connect again, with new
+    /// addresses; connections through the tunnel end.
+    #[arg(long, value_name = "NETWORK")]
+    range4: Option<String>,
+    /// The IPv6 network inside the tunnel, such as fd12:3456:789a::/48: /8 to /119
+    #[arg(long, value_name = "NETWORK")]
+    range6: Option<String>,
+    /// Only if it is still at version N, as "show" said
+    #[arg(long, value_name = "N")]
+    if_version: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert admin account show
+  culvert admin account set --grant-lifetime 30m
+  culvert admin account set --range4 10.20.0.0/16 --range6 fd12:3456:789a::/48
+  culvert admin account set --name \"Example Ltd\"";
+
+pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
+    let found = shell.api.account().await?;
+    match command {
+        AccountCommand::Show => shell.format.record(&found, || {
+            let ranges = &found.ranges;
+            let both = |v4: &str, v6: &str| format!("{v4}, {v6}");
+            vec![
+                ("id", found.id.to_string()),
+                ("name", found.name.clone()),
+                ("grant lifetime", format!("{} s", found.grant_lifetime_s)),
+                (
+                    "machines",
+                    both(&ranges.machines_ipv4, &ranges.machines_ipv6),
+                ),
+                ("names", both(&ranges.names_ipv4, &ranges.names_ipv6)),
+                ("created", instant(Some(found.created))),
+                ("changed", instant(Some(found.updated))),
+                ("version", found.version.to_string()),
+            ]
+        }),
+        AccountCommand::Set(set) => {
+            let patch = something(AccountPatch {
+                name: set.name,
+                grant_lifetime_s: set.grant_lifetime.map(|Lifetime { seconds }| seconds),
+                range4: set.range4,
+                range6: set.range6,
+            })?;
+            let version = set.if_version.unwrap_or(found.version);
+            let changed = shell.api.change_account(version, &patch).await?;
+            let sentence = format!("account {:?} changed ({})", changed.name, changed.id);
+            shell.format.done(&changed, sentence)
+        }
+    }
+}

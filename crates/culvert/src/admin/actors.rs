@@ -1,0 +1,142 @@
+//! `culvert admin actor`.
+
+use super::Shell;
+use super::common::{DeleteWithOthers, Search, Seen, Which, something};
+use super::output::instant;
+use crate::exit::Failure;
+use clap::{Args, Subcommand, ValueEnum};
+use culvert_wire::api::{Actor, ActorKind, ActorPatch, NewActor};
+
+/// Actors: admins, users, and service accounts, which are machines
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true, after_help = EXAMPLES)]
+pub(super) enum ActorCommand {
+    /// List actors
+    List(Search),
+    /// Show an actor
+    Show(Which),
+    /// Make an actor
+    Create(CreateArguments),
+    /// Rename, disable or enable an actor
+    ///
+    /// The tokens and clients of a disabled actor are refused, and its live connections end.
+    Set(SetArguments),
+    /// Delete an actor
+    ///
+    /// Its memberships go with it; its tokens and clients only with --cascade.
+    Delete(DeleteWithOthers),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArguments {
+    /// Its name
+    name: String,
+    /// What it is; it stays that
+    #[arg(long, value_enum)]
+    kind: Kind,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArguments {
+    #[command(flatten)]
+    seen: Seen,
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Refuse its tokens and clients from now on
+    #[arg(long, conflicts_with = "enable")]
+    disable: bool,
+    /// Accept its tokens and clients again
+    #[arg(long)]
+    enable: bool,
+}
+
+/// What an actor is, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Kind {
+    /// A person who may have API tokens
+    Admin,
+    /// A person
+    User,
+    /// A machine
+    #[value(alias = "service_account")]
+    ServiceAccount,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert admin actor create ada --kind user
+  culvert admin actor create build-server --kind service-account
+  culvert admin actor list --search build
+  culvert admin actor show ada
+  culvert admin actor set ada --disable
+  culvert admin actor delete ada --cascade";
+
+pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), Failure> {
+    match command {
+        ActorCommand::List(search) => {
+            let actors: Vec<Actor> = shell.api.list(&search.query()).await?;
+            let columns = ["ID", "NAME", "KIND", "STATE"];
+            shell.format.list(&actors, &columns, |actor| {
+                vec![
+                    actor.id.to_string(),
+                    actor.name.clone(),
+                    kind(actor.kind).to_owned(),
+                    state(actor).to_owned(),
+                ]
+            })
+        }
+        ActorCommand::Show(which) => {
+            let actor: Actor = shell.api.find(&which.which).await?;
+            shell.format.record(&actor, || {
+                vec![
+                    ("id", actor.id.to_string()),
+                    ("name", actor.name.clone()),
+                    ("kind", kind(actor.kind).to_owned()),
+                    ("state", state(&actor).to_owned()),
+                    ("created", instant(Some(actor.created))),
+                    ("changed", instant(Some(actor.updated))),
+                    ("version", actor.version.to_string()),
+                ]
+            })
+        }
+        ActorCommand::Create(create) => {
+            let new = NewActor {
+                kind: create.kind.into(),
+                name: create.name,
+            };
+            shell.create::<Actor>(&new).await.map(drop)
+        }
+        ActorCommand::Set(set) => {
+            let disabled = (set.disable || set.enable).then_some(set.disable);
+            let patch = something(ActorPatch {
+                name: set.name,
+                disabled,
+            })?;
+            shell.change(&set.seen, |_: &Actor| Ok(patch)).await
+        }
+        ActorCommand::Delete(delete) => shell.delete_with_others::<Actor>(&delete).await,
+    }
+}
+
+impl From<Kind> for ActorKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Admin => Self::Admin,
+            Kind::User => Self::User,
+            Kind::ServiceAccount => Self::ServiceAccount,
+        }
+    }
+}
+
+const fn kind(kind: ActorKind) -> &'static str {
+    match kind {
+        ActorKind::Admin => "admin",
+        ActorKind::User => "user",
+        ActorKind::ServiceAccount => "service-account",
+    }
+}
+
+const fn state(actor: &Actor) -> &'static str {
+    if actor.disabled { "disabled" } else { "active" }
+}

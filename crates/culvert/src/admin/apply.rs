@@ -1,0 +1,189 @@
+//! `culvert admin apply`: the configuration as code.
+
+use super::CommonArguments;
+use super::access_file::AccessFile;
+use super::api::{Api, Query};
+use super::common::usage;
+use super::diff::{render, summary};
+use super::http::Refusal;
+use super::output;
+use super::output::{Colours, Format, print_json, print_line};
+use crate::exit::{Failure, Status, print, print_ahead};
+use clap::Args;
+use culvert_wire::api::{ApplyChange, ApplyReport};
+use std::fs::File;
+use std::io::{BufRead, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a file: what the portal takes, 4 MiB of JSON, takes less room in TOML than twice that.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// Most bytes of an answer to the question whether to go on.
+const MAX_REPLY_BYTES: u64 = 64;
+
+/// Make the configuration what a file says
+///
+/// Shows what would change, asks, and then does all of it at once or nothing. Done again, it changes
+/// nothing. What the file does not name stays as it is, unless --prune is given. The file is described
+/// in docs/access-toml.md.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ApplyArguments {
+    /// The file, or - for standard input
+    #[arg(long, short, value_name = "FILE")]
+    file: PathBuf,
+    /// Show what would change, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Delete sites, actors, groups, resources and policies that the file does not name
+    ///
+    /// Admins stay, and so do all tokens and machines of what stays.
+    #[arg(long)]
+    prune: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert admin apply -f access.toml
+  culvert admin apply -f access.toml --dry-run
+  culvert admin apply -f access.toml --prune --yes";
+
+pub(super) async fn run(
+    common: &CommonArguments,
+    arguments: &ApplyArguments,
+) -> Result<(), Failure> {
+    let (path, prune) = (&arguments.file, arguments.prune);
+    let file = read(path)?;
+    if !arguments.dry_run && !arguments.yes {
+        can_ask(common.output, path)?;
+    }
+    let mut shell = common.shell()?;
+    let planned = send(&mut shell.api, (path, &file), prune, true).await?;
+    if arguments.dry_run || planned.changes.is_empty() {
+        return tell_plan(shell.format, &planned);
+    }
+    if shell.format == Format::Table {
+        // Somebody who reads the first lines alone wants it done all the same.
+        print_ahead(render(&planned.changes, Colours::detect()).as_bytes())?;
+    }
+    if !arguments.yes {
+        ask(&planned.changes)?;
+    }
+    let done = send(&mut shell.api, (path, &file), prune, false).await?;
+    tell_done(shell.format, &planned, &done)
+}
+
+/// What a file, or standard input, asks for.
+pub(super) fn read(path: &Path) -> Result<AccessFile, Failure> {
+    AccessFile::parse(&read_text(path)?)
+        .map_err(|error| usage(format_args!("{}:{error}", path.display())))
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let limit = MAX_FILE_BYTES + 1;
+    let read = match path == Path::new("-") {
+        true => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
+        false => File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)),
+    };
+    let path = path.display();
+    read.map_err(|error| Failure::new(Status::Failed, format_args!("{path}: {error}")))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let message = format_args!("{path}: it is longer than {MAX_FILE_BYTES} bytes");
+        return Err(usage(message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let understood = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + understood.iter().filter(|byte| **byte == b'\n').count();
+        usage(format_args!("{path}:{line}: it is no text in UTF-8"))
+    })
+}
+
+/// Refuses before anything is shown where nobody can answer.
+fn can_ask(format: Format, path: &Path) -> Result<(), Failure> {
+    let is_possible =
+        format == Format::Table && path != Path::new("-") && std::io::stdin().is_terminal();
+    match is_possible {
+        true => Ok(()),
+        false => Err(usage(
+            "nobody can be asked whether to go on: add --yes, or --dry-run to see what would change",
+        )),
+    }
+}
+
+pub(super) async fn send(
+    api: &mut Api,
+    (path, file): (&Path, &AccessFile),
+    prune: bool,
+    dry_run: bool,
+) -> Result<ApplyReport, Failure> {
+    let query = Query::default()
+        .with("dry_run", dry_run)
+        .with("prune", prune);
+    let sent = api.post("/apply", &query, &file.desired).await;
+    sent.map_err(|refusal| match refusal {
+        Refusal::Problem(problem) if !problem.errors.is_empty() => {
+            let path = path.display();
+            let errors = problem.errors.iter();
+            let errors = errors.map(|error| format!("{path}:{}", file.locate(error)));
+            usage(errors.collect::<Vec<_>>().join("; "))
+        }
+        refusal => refusal.into(),
+    })
+}
+
+fn tell_plan(format: Format, planned: &ApplyReport) -> Result<(), Failure> {
+    match format {
+        Format::Json => print_json(planned),
+        Format::Table if planned.changes.is_empty() => print_line("nothing to change"),
+        Format::Table => {
+            print(render(&planned.changes, Colours::detect()).as_bytes())?;
+            print_line(to_do(&planned.changes))
+        }
+    }
+}
+
+fn tell_done(format: Format, planned: &ApplyReport, done: &ApplyReport) -> Result<(), Failure> {
+    if format == Format::Json {
+        return print_json(done);
+    }
+    if done.changes != planned.changes {
+        output::note("Others changed the configuration in the meantime; this is what was done:");
+        print(render(&done.changes, Colours::detect()).as_bytes())?;
+    }
+    match done.changes.is_empty() {
+        true => print_line("nothing to change"),
+        false => print_line(what_was_done(&done.changes)),
+    }
+}
+
+pub(super) fn what_was_done(changes: &[ApplyChange]) -> String {
+    summary(changes, ["created", "changed", "deleted"])
+}
+
+fn to_do(changes: &[ApplyChange]) -> String {
+    summary(changes, ["to create", "to change", "to delete"])
+}
+
+/// Only `y` and `yes` go on.
+fn ask(changes: &[ApplyChange]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            Status::Failed,
+            format_args!("asking whether to go on: {error}"),
+        )
+    };
+    let mut output = std::io::stderr();
+    write!(output, "{}. Go on? [y/N] ", to_do(changes)).map_err(failed)?;
+    output.flush().map_err(failed)?;
+    let mut reply = String::new();
+    let mut input = std::io::stdin().lock().take(MAX_REPLY_BYTES);
+    input.read_line(&mut reply).map_err(failed)?;
+    match reply.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::new(Status::Failed, "nothing was changed")),
+    }
+}

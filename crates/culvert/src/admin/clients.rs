@@ -1,0 +1,121 @@
+//! `culvert admin client`.
+
+use super::Shell;
+use super::common::{Rename, Search, Seen, Which};
+use super::output::{day, instant};
+use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use culvert_wire::api::{Actor, Client, ClientPatch};
+
+/// Clients: machines that use resources
+///
+/// A machine becomes a client when it first connects with a client token ("culvert admin token create
+/// --kind client").
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true, after_help = EXAMPLES)]
+pub(super) enum ClientCommand {
+    /// List clients
+    List(ListArguments),
+    /// Show a client
+    Show(Which),
+    /// Rename a client
+    Set(Rename),
+    /// Vouch for a client: policies may ask for that; a new key of the client ends it
+    Verify(Seen),
+    /// Vouch for a client no longer
+    Unverify(Seen),
+    /// Refuse a client from now on, for good; its access ends at once
+    Revoke(Seen),
+    /// Delete a client; with a good token it may come back as a new one
+    Delete(Seen),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    #[command(flatten)]
+    search: Search,
+    /// Only those of this actor
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert admin client list --actor ada
+  culvert admin client show laptop
+  culvert admin client set laptop --name thinkpad
+  culvert admin client verify laptop
+  culvert admin client unverify laptop
+  culvert admin client revoke laptop
+  culvert admin client delete laptop";
+
+pub(super) async fn run(shell: &mut Shell, command: ClientCommand) -> Result<(), Failure> {
+    match command {
+        ClientCommand::List(list) => self::list(shell, &list).await,
+        ClientCommand::Show(which) => show(shell, &which).await,
+        ClientCommand::Set(rename) => {
+            let name = Some(rename.name);
+            let patch = |_: &Client| Ok(ClientPatch { name });
+            shell.change(&rename.seen, patch).await
+        }
+        ClientCommand::Verify(seen) => shell.act::<Client>(&seen, "verify", "verified").await,
+        ClientCommand::Unverify(seen) => {
+            let done = "verified no longer";
+            shell.act::<Client>(&seen, "unverify", done).await
+        }
+        ClientCommand::Revoke(seen) => shell.act::<Client>(&seen, "revoke", "revoked").await,
+        ClientCommand::Delete(seen) => shell.delete::<Client>(&seen).await,
+    }
+}
+
+async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
+    let actor = shell.api.id_of_some::<Actor>(list.actor.as_deref()).await?;
+    let query = list.search.query().with_some("actor", actor);
+    let clients: Vec<Client> = shell.api.list(&query).await?;
+    let actors = shell.api.names::<Actor>().await?;
+    let columns = ["ID", "NAME", "ACTOR", "STATE", "SEEN"];
+    shell.format.list(&clients, &columns, |client| {
+        vec![
+            client.id.to_string(),
+            client.name.clone(),
+            actors.of(&client.actor),
+            state(client).to_owned(),
+            day(client.last_seen),
+        ]
+    })
+}
+
+async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
+    let client: Client = shell.api.find(&which.which).await?;
+    let actor: Actor = shell.api.by_id(client.actor).await?;
+    shell.format.record(&client, || {
+        let from = client.last_address.map(|address| address.to_string());
+        vec![
+            ("id", client.id.to_string()),
+            ("name", client.name.clone()),
+            ("actor", format!("{} ({})", actor.name, actor.id)),
+            ("state", state(&client).to_owned()),
+            ("verified", instant(client.verified)),
+            ("revoked", instant(client.revoked)),
+            ("key", client.public_key.to_string()),
+            ("addresses", format!("{}, {}", client.ipv4, client.ipv6)),
+            (
+                "software",
+                client.software.clone().unwrap_or("-".to_owned()),
+            ),
+            ("seen", instant(client.last_seen)),
+            ("seen from", from.unwrap_or_else(|| "-".to_owned())),
+            ("created", instant(Some(client.created))),
+            ("changed", instant(Some(client.updated))),
+            ("version", client.version.to_string()),
+        ]
+    })
+}
+
+const fn state(client: &Client) -> &'static str {
+    match (client.revoked, client.verified) {
+        (Some(_), _) => "revoked",
+        (None, Some(_)) => "verified",
+        (None, None) => "active",
+    }
+}

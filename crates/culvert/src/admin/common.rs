@@ -1,0 +1,150 @@
+//! Arguments and steps that kinds of things share.
+
+use super::Shell;
+use super::api::{Entity, Query};
+use crate::exit::{Failure, Status};
+use clap::Args;
+use serde::Serialize;
+
+/// Which of a kind.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// Its name or its id
+    #[arg(value_name = "NAME|ID")]
+    pub(super) which: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Search {
+    /// Only those with TEXT in their names
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+}
+
+impl Search {
+    pub(super) fn query(&self) -> Query {
+        Query::default().with_some("search", self.search.as_ref())
+    }
+}
+
+/// Which of a kind, as somebody has seen it.
+#[derive(Debug, Args)]
+pub(super) struct Seen {
+    #[command(flatten)]
+    pub(super) which: Which,
+    /// Only if it is still at version N, as "show" said
+    #[arg(long, value_name = "N")]
+    pub(super) if_version: Option<u64>,
+}
+
+/// A thing to rename.
+#[derive(Debug, Args)]
+pub(super) struct Rename {
+    #[command(flatten)]
+    pub(super) seen: Seen,
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: String,
+}
+
+/// A thing that takes others along when it is deleted.
+#[derive(Debug, Args)]
+pub(super) struct DeleteWithOthers {
+    #[command(flatten)]
+    pub(super) seen: Seen,
+    /// Delete what belongs to it as well; without it that is refused while there is any
+    #[arg(long)]
+    pub(super) cascade: bool,
+}
+
+impl Shell {
+    /// Makes a thing, and says so.
+    pub(super) async fn create<T: Entity>(&mut self, new: &impl Serialize) -> Result<T, Failure> {
+        let made: T = self.api.create(new).await?;
+        self.say("created", &made)?;
+        Ok(made)
+    }
+
+    /// Changes a thing, and says so. `patch` is made from what is there.
+    pub(super) async fn change<T: Entity, P: Serialize>(
+        &mut self,
+        seen: &Seen,
+        patch: impl FnOnce(&T) -> Result<P, Failure>,
+    ) -> Result<(), Failure> {
+        let found: T = self.api.find(&seen.which.which).await?;
+        let patch = patch(&found)?;
+        let changed = self.api.change(&found, seen.if_version, &patch).await?;
+        self.say("changed", &changed)
+    }
+
+    /// Does to a thing what `word` says, and says that it is `done`.
+    pub(super) async fn act<T: Entity>(
+        &mut self,
+        seen: &Seen,
+        word: &str,
+        done: &str,
+    ) -> Result<(), Failure> {
+        let found: T = self.api.find(&seen.which.which).await?;
+        let changed = self.api.act(&found, seen.if_version, word).await?;
+        self.say(done, &changed)
+    }
+
+    /// Deletes a thing, and says so.
+    pub(super) async fn delete<T: Entity>(&mut self, seen: &Seen) -> Result<(), Failure> {
+        self.delete_by::<T>(seen, &Query::default(), "").await
+    }
+
+    /// Deletes a thing, with what belongs to it where that is asked for, and says so.
+    pub(super) async fn delete_with_others<T: Entity>(
+        &mut self,
+        delete: &DeleteWithOthers,
+    ) -> Result<(), Failure> {
+        let (query, fix) = match delete.cascade {
+            true => (Query::default().with("cascade", true), ""),
+            false => (
+                Query::default(),
+                "; delete those first, or all of it by --cascade",
+            ),
+        };
+        self.delete_by::<T>(&delete.seen, &query, fix).await
+    }
+
+    async fn delete_by<T: Entity>(
+        &mut self,
+        seen: &Seen,
+        query: &Query,
+        fix: &str,
+    ) -> Result<(), Failure> {
+        let found: T = self.api.find(&seen.which.which).await?;
+        self.api.delete(&found, seen.if_version, query, fix).await?;
+        self.format
+            .deleted(found.id(), sentence::<T>("deleted", &found))
+    }
+
+    pub(super) fn say<T: Entity>(&self, done: &str, item: &T) -> Result<(), Failure> {
+        self.format.done(item, sentence(done, item))
+    }
+}
+
+fn sentence<T: Entity>(done: &str, item: &T) -> String {
+    format!("{} {:?} {done} ({})", T::KIND, item.name(), item.id())
+}
+
+/// A change without any is a slip.
+pub(super) fn something<P: Default + PartialEq>(patch: P) -> Result<P, Failure> {
+    match patch == P::default() {
+        true => Err(Failure::new(
+            Status::Usage,
+            "nothing is to be changed: say what by an option, see --help",
+        )),
+        false => Ok(patch),
+    }
+}
+
+pub(super) fn usage(message: impl std::fmt::Display) -> Failure {
+    Failure::new(Status::Usage, message)
+}
+
+pub(super) const fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}

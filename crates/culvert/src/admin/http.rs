@@ -1,0 +1,275 @@
+//! Requests to the portal's API: one connection at a time, made anew where it has been idle.
+
+use crate::exit::{Failure, Status};
+use culvert_link::ConnectError;
+use culvert_wire::api::Problem;
+use culvert_wire::token::{Bearer, Portal};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, IF_MATCH, RETRY_AFTER, USER_AGENT,
+};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// How long an answer may take. A portal under load writes a configuration of its largest size, 4 MiB,
+/// within seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// Most bytes of an answer. The largest is the report of a configuration of 20,000 things (`MAX_APPLY_BYTES`
+/// of the portal), each with all of its fields at some 500 bytes.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+
+/// A connection that has been idle for longer is not used again: the portal ends it after 15 s, perhaps
+/// just when it is used.
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often a request is sent again because the portal wanted fewer at a time. It allows 50 a second,
+/// so it asks to wait for one second; ten are enough beside several other scripts.
+const MAX_REPEATS: usize = 10;
+
+/// The longest wait that a portal may ask for before a request is sent again; longer ones are an error.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// The portal's API.
+pub(super) struct Http {
+    portal: Portal,
+    bearer: Bearer,
+    connection: Option<Connection>,
+}
+
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    last_used: Instant,
+}
+
+/// A request that the API did not do.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The portal said why.
+    Problem(Box<Problem>),
+    /// It could not be asked, or its answer is not one of a portal.
+    Failure(Failure),
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub(super) struct Ask<'a> {
+    pub(super) method: Method,
+    /// Path and query, as they are sent.
+    pub(super) path: &'a str,
+    /// The version that is to be changed.
+    pub(super) if_match: Option<u64>,
+    /// JSON.
+    pub(super) body: Option<Vec<u8>>,
+}
+
+impl<'a> Ask<'a> {
+    pub(super) const fn get(path: &'a str) -> Self {
+        Self {
+            method: Method::GET,
+            path,
+            if_match: None,
+            body: None,
+        }
+    }
+}
+
+impl Http {
+    pub(super) const fn new(portal: Portal, bearer: Bearer) -> Self {
+        Self {
+            portal,
+            bearer,
+            connection: None,
+        }
+    }
+
+    /// Where the portal is.
+    pub(super) const fn portal(&self) -> &Portal {
+        &self.portal
+    }
+
+    /// Asks, and reads the answer. A request that the portal refused for coming too soon is repeated.
+    pub(super) async fn send<T: DeserializeOwned>(&mut self, ask: &Ask<'_>) -> Result<T, Refusal> {
+        let answer = self.answer(ask).await?;
+        // An answer without content stands for `()`.
+        let text: &[u8] = if answer.is_empty() { b"null" } else { &answer };
+        serde_json::from_slice(text).map_err(|error| {
+            let message = format!(
+                "{} answers {} {} otherwise than this version of culvert expects: {error}; use the \
+                 version that the portal has",
+                self.portal.url, ask.method, ask.path
+            );
+            Refusal::Failure(Failure::new(Status::Failed, message))
+        })
+    }
+
+    async fn answer(&mut self, ask: &Ask<'_>) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        let mut repeats = 0;
+        loop {
+            let (status, retry_after, body) = self.exchange(ask).await?;
+            if (200..300).contains(&status) {
+                return Ok(body);
+            }
+            match retry_after {
+                Some(wait) if status == 429 && repeats < MAX_REPEATS && wait <= MAX_WAIT => {
+                    repeats += 1;
+                    tokio::time::sleep(wait).await;
+                }
+                _ => return Err(self.refusal(status, &body)),
+            }
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        ask: &Ask<'_>,
+    ) -> Result<(u16, Option<Duration>, Zeroizing<Vec<u8>>), Failure> {
+        let request = self.request(ask)?;
+        let mut connection = self.connect().await?;
+        let url = &self.portal.url;
+        let ended = |reason: &dyn std::fmt::Display| {
+            // What only reads can be asked again without a thought.
+            let fix = match ask.method {
+                Method::GET => "try again",
+                _ => {
+                    "whether it was done is unknown: see `culvert admin log changes`, then try again"
+                }
+            };
+            Failure::new(
+                Status::PortalUnreachable,
+                format_args!("no answer of {url}: {reason}; {fix}"),
+            )
+        };
+        let exchange = async {
+            let response = connection.sender.send_request(request).await;
+            let response = response.map_err(|error| ended(&error))?;
+            let status = response.status().as_u16();
+            let retry_after = retry_after(&response);
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
+            let body = body.await.map_err(|error| ended(&error))?.to_bytes();
+            Ok::<_, Failure>((status, retry_after, Zeroizing::new(Vec::from(body))))
+        };
+        let exchanged = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
+        let exchanged = exchanged.unwrap_or_else(|_elapsed| {
+            let limit =
+                format_args!("it took longer than {} s", ANSWER_LIMIT.as_secs()).to_string();
+            Err(ended(&limit))
+        })?;
+        connection.last_used = Instant::now();
+        self.connection = Some(connection);
+        Ok(exchanged)
+    }
+
+    /// The connection of the request before, or a new one.
+    async fn connect(&mut self) -> Result<Connection, Failure> {
+        if let Some(mut connection) = self.connection.take() {
+            let is_fresh = connection.last_used.elapsed() < IDLE_LIMIT;
+            if is_fresh && connection.sender.ready().await.is_ok() {
+                return Ok(connection);
+            }
+        }
+        let stream = culvert_link::open(&self.portal)
+            .await
+            .map_err(unreachable)?;
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, driver) = shaken.map_err(|error| {
+            let url = &self.portal.url;
+            Failure::new(Status::PortalUnreachable, format_args!("{url}: {error}"))
+        })?;
+        // It ends with the sender; what it meets, the sender is told.
+        tokio::spawn(driver);
+        Ok(Connection {
+            sender,
+            last_used: Instant::now(),
+        })
+    }
+
+    fn request(&self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+        let impossible =
+            |error: hyper::http::Error| Failure::new(Status::Failed, format_args!("{error}"));
+        let bearer = self.bearer.expose();
+        let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
+        let mut authorization =
+            HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
+        authorization.set_sensitive(true);
+        let authority = self.portal.url.trim_start_matches("https://");
+        let mut request = Request::builder()
+            .method(&ask.method)
+            .uri(ask.path)
+            .header(HOST, authority)
+            .header(AUTHORIZATION, authorization)
+            .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
+        if let Some(version) = ask.if_match {
+            request = request.header(IF_MATCH, format!("\"{version}\""));
+        }
+        if ask.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = Bytes::from(ask.body.clone().unwrap_or_default());
+        request.body(Full::new(body)).map_err(impossible)
+    }
+
+    fn refusal(&self, status: u16, body: &[u8]) -> Refusal {
+        match serde_json::from_slice::<Problem>(body) {
+            Ok(problem) => Refusal::Problem(Box::new(problem)),
+            Err(_) => Refusal::Failure(Failure::new(
+                Status::PortalUnreachable,
+                format_args!(
+                    "{} answers with HTTP {status} and not as a portal does; is it one, or a proxy \
+                     in front of it?",
+                    self.portal.url
+                ),
+            )),
+        }
+    }
+}
+
+/// RFC 9110 §10.2.3, in the form that the portal uses.
+fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+fn unreachable(error: ConnectError) -> Failure {
+    let status = match error {
+        ConnectError::Url { .. } => Status::Usage,
+        ConnectError::Local { .. } | ConnectError::NoAuthorities => Status::Failed,
+        _ => Status::PortalUnreachable,
+    };
+    Failure::new(status, error)
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let problem = match refusal {
+            Refusal::Failure(failure) => return failure,
+            Refusal::Problem(problem) => problem,
+        };
+        let detail = problem.detail.unwrap_or(problem.title);
+        match problem.status {
+            401 => Self::new(
+                Status::NotEnrolled,
+                "the portal does not accept the token: it is unknown, expired or revoked, or its \
+                 owner is disabled; get another one and keep it by `culvert admin login \
+                 --token-file -`",
+            ),
+            403 => Self::new(Status::Denied, detail),
+            500.. => {
+                let id = problem.request_id.unwrap_or_default();
+                Self::new(Status::Failed, format_args!("{detail} (request {id})"))
+            }
+            _ => Self::new(Status::Failed, detail),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `culvert admin setup`, `login` and `logout`: where the token comes from, and where it is kept.
+
+use super::CommonArguments;
+use super::api::{Api, Query};
+use super::credentials::{Profile, SecretFile, named_token, portal_of};
+use super::http::Http;
+use super::interrupt::uninterrupted;
+use super::output::{Format, note, print_json, print_line};
+use crate::exit::{Failure, Status, print_once};
+use clap::Args;
+use culvert_wire::api::{Account, Actor, SetupAnswer, SetupRequest, Token};
+use culvert_wire::token::TokenKind;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Become the owner of a portal, by its set-up token
+///
+/// The portal prints the token when it starts for the first time ("culvert portal setup-token" makes
+/// another). It is good for this once. The owner's API token is saved in ~/.config/culvert/admin.token,
+/// mode 0600, and later commands use it.
+#[derive(Debug, Args)]
+#[command(after_help = SETUP_EXAMPLES)]
+pub(super) struct SetupArguments {
+    /// What the owner is called
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "USER",
+        hide_env = true,
+        default_value = "owner"
+    )]
+    owner: String,
+    /// What the account is called
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// Write the API token to FILE, mode 0600, instead of saving it; FILE must not be there yet
+    #[arg(long, value_name = "FILE", conflicts_with = "replace")]
+    out: Option<PathBuf>,
+    /// Save it in the place of a token that was saved before
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Save an API token for later commands
+///
+/// The portal is asked whether it accepts the token, which is then saved in
+/// ~/.config/culvert/admin.token, mode 0600.
+#[derive(Debug, Args)]
+#[command(after_help = LOGIN_EXAMPLES)]
+pub(super) struct LoginArguments {
+    /// Save it in the place of a token that was saved before
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Forget the saved token; it stays good until it is revoked
+#[derive(Debug, Args)]
+#[command(after_help = LOGOUT_EXAMPLES)]
+pub(super) struct LogoutArguments {}
+
+const SETUP_EXAMPLES: &str = "\
+Examples:
+  culvert admin setup --token-file - --owner ada
+  culvert admin setup --token-file setup.token --account \"Example Ltd\"";
+
+const LOGIN_EXAMPLES: &str = "\
+Examples:
+  culvert admin login --token-file -
+  culvert admin login --token-file ada.token --replace";
+
+const LOGOUT_EXAMPLES: &str = "\
+Examples:
+  culvert admin logout";
+
+/// What is not known after Ctrl-C.
+const UNKNOWN: &str = "whether the set-up token was used is unknown: try again, and where it is no longer \
+                       accepted, make another by `culvert portal setup-token` on the portal's machine";
+
+/// What set-up made; the token's secret is where `file` says.
+#[derive(Serialize)]
+struct SetUp<'a> {
+    account: &'a Account,
+    owner: &'a Actor,
+    token: &'a Token,
+    file: PathBuf,
+}
+
+#[derive(Serialize)]
+struct LoggedIn<'a> {
+    account: &'a Account,
+    portal: &'a str,
+    file: PathBuf,
+}
+
+#[derive(Serialize)]
+struct LoggedOut {
+    file: PathBuf,
+}
+
+/// Where the owner's token is put.
+pub(super) enum Place {
+    Profile(Profile),
+    File(SecretFile),
+}
+
+impl Place {
+    fn keep(self, secret: &str) -> Result<PathBuf, Failure> {
+        match self {
+            Self::Profile(profile) => profile.save(secret).and_then(|()| Profile::path()),
+            Self::File(file) => file.write(secret),
+        }
+    }
+}
+
+pub(super) async fn set_up(
+    common: &CommonArguments,
+    arguments: SetupArguments,
+) -> Result<(), Failure> {
+    let token = named_token(common.token_file.as_deref(), TokenKind::Setup)?;
+    let portal = portal_of(&token, common.portal.as_deref())?;
+    // The set-up token is good for one attempt: what can go wrong here goes wrong before it.
+    let place = match &arguments.out {
+        Some(path) => Place::File(SecretFile::create(path)?),
+        None => Place::Profile(profile(arguments.replace)?),
+    };
+    let mut api = Api::new(Http::new(portal, token.bearer));
+    let request = SetupRequest {
+        owner: arguments.owner,
+        account: arguments.account,
+    };
+    let (answer, file) = own(&mut api, &request, place).await?;
+    match common.output {
+        Format::Json => print_json(SetUp {
+            account: &answer.account,
+            owner: &answer.owner,
+            token: &answer.token.token,
+            file,
+        }),
+        Format::Table => print_line(owns(&answer, api.url(), &file)),
+    }
+}
+
+/// Becomes the owner, and keeps the owner's token.
+pub(super) async fn own(
+    api: &mut Api,
+    request: &SetupRequest,
+    place: Place,
+) -> Result<(SetupAnswer, PathBuf), Failure> {
+    let nothing_else = Query::default();
+    let answer = uninterrupted(api.post("/setup", &nothing_else, request), UNKNOWN).await;
+    let mut answer: SetupAnswer = answer.map_err(|failure: Failure| match failure.status {
+        Status::NotEnrolled => Failure::new(
+            Status::NotEnrolled,
+            "the portal does not accept the set-up token: it was used or has expired; make \
+             another by `culvert portal setup-token` on the portal's machine",
+        ),
+        _ => failure,
+    })?;
+    let secret = Zeroizing::new(std::mem::take(&mut answer.token.secret));
+    match place.keep(&secret) {
+        Ok(file) => Ok((answer, file)),
+        Err(failure) => {
+            // It is the only way in.
+            print_once(format!("{}\n", *secret).as_bytes())?;
+            note("The owner's API token could not be saved and is printed this once: keep it.");
+            Err(failure)
+        }
+    }
+}
+
+pub(super) fn owns(answer: &SetupAnswer, url: &str, file: &Path) -> String {
+    format!(
+        "{:?} owns account {:?} at {url} now; the API token is in {}",
+        answer.owner.name,
+        answer.account.name,
+        file.display()
+    )
+}
+
+pub(super) async fn log_in(
+    common: &CommonArguments,
+    arguments: &LoginArguments,
+) -> Result<(), Failure> {
+    let mut token = named_token(common.token_file.as_deref(), TokenKind::Api)?;
+    let portal = portal_of(&token, common.portal.as_deref())?;
+    let profile = profile(arguments.replace)?;
+    token.portal = Some(portal.clone());
+    let text = token.expose();
+    let mut api = Api::new(Http::new(portal, token.bearer));
+    let account: Account = api.get("/account", &Query::default()).await?;
+    profile.save(&text)?;
+    let file = Profile::path()?;
+    match common.output {
+        Format::Json => print_json(LoggedIn {
+            account: &account,
+            portal: api.url(),
+            file,
+        }),
+        Format::Table => print_line(format_args!(
+            "the token for account {:?} at {} is in {} now",
+            account.name,
+            api.url(),
+            file.display()
+        )),
+    }
+}
+
+pub(super) fn log_out(format: Format) -> Result<(), Failure> {
+    Profile::open()?.forget()?;
+    let file = Profile::path()?;
+    let sentence = format!("{} is gone; to end the token, revoke it", file.display());
+    format.done(&LoggedOut { file }, sentence)
+}
+
+pub(super) fn profile(replace: bool) -> Result<Profile, Failure> {
+    let profile = Profile::open()?;
+    if !replace {
+        profile.refuse_if_taken()?;
+    }
+    Ok(profile)
+}

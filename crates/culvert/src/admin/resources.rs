@@ -1,0 +1,155 @@
+//! `culvert admin resource`.
+
+use super::Shell;
+use super::common::{Search, Seen, Which, something, usage};
+use super::output::instant;
+use super::words::{Allowed, allowed, filters, parse_allowed, target_kind};
+use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use culvert_wire::api::{NewResource, Resource, ResourcePatch, Site};
+use culvert_wire::model::Filter;
+
+/// Resources: networks, addresses and names that can be used
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true, after_help = EXAMPLES)]
+pub(super) enum ResourceCommand {
+    /// List resources
+    List(ListArguments),
+    /// Show a resource
+    Show(Which),
+    /// Make a resource
+    Create(CreateArguments),
+    /// Change a resource; live connections that it no longer allows end at once
+    Set(SetArguments),
+    /// Delete a resource; its policies go with it
+    Delete(Seen),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    #[command(flatten)]
+    search: Search,
+    /// Only those of this site
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArguments {
+    /// Its name
+    name: String,
+    /// Where it lies
+    #[arg(long, value_name = "SITE")]
+    site: String,
+    /// What it is: 10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example
+    ///
+    /// In a name, * stands for one label and ** for one or more.
+    #[arg(long, value_name = "ADDRESS")]
+    address: String,
+    /// What of it may be used: tcp, tcp:80,443, udp:8000-8100, icmp, any, none; may be repeated
+    #[arg(long, value_name = "WHAT", required = true, value_parser = parse_allowed)]
+    allow: Vec<Allowed>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArguments {
+    #[command(flatten)]
+    seen: Seen,
+    /// Its new name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Another site
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+    /// Another address
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+    /// What of it may be used, instead of what it is now; may be repeated
+    #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
+    allow: Vec<Allowed>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert admin resource create intranet --site office --address 10.0.0.0/8 \\
+    --allow tcp:80,443 --allow icmp
+  culvert admin resource create wiki --site office --address wiki.corp.example \\
+    --allow tcp:443
+  culvert admin resource list --site office
+  culvert admin resource show wiki
+  culvert admin resource set wiki --allow tcp:443,8443
+  culvert admin resource delete wiki";
+
+pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(), Failure> {
+    match command {
+        ResourceCommand::List(list) => self::list(shell, &list).await,
+        ResourceCommand::Show(which) => show(shell, &which).await,
+        ResourceCommand::Create(create) => {
+            let new = NewResource {
+                site: shell.api.id_of::<Site>(&create.site).await?,
+                name: create.name,
+                kind: target_kind(&create.address),
+                address: create.address,
+                filters: allowed(&create.allow).map_err(usage)?,
+            };
+            shell.create::<Resource>(&new).await.map(drop)
+        }
+        ResourceCommand::Set(set) => {
+            let filters = match set.allow.is_empty() {
+                true => None,
+                false => Some(allowed(&set.allow).map_err(usage)?),
+            };
+            let patch = something(ResourcePatch {
+                site: shell.api.id_of_some::<Site>(set.site.as_deref()).await?,
+                name: set.name,
+                kind: set.address.as_deref().map(target_kind),
+                address: set.address,
+                filters,
+            })?;
+            shell.change(&set.seen, |_: &Resource| Ok(patch)).await
+        }
+        ResourceCommand::Delete(seen) => shell.delete::<Resource>(&seen).await,
+    }
+}
+
+async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
+    let site = shell.api.id_of_some::<Site>(list.site.as_deref()).await?;
+    let query = list.search.query().with_some("site", site);
+    let resources: Vec<Resource> = shell.api.list(&query).await?;
+    let sites = shell.api.names::<Site>().await?;
+    let columns = ["ID", "NAME", "SITE", "ADDRESS", "ALLOWS"];
+    shell.format.list(&resources, &columns, |resource| {
+        vec![
+            resource.id.to_string(),
+            resource.name.clone(),
+            sites.of(&resource.site),
+            resource.address.clone(),
+            filters(&resource.filters),
+        ]
+    })
+}
+
+async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
+    let resource: Resource = shell.api.find(&which.which).await?;
+    let site: Site = shell.api.by_id(resource.site).await?;
+    shell.format.record(&resource, || {
+        vec![
+            ("id", resource.id.to_string()),
+            ("name", resource.name.clone()),
+            ("site", format!("{} ({})", site.name, site.id)),
+            ("address", resource.address.clone()),
+            ("kind", resource.kind.to_string()),
+            ("allows", shown(&resource.filters)),
+            ("created", instant(Some(resource.created))),
+            ("changed", instant(Some(resource.updated))),
+            ("version", resource.version.to_string()),
+        ]
+    })
+}
+
+fn shown(written: &[Filter]) -> String {
+    match written {
+        [] => "none: nobody can use it".to_owned(),
+        written => filters(written),
+    }
+}

@@ -1,0 +1,44 @@
+//! Addresses, permissions and conditions as people write them: on the command line, in `access.toml`
+//! and in tables.
+
+mod allow;
+mod conditions;
+mod instant;
+mod window;
+
+pub(super) use allow::{Allowed, allowed, filters, parse_allowed};
+pub(super) use conditions::{ConditionKind, Wanted, conditions};
+pub(super) use instant::{Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime};
+
+use culvert_wire::model::TargetKind;
+use std::net::IpAddr;
+
+/// What an address is, by its form.
+pub(super) fn target_kind(address: &str) -> TargetKind {
+    if address.contains('/') {
+        TargetKind::Cidr
+    } else if address.trim().parse::<IpAddr>().is_ok() {
+        TargetKind::Address
+    } else {
+        TargetKind::Dns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_an_address_says_what_it_is() {
+        for (address, kind) in [
+            ("10.0.0.0/8", TargetKind::Cidr),
+            ("fd00::/8", TargetKind::Cidr),
+            ("10.1.2.3", TargetKind::Address),
+            ("fd00::1", TargetKind::Address),
+            ("db.corp.example", TargetKind::Dns),
+            ("**.corp.example", TargetKind::Dns),
+        ] {
+            assert_eq!(target_kind(address), kind, "{address}");
+        }
+    }
+}

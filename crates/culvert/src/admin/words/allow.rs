@@ -1,0 +1,171 @@
+//! What of a resource may be used: `tcp:80,443`, `udp:53`, `icmp`, `any`.
+
+use culvert_wire::model::{Filter, PortRange};
+
+const EVERY_PORT: PortRange = PortRange {
+    first: 0,
+    last: u16::MAX,
+};
+
+/// One permission, or that there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Allowed {
+    /// Nothing.
+    Nothing,
+    /// This.
+    Filter(Filter),
+}
+
+/// Reads one permission.
+pub(crate) fn parse_allowed(text: &str) -> Result<Allowed, String> {
+    let wrong = || {
+        "it must be tcp, udp, tcp:PORTS, udp:PORTS, icmp, any or none, where PORTS is such as 443 or \
+         80,8000-8100"
+            .to_owned()
+    };
+    let (protocol, ports) = match text.trim().split_once(':') {
+        Some((protocol, ports)) => (protocol, Some(ports)),
+        None => (text.trim(), None),
+    };
+    let ranges = || match ports {
+        None => Ok(vec![EVERY_PORT]),
+        Some(ports) => {
+            let ranges = ports.split(',').map(|range| range.trim().parse());
+            ranges
+                .collect::<Result<Vec<PortRange>, _>>()
+                .map_err(|_| wrong())
+        }
+    };
+    let filter = match (protocol, ports) {
+        ("tcp", _) => Filter::Tcp { ports: ranges()? },
+        ("udp", _) => Filter::Udp { ports: ranges()? },
+        ("icmp", None) => Filter::Icmp,
+        ("any", None) => Filter::Any,
+        ("none", None) => return Ok(Allowed::Nothing),
+        _ => return Err(wrong()),
+    };
+    Ok(Allowed::Filter(filter))
+}
+
+/// All permissions of a resource together.
+pub(crate) fn allowed(each: &[Allowed]) -> Result<Vec<Filter>, String> {
+    let filters = each.iter().filter_map(|allowed| match allowed {
+        Allowed::Nothing => None,
+        Allowed::Filter(filter) => Some(filter.clone()),
+    });
+    let filters: Vec<Filter> = filters.collect();
+    if !filters.is_empty() && filters.len() < each.len() {
+        return Err("`none` stands alone: nothing else can be allowed with it".to_owned());
+    }
+    Ok(filters)
+}
+
+/// Permissions as [`parse_allowed`] reads them, with spaces between.
+pub(crate) fn filters(filters: &[Filter]) -> String {
+    if filters.is_empty() {
+        return "none".to_owned();
+    }
+    let ports = |protocol: &str, ports: &[PortRange]| match ports {
+        [EVERY_PORT] => protocol.to_owned(),
+        [] => format!("{protocol}:none"),
+        ports => {
+            let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+            format!("{protocol}:{}", ports.join(","))
+        }
+    };
+    let each = filters.iter().map(|filter| match filter {
+        Filter::Any => "any".to_owned(),
+        Filter::Icmp => "icmp".to_owned(),
+        Filter::Tcp { ports: ranges } => ports("tcp", ranges),
+        Filter::Udp { ports: ranges } => ports("udp", ranges),
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn permissions_are_read() {
+        let port = |first, last| PortRange { first, last };
+        for (text, filter) in [
+            ("any", Filter::Any),
+            ("icmp", Filter::Icmp),
+            (
+                "tcp",
+                Filter::Tcp {
+                    ports: vec![EVERY_PORT],
+                },
+            ),
+            (
+                "udp:53",
+                Filter::Udp {
+                    ports: vec![port(53, 53)],
+                },
+            ),
+            (
+                "tcp:80,443,8000-8100",
+                Filter::Tcp {
+                    ports: vec![port(80, 80), port(443, 443), port(8000, 8100)],
+                },
+            ),
+        ] {
+            assert_eq!(parse_allowed(text), Ok(Allowed::Filter(filter)), "{text}");
+        }
+        assert_eq!(parse_allowed("none"), Ok(Allowed::Nothing));
+    }
+
+    #[test]
+    fn what_is_no_permission_allows_nothing() {
+        for text in [
+            "",
+            "tcp:",
+            "tcp:,",
+            "tcp:0x50",
+            "tcp:70000",
+            "tcp:9-1",
+            "icmp:8",
+            "any:80",
+            "none:1",
+            "sctp:80",
+            "TCP:80",
+            "tcp 80",
+            "80",
+        ] {
+            assert!(parse_allowed(text).is_err(), "{text:?}");
+        }
+        let any = Allowed::Filter(Filter::Any);
+        assert!(allowed(&[any, Allowed::Nothing]).is_err());
+        assert_eq!(allowed(&[Allowed::Nothing]), Ok(vec![]));
+    }
+
+    fn any_filter() -> impl Strategy<Value = Filter> {
+        let range = (any::<u16>(), any::<u16>()).prop_map(|(a, b)| PortRange {
+            first: a.min(b),
+            last: a.max(b),
+        });
+        let ports = prop::collection::vec(range, 1..4);
+        prop_oneof![
+            Just(Filter::Any),
+            Just(Filter::Icmp),
+            ports.clone().prop_map(|ports| Filter::Tcp { ports }),
+            ports.prop_map(|ports| Filter::Udp { ports }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_as_the_same(written in prop::collection::vec(any_filter(), 1..5)) {
+            let text = filters(&written);
+            let read = text.split(' ').map(parse_allowed).collect::<Result<Vec<_>, _>>().unwrap();
+            prop_assert_eq!(allowed(&read).unwrap(), written);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}") {
+            let _ = parse_allowed(&text);
+        }
+    }
+}

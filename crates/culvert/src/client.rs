@@ -1,0 +1,324 @@
+//! `culvert client`: a client from its start to its end.
+
+use crate::arguments::LogLevel;
+use crate::exit::{Failure, Status};
+use crate::{logging, token_source};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, Subcommand};
+use culvert_client::{ClientError, Enrolment, Settings};
+use culvert_host::{HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Where a client finds its token unless it is told otherwise.
+const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/token";
+
+/// Where a client answers `culvert status`.
+pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/client.sock";
+
+/// Threads besides the packet workers: one owns the client, the other carries what waits for the
+/// network.
+const RUNTIME_THREADS: usize = 2;
+
+/// Use resources: ask the portal for access, and keep tunnels to gateways
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = EXIT_STATUS
+)]
+pub(crate) struct ClientArguments {
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClientCommand {
+    Run(Box<RunArguments>),
+}
+
+/// Run the client
+///
+/// Connects to the portal that its token names, brings up the tunnel's interface, leads resources into
+/// it and answers their names on port 53 of its addresses. Access is asked for with the first packet or
+/// query. It runs in the foreground until SIGTERM or SIGINT; a portal that cannot be reached is tried
+/// again for ever. When the client ends as asked, the host is as it was; when it crashes, resources
+/// are unreachable until it runs again. "culvert status" shows what it does.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
+struct RunArguments {
+    /// The file with the client's token, mode 0600 [default: /etc/culvert/token]
+    ///
+    /// Without it, CULVERT_TOKEN may hold the token itself.
+    #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+
+    /// The name of the tunnel's interface
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "CULVERT_CLIENT_INTERFACE",
+        default_value = "culvert0"
+    )]
+    interface: InterfaceName,
+
+    /// Where the machine's id and key are kept; nobody else may enter it
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CULVERT_CLIENT_STATE_DIR",
+        default_value = "/var/lib/culvert/client"
+    )]
+    state_dir: PathBuf,
+
+    /// What people call the machine [default: its host name]
+    #[arg(long, value_name = "TEXT", env = "CULVERT_CLIENT_NAME")]
+    name: Option<String>,
+
+    /// The machine's id, instead of the one in the state directory
+    ///
+    /// With the token's owner it says which client this is: two machines must not have the same one.
+    #[arg(long, value_name = "ID", env = "CULVERT_CLIENT_ID")]
+    id: Option<String>,
+
+    /// MTU of the interface, in bytes
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MTU", default_value_t = crate::arguments::DEFAULT_MTU, value_parser = clap::value_parser!(u16).range(1280..=65_475))]
+    mtu: u16,
+
+    /// Packet workers (threads)
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_WORKERS", value_parser = crate::arguments::worker_count)]
+    workers: Option<usize>,
+
+    /// Mark of the packets that carry the tunnel, so that they stay out of it
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = number)]
+    mark: Option<u32>,
+
+    /// Routing table for resources; the next number is taken too, for routes to everywhere
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = number)]
+    table: Option<u32>,
+
+    /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "CULVERT_CLIENT_DNS_LISTEN",
+        value_delimiter = ','
+    )]
+    dns_listen: Vec<SocketAddr>,
+
+    /// Ask this resolver for names that are no resource; may be repeated
+    ///
+    /// Without one, such names are refused, and the system asks its next resolver.
+    #[arg(
+        long,
+        value_name = "ADDR[:PORT]",
+        env = "CULVERT_CLIENT_DNS_UPSTREAM",
+        value_delimiter = ',',
+        value_parser = resolver
+    )]
+    dns_upstream: Vec<SocketAddr>,
+
+    /// Where "culvert status" asks
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CULVERT_CLIENT_STATUS_SOCKET",
+        default_value = DEFAULT_STATUS_SOCKET
+    )]
+    status_socket: PathBuf,
+
+    /// End with status 4 if the portal cannot be reached at the start
+    #[arg(long, env = "CULVERT_CLIENT_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    exit_when_unreachable: bool,
+
+    /// What to log, to standard error
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "CULVERT_CLIENT_LOG_LEVEL",
+        value_enum,
+        default_value_t = LogLevel::Info
+    )]
+    log_level: LogLevel,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  the client ended as asked
+  1  something failed
+  2  the command line is wrong
+  3  not enrolled: there is no token, or the portal refuses it
+  4  the portal cannot be reached (with --exit-when-unreachable)
+  5  an administrator has revoked this client";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  With a token from the portal's administrator:
+    install -m 600 -D /dev/stdin /etc/culvert/token   # paste the token, then Ctrl-D
+    culvert client run
+
+  Ask for a name of a resource:
+    dig @$(culvert status --json | jq -r .ipv4) db.corp.example
+
+  Let systemd-resolved send it the names of a domain:
+    resolvectl dns culvert0 $(culvert status --json | jq -r .ipv4)
+    resolvectl domain culvert0 '~corp.example'
+
+Exit status:
+  0  the client ended as asked
+  1  something failed
+  2  the command line is wrong
+  3  not enrolled: there is no token, or the portal refuses it
+  4  the portal cannot be reached (with --exit-when-unreachable)
+  5  an administrator has revoked this client";
+
+/// Carries out `culvert client`.
+pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
+    let ClientCommand::Run(run) = arguments.command;
+    logging::start_service(run.log_level);
+    let settings = settings(*run)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .enable_all()
+        .thread_name("client")
+        .build()
+        .map_err(|error| Failure::io("starting threads", &error))?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
+    let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
+    let mut terminate = watch(SignalKind::terminate())?;
+    let mut interrupt = watch(SignalKind::interrupt())?;
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("ending");
+        notify_stopping("ending");
+    };
+    let ready = |summary: &str| {
+        tracing::info!("{summary}");
+        notify_ready(summary);
+    };
+    match culvert_client::run(settings, stop, ready).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
+    let usual = Path::new(DEFAULT_TOKEN_FILE);
+    let token = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
+    let enrolment = Enrolment::from_token(&token).map_err(|error| failure(&error))?;
+    let routing = routing(arguments.mark, arguments.table)
+        .map_err(|error| Failure::new(Status::Usage, error))?;
+    Ok(Settings {
+        interface: arguments.interface,
+        state_dir: arguments.state_dir,
+        name: arguments.name.unwrap_or_else(host_name),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        id: arguments.id,
+        enrolment,
+        workers: arguments.workers.unwrap_or_else(crate::wg::default_workers),
+        mtu: arguments.mtu,
+        routing,
+        dns_listen: arguments.dns_listen,
+        dns_upstreams: arguments.dns_upstream,
+        status_socket: arguments.status_socket,
+        exit_when_unreachable: arguments.exit_when_unreachable,
+    })
+}
+
+fn routing(mark: Option<u32>, table: Option<u32>) -> Result<Routing, HostError> {
+    let mut routing = Routing::CLIENT;
+    if let Some(mark) = mark {
+        routing.mark = Mark::new(mark)?;
+    }
+    if let Some(number) = table {
+        routing.table = Table::new(number)?;
+        routing.default_table = Table::new(number.wrapping_add(1))?;
+    }
+    Ok(routing)
+}
+
+pub(crate) fn host_name() -> String {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy();
+    match name.trim() {
+        "" => "client".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// A number in decimal, or in hexadecimal behind `0x`, as `ip` writes marks and tables.
+pub(crate) fn number(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "it must be a number below 2^32, such as 51820 or 0xca6c".to_owned())
+}
+
+/// The address of a resolver, on port 53 unless another is given.
+fn resolver(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().map(|address| SocketAddr::new(address, 53));
+    address
+        .or_else(|_| text.parse())
+        .map_err(|_| "it must be an address, such as 9.9.9.9 or [2620:fe::fe]:53".to_owned())
+}
+
+fn failure(error: &ClientError) -> Failure {
+    let status = match error {
+        ClientError::BadToken(_) | ClientError::NoPortal | ClientError::NotEnrolled(_) => {
+            Status::NotEnrolled
+        }
+        ClientError::Unreachable(_) => Status::PortalUnreachable,
+        ClientError::Denied(_) => Status::Denied,
+        ClientError::Host(HostError::InvalidMachineId { .. }) | ClientError::Dns(_) => {
+            Status::Usage
+        }
+        _ => Status::Failed,
+    };
+    Failure::new(status, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resolver_has_port_53_unless_it_says_otherwise() {
+        for (text, expected) in [
+            ("9.9.9.9", "9.9.9.9:53"),
+            ("9.9.9.9:5353", "9.9.9.9:5353"),
+            ("2620:fe::fe", "[2620:fe::fe]:53"),
+            ("[2620:fe::fe]:853", "[2620:fe::fe]:853"),
+        ] {
+            assert_eq!(resolver(text).unwrap(), expected.parse().unwrap());
+        }
+        assert!(resolver("dns.example").is_err());
+    }
+
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal() {
+        assert_eq!(number("0xca6c"), Ok(0xca6c));
+        assert_eq!(number("51820"), Ok(51820));
+        assert!(number("-1").is_err() && number("0x100000000").is_err());
+    }
+
+    #[test]
+    fn a_table_takes_the_next_number_along() {
+        let routing = routing(Some(7), Some(1000)).unwrap();
+        let tables = (routing.table.get(), routing.default_table.get());
+        assert_eq!((routing.mark.get(), tables), (7, (1000, 1001)));
+        assert!(
+            super::routing(None, Some(252)).is_err(),
+            "253 is the kernel's"
+        );
+        assert!(super::routing(Some(0), None).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! `culvert gateway status`: what a running gateway does.
+
+use super::{DEFAULT_STATUS_SOCKET, table};
+use crate::exit::{Failure, Status, print};
+use clap::Args;
+use culvert_gateway::status::PortalState;
+use culvert_gateway::{StatusError, ask_status};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what the gateway on this machine does: portal, clients, names, firewall, drops
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
+pub(super) struct StatusArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
+    /// End with status 4 unless the gateway is connected to the portal
+    #[arg(long)]
+    check: bool,
+
+    /// Where the gateway answers
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CULVERT_GATEWAY_STATUS_SOCKET",
+        default_value = DEFAULT_STATUS_SOCKET
+    )]
+    socket: PathBuf,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  no gateway answers, or something failed
+  2  the command line is wrong
+  4  the gateway is not connected to the portal (with --check)";
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert gateway status
+  culvert gateway status --json | jq '.clients[] | {id, endpoint, grants: [.grants[].target]}'
+  culvert gateway status --check && echo connected
+
+Exit status:
+  0  done
+  1  no gateway answers, or something failed
+  2  the command line is wrong
+  4  the gateway is not connected to the portal (with --check)";
+
+/// Carries out `culvert gateway status`.
+pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("starting", &error))?;
+    let status = runtime.block_on(ask_status(&arguments.socket));
+    let status = status.map_err(|error: StatusError| Failure::new(Status::Failed, error))?;
+    let text = match arguments.json {
+        true => {
+            let mut line = serde_json::to_string(&status).map_err(|error| {
+                Failure::new(Status::Failed, format_args!("writing JSON: {error}"))
+            })?;
+            line.push('\n');
+            line
+        }
+        false => table::render(&status),
+    };
+    print(text.as_bytes())?;
+    let is_connected = status.portal.state == PortalState::Connected;
+    match arguments.check && !is_connected {
+        true => Ok(Status::PortalUnreachable.into()),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}

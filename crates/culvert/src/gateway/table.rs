@@ -1,0 +1,181 @@
+//! The gateway's state for people.
+
+use crate::status::table::{cipher, columns, line, portal, rate, span};
+use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, Status};
+use std::fmt::Display;
+
+/// How many grants of one client are written out.
+const GRANTS_SHOWN: usize = 8;
+
+/// The state as text.
+pub(super) fn render(status: &Status) -> String {
+    let mut text = String::new();
+    machine(status, &mut text);
+    clients(status, &mut text);
+    names(status, &mut text);
+    drops(status, &mut text);
+    if !status.problems.is_empty() {
+        text.push_str("\nPROBLEMS\n");
+        for problem in &status.problems {
+            line(&mut text, format_args!("  {problem}"));
+        }
+    }
+    text
+}
+
+fn machine(status: &Status, text: &mut String) {
+    let gateway = status.gateway.map(|gateway| format!(" ({gateway})"));
+    let gateway = gateway.unwrap_or_default();
+    line(text, format_args!("gateway    {}{gateway}", status.name));
+    if let Some(site) = status.site {
+        line(text, format_args!("site       {site}"));
+    }
+    let session = portal(&status.portal);
+    line(
+        text,
+        format_args!("portal     {}: {session}", status.portal_url),
+    );
+    let not_ready = status.not_ready_because.as_ref();
+    let readiness = not_ready.map_or_else(|| "ready".to_owned(), |why| format!("not ready: {why}"));
+    line(text, format_args!("clients    {readiness}"));
+    if let (Some(ipv4), Some(ipv6)) = (status.ipv4, status.ipv6) {
+        let interface = &status.interface;
+        line(text, format_args!("tunnel     {interface}: {ipv4}, {ipv6}"));
+    }
+    let candidates: Vec<String> = status.candidates.iter().map(ToString::to_string).collect();
+    if !candidates.is_empty() {
+        line(text, format_args!("reached    {}", candidates.join(", ")));
+    }
+    line(text, format_args!("firewall   {}", firewall(status)));
+    let load = status.load;
+    line(
+        text,
+        format_args!(
+            "load       {} flows, {}, processors {}.{} %",
+            load.flows,
+            rate(load.bytes_per_s),
+            load.processor_permille / 10,
+            load.processor_permille % 10
+        ),
+    );
+    let running = span(status.running_for_ms);
+    line(
+        text,
+        format_args!("running    {running}, culvert {}", status.version),
+    );
+}
+
+fn firewall(status: &Status) -> String {
+    let firewall = &status.firewall;
+    let state = match firewall.state {
+        FirewallState::Absent => "not installed yet",
+        FirewallState::Intact => "intact",
+    };
+    let restored = match firewall.restored {
+        0 => String::new(),
+        1 => ", put back once".to_owned(),
+        times => format!(", put back {times} times"),
+    };
+    format!("inet {}: {state}{restored}", firewall.table)
+}
+
+fn clients(status: &Status, text: &mut String) {
+    text.push_str("\nCLIENTS\n");
+    if status.clients.is_empty() {
+        text.push_str("  none holds a grant\n");
+        return;
+    }
+    let rows = status.clients.iter().map(|client| {
+        vec![
+            client.id.to_string(),
+            or_dash(client.endpoint),
+            match client.handshake_age_ms {
+                Some(age_ms) => format!("handshake {} ago", span(age_ms)),
+                None => "no handshake yet".to_owned(),
+            },
+            cipher(client.cipher).to_owned(),
+            format!(
+                "in {}, out {}",
+                rate(client.rx_bytes_per_s),
+                rate(client.tx_bytes_per_s)
+            ),
+            grants(client, status),
+        ]
+    });
+    columns(rows.collect(), text);
+    more(status.clients.len(), status.client_count, text);
+    if status.waiting_grants > 0 {
+        let waiting = status.waiting_grants;
+        line(text, format_args!("  waiting for the DNS: {waiting}"));
+    }
+}
+
+/// What a client may reach, and for how long.
+fn grants(client: &ClientStatus, status: &Status) -> String {
+    let shown = client.grants.iter().take(GRANTS_SHOWN);
+    let mut parts: Vec<String> = shown
+        .map(|grant| {
+            let left_ms = grant.expires.unix_ms().saturating_sub(status.at.unix_ms());
+            format!("{} ({} left)", grant.target, span(left_ms))
+        })
+        .collect();
+    let others = client.grant_count.saturating_sub(parts.len());
+    if others > 0 {
+        parts.push(format!("{others} more"));
+    }
+    parts.join(", ")
+}
+
+fn names(status: &Status, text: &mut String) {
+    if status.names.is_empty() {
+        return;
+    }
+    text.push_str("\nNAMES\n");
+    let rows = status.names.iter().map(|name| {
+        vec![
+            name.name.clone(),
+            or_dash(name.ipv4),
+            or_dash(name.ipv6),
+            answer(name).to_owned(),
+        ]
+    });
+    columns(rows.collect(), text);
+    more(status.names.len(), status.name_count, text);
+}
+
+const fn answer(name: &NameStatus) -> &'static str {
+    match (name.answered, name.ipv4, name.ipv6) {
+        (false, ..) => "the DNS has not answered",
+        (true, None, None) => "no address that a resource may have",
+        (true, ..) => "",
+    }
+}
+
+fn drops(status: &Status, text: &mut String) {
+    if status.drops.is_empty() {
+        return;
+    }
+    text.push_str("\nDROPPED\n");
+    let rows = status.drops.iter().map(|drop| {
+        vec![
+            drop.stage.clone(),
+            drop.reason.clone(),
+            drop.count.to_string(),
+        ]
+    });
+    columns(rows.collect(), text);
+}
+
+/// A list that is cut says so.
+fn more(shown: usize, of: usize, text: &mut String) {
+    if shown < of {
+        line(text, format_args!("  … and {} more", of - shown));
+    }
+}
+
+fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,458 @@
+//! `culvert portal`: the portal from its start to its end, and its set-up token.
+
+mod backup;
+
+use crate::admin::FirstStart;
+use crate::arguments::LogLevel;
+use crate::descriptors;
+use crate::exit::{Failure, Status, print};
+use crate::logging;
+use clap::{Args, Subcommand};
+use culvert_host::{notify_ready, notify_status, notify_stopping};
+use culvert_policy::Prefix;
+use culvert_portal::{
+    CertificateFiles, Home, Options, Portal, PortalError, SetupState, SetupToken, issue_setup_token,
+};
+use culvert_store::sqlite::{SqliteOptions, SqliteStore};
+use culvert_store::{PageLimit, Store};
+use culvert_wire::token::Portal as PortalUrl;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The port of a portal unless it is told otherwise: it needs no privilege.
+const DEFAULT_PORT: u16 = 8443;
+
+const DEFAULT_STATE_DIR: &str = "/var/lib/culvert/portal";
+
+/// Run the portal, which knows who may use what
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = EXIT_STATUS
+)]
+pub(crate) struct PortalArguments {
+    #[command(subcommand)]
+    command: PortalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PortalCommand {
+    Run(Box<RunArguments>),
+    SetupToken(SetupTokenArguments),
+    Backup(backup::BackupArguments),
+    Restore(backup::RestoreArguments),
+}
+
+/// Run the portal
+///
+/// Clients, gateways and administrators connect to it. On its first start it makes its database
+/// and its certificate, and prints the one-time token that makes you its owner. It needs neither a
+/// domain nor a certificate authority: tokens name its certificate. It runs in the foreground until
+/// SIGTERM or SIGINT; SIGHUP makes it read the files of --cert, --key and --geoip again.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
+struct RunArguments {
+    /// Where to listen for clients, gateways and the API (otherwise port 8443 of all addresses)
+    ///
+    /// On a machine without IPv6 the default is 0.0.0.0:8443.
+    #[arg(long, value_name = "ADDR", env = "CULVERT_PORTAL_LISTEN")]
+    listen: Option<SocketAddr>,
+
+    /// Where machines reach it: https://HOST or https://HOST:PORT
+    ///
+    /// Tokens carry it. Without it, the address that this machine uses towards the Internet.
+    #[arg(long, value_name = "URL", env = "CULVERT_PORTAL_URL")]
+    url: Option<String>,
+
+    #[command(flatten)]
+    state: StateArguments,
+
+    /// On the first start, become the owner and set the portal up as FILE says
+    ///
+    /// As "culvert admin setup", "apply -f FILE" and "token create" do: FILE is declared, and a one-time
+    /// token for each of its sites and service accounts is written into this directory, mode 0600. The
+    /// commands that use them are printed. A portal that has an owner is left as it is.
+    #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_SET_UP")]
+    set_up: Option<PathBuf>,
+
+    /// A certificate of your own: the chain in PEM, the portal's first
+    ///
+    /// It is read again when it changes. Where no authority that this machine trusts vouches for
+    /// it, tokens name it by its SHA-256, and end their service when it is replaced.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_PORTAL_CERT",
+        requires = "key"
+    )]
+    cert: Option<PathBuf>,
+
+    /// The private key of --cert, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_PORTAL_KEY",
+        requires = "cert"
+    )]
+    key: Option<PathBuf>,
+
+    /// Serve metrics and health at http://ADDR, for example 127.0.0.1:9587
+    ///
+    /// There is no authentication: bind to an address that only the collector reaches. /metrics of
+    /// the portal itself takes a token of any role.
+    #[arg(long, value_name = "ADDR", env = "CULVERT_PORTAL_METRICS")]
+    metrics: Option<SocketAddr>,
+
+    /// A proxy in front of the portal, whose X-Forwarded-For is believed; may be repeated
+    #[arg(
+        long,
+        value_name = "CIDR",
+        env = "CULVERT_PORTAL_TRUSTED_PROXY",
+        value_delimiter = ','
+    )]
+    trusted_proxy: Vec<Prefix>,
+
+    /// A database of countries (.mmdb), for policies with a condition on the country
+    ///
+    /// It is read again when it changes, for sessions that begin from then on.
+    #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_GEOIP")]
+    geoip: Option<PathBuf>,
+
+    /// What to log, to standard error
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "CULVERT_PORTAL_LOG_LEVEL",
+        value_enum,
+        default_value_t = LogLevel::Info
+    )]
+    log_level: LogLevel,
+}
+
+/// Make a new set-up token; those from before are no longer accepted
+///
+/// For when the token of the first start was lost or has expired, and for when every owner's token
+/// was lost. The portal may be running. Run it as the portal's user, on its machine.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = SETUP_TOKEN_EXAMPLES)]
+struct SetupTokenArguments {
+    #[command(flatten)]
+    state: StateArguments,
+}
+
+#[derive(Debug, Args)]
+struct StateArguments {
+    /// Where the portal keeps its database and its certificate; nobody else may enter it
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CULVERT_PORTAL_STATE_DIR",
+        default_value = DEFAULT_STATE_DIR
+    )]
+    state_dir: PathBuf,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, or the portal ended as asked
+  1  something failed
+  2  the command line is wrong";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  Try it, in a directory of your own:
+    culvert portal run --state-dir ./portal
+
+  From nothing to a portal that knows who may use what, with tokens for its machines:
+    culvert portal run --state-dir ./portal --set-up access.toml
+
+  Behind a name, with a certificate of a public authority:
+    culvert portal run --listen [::]:443 --url https://portal.example \\
+      --cert /etc/culvert/portal.pem --key /etc/culvert/portal.key
+
+  With metrics for a collector on the same machine:
+    culvert portal run --metrics 127.0.0.1:9587
+
+Exit status:
+  0  done, or the portal ended as asked
+  1  something failed
+  2  the command line is wrong";
+
+const SETUP_TOKEN_EXAMPLES: &str = "\
+Examples:
+  culvert portal setup-token --state-dir ./portal
+
+Exit status:
+  0  done
+  1  something failed
+  2  the command line is wrong";
+
+/// Carries out `culvert portal`.
+pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("portal")
+        .build()
+        .map_err(|error| Failure::new(Status::Failed, format_args!("starting threads: {error}")))?;
+    match arguments.command {
+        PortalCommand::Run(run) => {
+            logging::start_service(run.log_level);
+            descriptors::raise_for_portal();
+            runtime.block_on(serve(*run))
+        }
+        PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),
+        PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
+        PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
+    }
+}
+
+async fn serve(arguments: RunArguments) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new()?;
+    let home = Home::open(&arguments.state.state_dir).map_err(failure)?;
+    let store = open_store(&home.database_path()).await?;
+    let options = Options {
+        listen: arguments.listen.unwrap_or_else(default_listen),
+        url: arguments.url,
+        certificate: arguments
+            .cert
+            .zip(arguments.key)
+            .map(|(certificate, key)| CertificateFiles { certificate, key }),
+        metrics: arguments.metrics,
+        trusted_proxies: arguments.trusted_proxy,
+        geoip: arguments.geoip,
+    };
+    let state_dir = arguments.state.state_dir;
+    let portal = Portal::start(options, home, Arc::clone(&store)).await;
+    let portal = portal.map_err(failure)?;
+    match &arguments.set_up {
+        Some(file) => set_up(&portal, store.as_ref(), file).await?,
+        None => greet(&portal, &state_dir)?,
+    }
+    let serving = format!("serving {}", portal.whereabouts().url);
+    tracing::info!(
+        listening = %portal.address(),
+        metrics = ?portal.metrics_address(),
+        url = portal.whereabouts().url,
+        "ready"
+    );
+    notify_ready(&serving);
+    while let Wish::Reload = signals.next().await {
+        match portal.reload() {
+            Ok(()) => tracing::info!("read its files again"),
+            Err(error) => tracing::error!(%error, "what could not be read stays as it was"),
+        }
+        notify_status(&serving);
+    }
+    notify_stopping("finishing what is under way");
+    tracing::info!("ending");
+    portal.stop().await;
+    store.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every address of both families, or of the one that there is.
+fn default_listen() -> SocketAddr {
+    let any = match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        Err(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(any, DEFAULT_PORT)
+}
+
+async fn open_store(path: &Path) -> Result<Arc<dyn Store>, Failure> {
+    let store = SqliteStore::open(&SqliteOptions::file(path)).await;
+    let store = store.map_err(|error| {
+        let path = path.display();
+        Failure::new(Status::Failed, format_args!("database {path}: {error}"))
+    })?;
+    Ok(Arc::new(store))
+}
+
+/// What whoever starts the portal is to see, on standard output: the log is for others.
+fn greet(portal: &Portal, state_dir: &Path) -> Result<(), Failure> {
+    let at = portal.whereabouts();
+    let mut text = format!("Portal: {}\n", at.url);
+    if at.pin.is_some() {
+        text += &format!("Certificate (SHA-256): {}\n", portal.pin());
+    }
+    match portal.setup() {
+        SetupState::Begun(token) => text += &invitation(token),
+        SetupState::Open => {
+            text += &format!(
+                "\nIt is not set up yet. For another set-up token:\n  culvert portal setup-token \
+                 --state-dir {}\n",
+                state_dir.display()
+            );
+        }
+        SetupState::Done => {}
+    }
+    print(text.as_bytes())
+}
+
+/// The first start with `--set-up`. The portal is asked as anybody would ask it, at the address where it
+/// listens: where others find it, it may not reach itself.
+async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), Failure> {
+    let at = portal.whereabouts();
+    print(format!("Portal: {}\n", at.url).as_bytes())?;
+    let token = match portal.setup() {
+        SetupState::Begun(token) => token.token.clone(),
+        SetupState::Open => {
+            let issued = issue_setup_token(store, portal.account(), at).await;
+            issued
+                .map_err(|error| Failure::new(Status::Failed, error))?
+                .token
+        }
+        SetupState::Done => {
+            let file = file.display();
+            let text = format!(
+                "It has an owner, so --set-up does nothing. To declare {file}:\n  culvert admin apply -f {file}\n"
+            );
+            return print(text.as_bytes());
+        }
+    };
+    let first = FirstStart::prepare(file, Path::new(""))?;
+    let here = match portal.address() {
+        any if any.ip().is_unspecified() => {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), any.port())
+        }
+        address => address,
+    };
+    let here = PortalUrl {
+        url: format!("https://{here}"),
+        pin: Some(portal.pin()),
+    };
+    first.carry_out(&here, &token).await
+}
+
+/// What to do with a set-up token. It is read from standard input, so that it is in no list of
+/// processes.
+fn invitation(token: &SetupToken) -> String {
+    format!(
+        "\nMake yourself its owner, once, until {}:\n  \
+         echo '{}' | culvert admin setup --token-file -\n\n\
+         Then connect a gateway and a client:\n  \
+         culvert admin site create office\n  \
+         culvert admin token create --kind gateway --site office\n  \
+         culvert admin --help\n",
+        token.expires,
+        *token.token.expose()
+    )
+}
+
+async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failure> {
+    let failed = |error: culvert_store::StoreError| Failure::new(Status::Failed, error);
+    let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
+    let not_begun = || {
+        let reason = "no portal ever ran here: start it first (culvert portal run)";
+        Failure::new(Status::Failed, reason)
+    };
+    let whereabouts = home.whereabouts().map_err(failure)?.ok_or_else(not_begun)?;
+    let store = open_store(&home.database_path()).await?;
+    let accounts = store.accounts(None, PageLimit::new(1)).await;
+    let accounts = accounts.map_err(failed)?.items;
+    let account = accounts.first().ok_or_else(not_begun)?;
+    let token = issue_setup_token(store.as_ref(), account.id, whereabouts).await;
+    let token = token.map_err(failed)?;
+    let is_set_up = store.is_set_up(account.id).await.map_err(failed)?;
+    store.close().await;
+    let mut text = String::new();
+    if is_set_up {
+        text += "The portal has an owner already; this token makes another one.\n";
+    }
+    text += invitation(&token).trim_start();
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: PortalError) -> Failure {
+    let status = match error {
+        PortalError::Url { .. } => Status::Usage,
+        _ => Status::Failed,
+    };
+    Failure::new(status, error)
+}
+
+/// What signals ask for.
+enum Wish {
+    /// SIGTERM or SIGINT.
+    End,
+    /// SIGHUP.
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let watch = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(
+                    Status::Failed,
+                    format_args!("watching for signals: {error}"),
+                )
+            })
+        };
+        Ok(Self {
+            terminate: watch(SignalKind::terminate())?,
+            interrupt: watch(SignalKind::interrupt())?,
+            hang_up: watch(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.terminate.recv() => Wish::End,
+            _ = self.interrupt.recv() => Wish::End,
+            _ = self.hang_up.recv() => Wish::Reload,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    fn parse(words: &[&str]) -> Result<RunArguments, clap::Error> {
+        let words = ["culvert", "portal", "run"].iter().chain(words);
+        let parsed = Arguments::of(words.map(Into::into))?;
+        let Command::Portal(PortalArguments {
+            command: PortalCommand::Run(run),
+        }) = parsed.command
+        else {
+            panic!("the run command");
+        };
+        Ok(*run)
+    }
+
+    #[test]
+    fn a_portal_runs_without_any_option() {
+        let run = parse(&[]).unwrap();
+        assert_eq!(run.state.state_dir, Path::new(DEFAULT_STATE_DIR));
+        assert_eq!((run.listen, run.url, run.metrics), (None, None, None));
+        assert_eq!(default_listen().port(), DEFAULT_PORT);
+    }
+
+    #[test]
+    fn a_certificate_comes_with_its_key() {
+        assert!(parse(&["--cert", "a"]).is_err());
+        assert!(parse(&["--key", "a"]).is_err());
+        assert!(parse(&["--cert", "a", "--key", "b"]).is_ok());
+    }
+
+    #[test]
+    fn proxies_are_ranges_and_may_be_several() {
+        let run = parse(&["--trusted-proxy", "10.0.0.0/8,fd00::/8"]).unwrap();
+        assert_eq!(run.trusted_proxy.len(), 2);
+        let error = parse(&["--trusted-proxy", "10.0.0.1/8"]).unwrap_err();
+        assert!(error.to_string().contains("10.0.0.0/8"), "{error}");
+    }
+}

@@ -1,0 +1,273 @@
+//! The client's state for people.
+
+use crate::visible::visible;
+use culvert_client::status::{
+    AccessState, GatewayStatus, PortalState, PortalStatus, ResourceStatus, Status,
+};
+use culvert_wire::Cipher;
+use std::fmt::Write;
+
+/// The state as text.
+pub(super) fn render(status: &Status) -> String {
+    let mut text = String::new();
+    machine(status, &mut text);
+    resources(status, &mut text);
+    gateways(status, &mut text);
+    names(status, &mut text);
+    if !status.problems.is_empty() {
+        text.push_str("\nPROBLEMS\n");
+        for problem in &status.problems {
+            line(&mut text, format_args!("  {problem}"));
+        }
+    }
+    text
+}
+
+fn machine(status: &Status, text: &mut String) {
+    let client = status.client.map(|client| format!(" ({client})"));
+    line(
+        text,
+        format_args!("client     {}{}", status.name, client.unwrap_or_default()),
+    );
+    line(
+        text,
+        format_args!(
+            "portal     {}: {}",
+            status.portal_url,
+            portal(&status.portal)
+        ),
+    );
+    if let (Some(interface), Some(ipv4), Some(ipv6)) = (&status.interface, status.ipv4, status.ipv6)
+    {
+        line(text, format_args!("tunnel     {interface}: {ipv4}, {ipv6}"));
+    }
+    if !status.dns.listening.is_empty() {
+        let listening: Vec<String> = status
+            .dns
+            .listening
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        line(
+            text,
+            format_args!("names      answered at {}", listening.join(", ")),
+        );
+    }
+    line(
+        text,
+        format_args!(
+            "running    {}, culvert {}",
+            span(status.running_for_ms),
+            status.version
+        ),
+    );
+}
+
+pub(crate) fn portal(portal: &PortalStatus) -> String {
+    let mut text = match portal.state {
+        PortalState::Connected => format!("connected for {}", span(portal.state_for_ms)),
+        PortalState::Connecting => "connecting".to_owned(),
+        PortalState::Waiting => {
+            let next = span(portal.next_attempt_in_ms.unwrap_or(0));
+            format!("not connected, next attempt in {next}")
+        }
+        PortalState::Refused => "refused".to_owned(),
+    };
+    if let Some(error) = &portal.last_error {
+        let _infallible = write!(text, " ({error})");
+    }
+    text
+}
+
+fn resources(status: &Status, text: &mut String) {
+    text.push_str("\nRESOURCES\n");
+    if status.resources.is_empty() && status.unreadable.is_empty() {
+        text.push_str("  none: no policy lets this client use anything\n");
+        return;
+    }
+    let rows = status.resources.iter().map(|resource| {
+        vec![
+            resource.name.clone(),
+            resource.target.clone(),
+            state(resource).to_owned(),
+            details(resource, status),
+        ]
+    });
+    columns(rows.collect(), text);
+    for unreadable in &status.unreadable {
+        let id = unreadable.id.to_string();
+        let name = unreadable.name.as_ref().unwrap_or(&id);
+        line(
+            text,
+            format_args!("  {name}: can't be read: {}", unreadable.why),
+        );
+    }
+}
+
+const fn state(resource: &ResourceStatus) -> &'static str {
+    match resource.state {
+        AccessState::Idle => "idle",
+        AccessState::Asking => "asking",
+        AccessState::Granted => "granted",
+        AccessState::Denied => "denied",
+    }
+}
+
+fn details(resource: &ResourceStatus, status: &Status) -> String {
+    let mut details = vec![access(resource, status)];
+    if resource.unknown_filters > 0 {
+        let unknown = "a part of it needs a newer version of culvert on this machine";
+        details.push(unknown.to_owned());
+    }
+    details.retain(|detail| !detail.is_empty());
+    details.join("; ")
+}
+
+fn access(resource: &ResourceStatus, status: &Status) -> String {
+    let why = resource.why.as_ref();
+    match resource.state {
+        AccessState::Granted => {
+            let gateway = status
+                .gateways
+                .iter()
+                .find(|gateway| Some(gateway.id) == resource.gateway);
+            let through =
+                gateway.map_or_else(String::new, |gateway| format!("through {}", gateway.name));
+            let left = resource.expires.map(|expires| {
+                let left_ms = expires.unix_ms().saturating_sub(status.at.unix_ms());
+                format!(", {} left", span(left_ms))
+            });
+            let trouble = why.map(|why| format!(" (not renewed: {})", why.text));
+            format!(
+                "{through}{}{}",
+                left.unwrap_or_default(),
+                trouble.unwrap_or_default()
+            )
+        }
+        AccessState::Asking => match resource.held_packets {
+            0 => String::new(),
+            packets => format!("{packets} packets wait"),
+        },
+        AccessState::Denied | AccessState::Idle => why.map_or_else(String::new, |why| {
+            format!("{} ({} ago)", why.text, span(why.ago_ms))
+        }),
+    }
+}
+
+fn gateways(status: &Status, text: &mut String) {
+    if status.gateways.is_empty() {
+        return;
+    }
+    text.push_str("\nGATEWAYS\n");
+    let rows = status.gateways.iter().map(|gateway| {
+        let endpoint = gateway.endpoint.map(|endpoint| endpoint.to_string());
+        vec![
+            gateway.name.clone(),
+            path(gateway),
+            endpoint.unwrap_or_else(|| "-".to_owned()),
+            match gateway.handshake_age_ms {
+                Some(age_ms) => format!("handshake {} ago", span(age_ms)),
+                None => "no handshake yet".to_owned(),
+            },
+            cipher(gateway.cipher).to_owned(),
+            format!(
+                "in {}, out {}",
+                rate(gateway.rx_bytes_per_s),
+                rate(gateway.tx_bytes_per_s)
+            ),
+        ]
+    });
+    columns(rows.collect(), text);
+}
+
+pub(crate) const fn cipher(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::ChaCha20Poly1305 => "chacha20poly1305",
+        Cipher::Aes256Gcm => "aes256gcm",
+    }
+}
+
+fn path(gateway: &GatewayStatus) -> String {
+    match gateway.silent_for_ms {
+        // Every answer takes a moment.
+        Some(silent_ms) if silent_ms >= 2_000 => format!("silent for {}", span(silent_ms)),
+        _ => gateway.path.clone(),
+    }
+}
+
+fn names(status: &Status, text: &mut String) {
+    if status.names.is_empty() {
+        return;
+    }
+    text.push_str("\nNAMES\n");
+    let rows = status.names.iter().map(|name| {
+        let resource = status
+            .resources
+            .iter()
+            .find(|resource| resource.id == name.resource);
+        vec![
+            name.name.clone(),
+            name.ipv4
+                .map_or_else(|| "-".to_owned(), |address| address.to_string()),
+            name.ipv6
+                .map_or_else(|| "-".to_owned(), |address| address.to_string()),
+            resource.map_or_else(String::new, |resource| resource.name.clone()),
+        ]
+    });
+    columns(rows.collect(), text);
+}
+
+/// Rows in columns as wide as their widest cell; what stands last is not padded.
+pub(crate) fn columns(rows: Vec<Vec<String>>, text: &mut String) {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in &rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        let joined = cells.collect::<Vec<_>>().join("  ");
+        line(text, format_args!("  {}", joined.trim_end()));
+    }
+}
+
+/// A line, without what would control the terminal: names are those that others gave.
+pub(crate) fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
+    // Writing to a string never fails.
+    let _infallible = writeln!(text, "{}", visible(&content.to_string()));
+}
+
+/// A span of time by its two largest units.
+pub(crate) fn span(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// Bytes a second as bits, in the units of network links.
+pub(crate) fn rate(bytes_per_s: u64) -> String {
+    let bits = bytes_per_s.saturating_mul(8);
+    match bits {
+        0..1_000 => format!("{bits} bit/s"),
+        1_000..1_000_000 => format!("{} kbit/s", bits / 1_000),
+        1_000_000..1_000_000_000 => tenths(bits, 1_000_000, "Mbit/s"),
+        _ => tenths(bits, 1_000_000_000, "Gbit/s"),
+    }
+}
+
+fn tenths(bits: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", bits / unit, bits % unit * 10 / unit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use culvert_client::status::{DnsStatus, ReasonStatus, SCHEMA_VERSION, UnreadableStatus};
+use culvert_ids::{GatewayId, ResourceId, SiteId};
+use culvert_wire::{PublicKey, Timestamp};
+
+fn status() -> Status {
+    let gateway = GatewayId::from_bytes([1; 16]);
+    let resource = |number: u8, name: &str, target: &str, state| ResourceStatus {
+        id: ResourceId::from_bytes([number; 16]),
+        name: name.to_owned(),
+        target: target.to_owned(),
+        site: SiteId::from_bytes([1; 16]),
+        state,
+        why: None,
+        gateway: None,
+        grant: None,
+        expires: None,
+        renewing: false,
+        held_packets: 0,
+        unknown_filters: 0,
+    };
+    let granted = ResourceStatus {
+        gateway: Some(gateway),
+        expires: Some(Timestamp::from_unix_ms(3_600_000)),
+        ..resource(1, "web", "10.0.0.0/8", AccessState::Granted)
+    };
+    let denied = ResourceStatus {
+        why: Some(ReasonStatus {
+            code: "condition_not_met".to_owned(),
+            text: "not at this hour".to_owned(),
+            ago_ms: 61_000,
+        }),
+        ..resource(2, "database", "db.corp.example", AccessState::Denied)
+    };
+    Status {
+        schema_version: SCHEMA_VERSION,
+        version: "1.0".to_owned(),
+        at: Timestamp::from_unix_ms(0),
+        running_for_ms: 90_000_000,
+        interface: Some("culvert0".to_owned()),
+        name: "laptop".to_owned(),
+        machine: "m".to_owned(),
+        client: None,
+        public_key: PublicKey::from_bytes([3; 32]),
+        ipv4: Some([100, 64, 0, 9].into()),
+        ipv6: "fd00::9".parse().ok(),
+        portal_url: "https://portal.example".to_owned(),
+        portal: PortalStatus {
+            state: PortalState::Waiting,
+            state_for_ms: 5_000,
+            next_attempt_in_ms: Some(4_000),
+            last_error: Some("it does not answer".to_owned()),
+            attempts: 3,
+            sessions: 1,
+            clock_ahead_ms: None,
+        },
+        resources: vec![granted, denied],
+        unreadable: Vec::new(),
+        gateways: vec![GatewayStatus {
+            id: gateway,
+            name: "office-1".to_owned(),
+            public_key: PublicKey::from_bytes([4; 32]),
+            path: "direct".to_owned(),
+            endpoint: "192.0.2.1:51820".parse().ok(),
+            candidates: Vec::new(),
+            cipher: Cipher::Aes256Gcm,
+            handshake_age_ms: Some(42_000),
+            heard_ms_ago: Some(10),
+            silent_for_ms: None,
+            rx_bytes: 0,
+            tx_bytes: 0,
+            rx_bytes_per_s: 125_000_000,
+            tx_bytes_per_s: 125,
+            resources: Vec::new(),
+        }],
+        names: Vec::new(),
+        dns: DnsStatus::default(),
+        counters: Vec::new(),
+        problems: vec!["the clock is wrong: set it".to_owned()],
+    }
+}
+
+#[test]
+fn everything_that_matters_is_told() {
+    let text = render(&status());
+    let expected = "\
+client     laptop
+portal     https://portal.example: not connected, next attempt in 4 s (it does not answer)
+tunnel     culvert0: 100.64.0.9, fd00::9
+running    1 d 1 h, culvert 1.0
+
+RESOURCES
+  web       10.0.0.0/8       granted  through office-1, 1 h 0 min left
+  database  db.corp.example  denied   not at this hour (1 min 1 s ago)
+
+GATEWAYS
+  office-1  direct  192.0.2.1:51820  handshake 42 s ago  aes256gcm  in 1.0 Gbit/s, out 1 kbit/s
+
+PROBLEMS
+  the clock is wrong: set it
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_needs_a_newer_version_is_told() {
+    let mut status = status();
+    status.resources.remove(0);
+    status.resources[0].unknown_filters = 1;
+    let [name, why] = ["mail", "it is of another kind"].map(str::to_owned);
+    let id = ResourceId::from_bytes([7; 16]);
+    let name = Some(name);
+    status.unreadable.push(UnreadableStatus { id, name, why });
+    let text = render(&status);
+    let expected = "\
+RESOURCES
+  database  db.corp.example  denied  not at this hour (1 min 1 s ago); a part of it needs a newer version of culvert on this machine
+  mail: can't be read: it is of another kind
+";
+    assert!(text.contains(expected), "{text}");
+    status.resources.clear();
+    let text = render(&status);
+    assert!(text.contains("RESOURCES\n  mail: can't be read"), "{text}");
+}
+
+#[test]
+fn the_json_form_reads_what_it_writes() {
+    let status = status();
+    let text = serde_json::to_string(&status).unwrap();
+    assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+    assert!(text.starts_with("{\"schema_version\":1,"), "{text}");
+}

@@ -1,0 +1,157 @@
+//! `culvert admin explain`: which policy decides, and by which condition.
+
+use crate::scene::{Portal, Shell, enrol_client};
+use serde_json::Value;
+
+/// A client `laptop` of `ci`, in the group `build`, and a resource `db` that no policy names.
+fn enrolled() -> (Portal, Shell) {
+    let (portal, shell) = Portal::with_office();
+    shell.line("group create others").ok();
+    let token = shell.line("token create --kind client --actor ci").ok();
+    enrol_client(&token, "laptop");
+    (portal, shell)
+}
+
+fn explain(shell: &Shell) -> (i32, String) {
+    let said = shell.line("explain --client laptop --resource db");
+    assert!(said.0.stderr.is_empty(), "{said:?}");
+    let text = String::from_utf8(said.0.stdout).unwrap();
+    (said.0.status.code().unwrap(), text)
+}
+
+/// What is said where a policy `p` with that condition would allow it.
+fn explain_with(shell: &Shell, condition: &[&str]) -> (i32, String) {
+    let create = "policy create p --group build --resource db".split(' ');
+    let create: Vec<&str> = create.chain(condition.iter().copied()).collect();
+    shell.run(&create).ok();
+    explain(shell)
+}
+
+/// The days of the week that are neither today nor next to it, wherever the test runs.
+fn far_days() -> String {
+    let now = std::time::SystemTime::now();
+    let days = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    // The first day of 1970 was a Thursday.
+    let week = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"];
+    let at = |ahead: u64| week[usize::try_from((days + ahead) % 7).unwrap()];
+    format!("{},{}", at(3), at(4))
+}
+
+#[test]
+fn each_condition_that_does_not_hold_is_named_with_its_policy() {
+    let (_portal, shell) = enrolled();
+    let window = format!("{} 08:00-18:00 UTC", far_days());
+    for (condition, says) in [
+        (&["--time", &window][..], "08:00"),
+        (
+            &["--from-address", "203.0.113.0/24"],
+            "127.0.0.1 is in none",
+        ),
+        (&["--country", "DE"], "country"),
+        (&["--verified"], "verified"),
+        (&["--expires", "2020-01-01T00:00:00Z"], "2020-01-01"),
+        (&["--disabled"], "disabled"),
+    ] {
+        let (status, text) = explain_with(&shell, condition);
+        assert_eq!(status, 5, "{condition:?}: {text}");
+        assert!(text.starts_with("laptop may not use db"), "{text}");
+        let line = text.lines().nth(1).unwrap();
+        assert!(
+            line.starts_with("policy \"p\" for group \"build\": "),
+            "{text}"
+        );
+        assert!(line.contains(says), "{condition:?}: {text}");
+        shell.line("policy delete p").ok();
+    }
+}
+
+#[test]
+fn each_condition_that_holds_allows() {
+    let (_portal, shell) = enrolled();
+    shell.line("client verify laptop").ok();
+    for condition in [
+        &[][..],
+        &["--time", "daily 00:00-24:00 UTC"],
+        &["--from-address", "127.0.0.0/8,::1"],
+        &["--verified"],
+        &["--expires", "2099-01-31T18:00:00Z"],
+    ] {
+        let (status, text) = explain_with(&shell, condition);
+        assert_eq!(status, 0, "{condition:?}: {text}");
+        assert!(text.starts_with("laptop may use db"), "{text}");
+        assert!(
+            text.contains("policy \"p\" for group \"build\": allows"),
+            "{text}"
+        );
+        if condition.contains(&"--expires") {
+            assert!(text.contains("until 2099-01-31T18:00:00Z"), "{text}");
+        }
+        shell.line("policy delete p").ok();
+    }
+}
+
+#[test]
+fn of_several_policies_each_is_told_and_one_that_allows_is_enough() {
+    let (_portal, shell) = enrolled();
+    let (status, text) = explain(&shell);
+    assert_eq!(status, 5);
+    assert!(
+        text.contains("no policy joins a group of its actor with it"),
+        "{text}"
+    );
+
+    for line in [
+        "policy create theirs --group others --resource db",
+        "policy create checked --group build --resource db --verified --country DE",
+    ] {
+        shell.line(line).ok();
+    }
+    let (status, text) = explain(&shell);
+    assert_eq!(status, 5);
+    assert_eq!(
+        text.lines().count(),
+        2,
+        "others' policies do not concern it: {text}"
+    );
+    assert!(
+        text.contains("verified") && text.contains("country"),
+        "{text}"
+    );
+
+    shell
+        .line("policy create open --group build --resource db")
+        .ok();
+    let (status, text) = explain(&shell);
+    assert_eq!((status, text.lines().count()), (0, 3), "{text}");
+    assert!(
+        text.contains("policy \"open\" for group \"build\": allows"),
+        "{text}"
+    );
+    let said = shell.json(&["explain", "--client", "laptop", "--resource", "db"]);
+    let verdict = |name: &str| {
+        let policies = said["policies"].as_array().unwrap().iter();
+        let mut found = policies.filter(|policy| policy["name"] == name);
+        found.next().map(|policy| policy["verdict"].clone())
+    };
+    assert_eq!(verdict("open"), Some(Value::from("allow")));
+    assert_eq!(verdict("checked"), Some(Value::from("deny")));
+    assert_eq!(verdict("theirs"), None);
+}
+
+#[test]
+fn who_is_barred_is_told_before_any_policy() {
+    let (_portal, shell) = enrolled();
+    shell
+        .line("policy create open --group build --resource db")
+        .ok();
+    shell.line("actor set ci --disable").ok();
+    let (status, text) = explain(&shell);
+    assert_eq!(status, 5, "{text}");
+    assert!(text.lines().next().unwrap().contains("disabled"), "{text}");
+    shell.line("actor set ci --enable").ok();
+    assert_eq!(explain(&shell).0, 0);
+    shell.line("client revoke laptop").ok();
+    let (status, text) = explain(&shell);
+    assert_eq!(status, 5, "{text}");
+    assert!(text.lines().next().unwrap().contains("revoked"), "{text}");
+}

@@ -1,0 +1,120 @@
+//! Clients and gateways, once they have enrolled; and what the logs say of it all.
+
+use crate::scene::{Portal, Shell, enrol_client, enrol_gateway};
+use serde_json::json;
+
+/// A client `laptop` of `ci`, a gateway `gate` in `office`, and a resource that `ci` may use if
+/// verified.
+fn enrolled() -> (Portal, Shell) {
+    let (portal, shell) = Portal::with_office();
+    shell
+        .line("policy create --group build --resource db --verified")
+        .ok();
+    let token = shell.line("token create --kind client --actor ci").ok();
+    enrol_client(&token, "laptop");
+    let token = shell.line("token create --kind gateway --site office").ok();
+    enrol_gateway(&token, "gate");
+    (portal, shell)
+}
+
+#[test]
+fn explain_says_why_and_its_status_says_whether() {
+    let (_portal, shell) = enrolled();
+    let explain = "explain --client laptop --resource db";
+    let denied = shell.line(explain);
+    assert_eq!(denied.0.status.code(), Some(5), "{denied:?}");
+    let said = String::from_utf8(denied.0.stdout).unwrap();
+    assert!(said.starts_with("laptop may not use db"), "{said}");
+    assert!(
+        said.contains("build may use db") && said.contains("verified"),
+        "{said}"
+    );
+    assert!(denied.0.stderr.is_empty(), "the answer is no failure");
+
+    shell.line("client verify laptop").ok();
+    let said = shell.line(explain).ok();
+    assert!(said.starts_with("laptop may use db"), "{said}");
+    let explained = shell.json(&["explain", "--client", "laptop", "--resource", "db"]);
+    assert_eq!(explained["verdict"], "allow");
+    shell.line("client unverify laptop").ok();
+    assert_eq!(shell.line(explain).0.status.code(), Some(5));
+    shell
+        .line("explain --client laptop --resource nothing")
+        .fails(1);
+}
+
+#[test]
+fn clients_are_renamed_revoked_and_deleted() {
+    let (_portal, shell) = enrolled();
+    shell.line("client set laptop --name thinkpad").ok();
+    let list = shell.line("client list --actor ci").ok();
+    assert!(
+        list.contains("thinkpad") && list.contains("active"),
+        "{list}"
+    );
+    shell.line("client revoke thinkpad").ok();
+    let shown = shell.line("client show thinkpad").ok();
+    assert!(shown.contains("revoked"), "{shown}");
+    shell.line("client delete thinkpad").ok();
+    assert_eq!(shell.json(&["client", "list"])["items"], json!([]));
+}
+
+#[test]
+fn gateways_are_drained_and_revoked() {
+    let (_portal, shell) = enrolled();
+    shell.line("gateway drain gate").ok();
+    let list = shell.line("gateway list --site office").ok();
+    assert!(list.contains("draining"), "{list}");
+    shell.line("gateway undrain gate").ok();
+    assert_eq!(shell.json(&["gateway", "show", "gate"])["draining"], false);
+    shell.line("gateway revoke gate").ok();
+    assert!(shell.line("gateway show gate").ok().contains("revoked"));
+}
+
+#[test]
+fn the_status_counts_what_is_connected() {
+    let (portal, shell) = enrolled();
+    let said = shell.line("status").ok();
+    assert!(
+        said.contains(&portal.url) && said.contains("ready"),
+        "{said}"
+    );
+    let status = shell.json(&["status"]);
+    assert_eq!(status["portal"]["ready"], true);
+    assert!(status["gateways"].is_array() && status["clients"].is_array());
+}
+
+#[test]
+fn the_change_log_says_who_changed_what_and_how_it_was() {
+    let (_portal, shell) = enrolled();
+    shell.line("policy set build_may --disable").fails(1);
+    let name = "build may use db";
+    shell
+        .run(&["policy", "set", name, "--disable", "--without", "verified"])
+        .ok();
+    let said = shell
+        .line("log changes --entity policy --actor ada --from 1h --limit 1")
+        .ok();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("ada update policy \"build may use db\":"),
+        "{said}"
+    );
+    assert!(said.contains("disabled: no → yes"), "{said}");
+    assert!(said.contains("conditions: verified → always"), "{said}");
+    assert!(!said.contains("version"), "{said}");
+
+    let id = shell.json(&["policy", "show", name])["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let of_it = shell.json(&["log", "changes", "--id", &id]);
+    assert_eq!(of_it["items"].as_array().unwrap().len(), 2, "{of_it}");
+    let before = shell.json(&["log", "changes", "--until", "2020-01-01T00:00:00Z"]);
+    assert_eq!(before["items"], json!([]));
+    let limited = shell.json(&["log", "changes", "--limit", "3"]);
+    assert_eq!(limited["items"].as_array().unwrap().len(), 3);
+    shell
+        .line("log access --client laptop --decision denied --from 4h")
+        .ok();
+}

@@ -1,0 +1,18 @@
+//! `culvert admin` against a real portal: both are the program itself, as people start it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod apply;
+mod backup;
+mod conflicts;
+mod explaining;
+mod first_start;
+mod hostile;
+mod machines;
+mod output;
+mod quick_start;
+mod readme;
+mod scene;
+mod statuses;
+mod terminal;
+mod tokens;

@@ -1,0 +1,143 @@
+//! What commands print.
+
+use crate::scene::Portal;
+
+#[test]
+fn every_table_fits_80_columns_and_shows_whole_ids() {
+    let (portal, shell) = Portal::set_up();
+    let long = "the very long name of something that many people talk about";
+    let (site, resource) = (format!("site, {long}"), format!("resource, {long}"));
+    let group = format!("group, {long}");
+    shell.run(&["site", "create", &site]).ok();
+    let address = "*.a.rather.deep.domain.of.the.company.example";
+    let create = [
+        "resource",
+        "create",
+        &resource,
+        "--site",
+        &site,
+        "--address",
+        address,
+    ];
+    let allow = [
+        "--allow",
+        "tcp:80,443,8000-8100,9000-9999",
+        "--allow",
+        "udp:53",
+    ];
+    shell.run(&[&create[..], &allow].concat()).ok();
+    shell
+        .run(&["group", "create", &group, "--member", "ada"])
+        .ok();
+    let time = "mon-fri 08:00-18:00 America/Argentina/Buenos_Aires";
+    let policy = [
+        "policy",
+        "create",
+        long,
+        "--group",
+        &group,
+        "--resource",
+        &resource,
+    ];
+    shell
+        .run(&[&policy[..], &["--time", time, "--verified"]].concat())
+        .ok();
+    shell.line("token create --kind client --actor ada").ok();
+    for (line, shows_id) in [
+        ("site list", "site_"),
+        ("actor list", "act_"),
+        ("group list", "grp_"),
+        ("resource list", "res_"),
+        ("policy list", "pol_"),
+        ("token list", "tok_"),
+        ("log changes", "202"),
+        ("log access", ""),
+        ("client list", ""),
+        ("gateway list", ""),
+        ("status", ""),
+    ] {
+        let text = shell.line(line).ok();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{line}:\n{text}"
+        );
+        let first = text.lines().nth(1).unwrap_or(&text);
+        assert!(first.starts_with(shows_id), "{line}:\n{text}");
+        if shows_id.ends_with('_') {
+            let id = first.split_whitespace().next().unwrap();
+            assert_eq!(id.len(), shows_id.len() + 26, "{line}:\n{text}");
+        }
+    }
+    let shown = shell.run(&["policy", "show", long]).ok();
+    assert!(shown.contains(time), "{shown}");
+    drop(portal);
+}
+
+#[test]
+fn lists_are_narrowed_and_go_over_many_pages() {
+    let (portal, shell) = Portal::set_up();
+    let sites = (0..450).map(|number| format!("[[site]]\nname = 'site {number}'\n"));
+    let file = portal.path("access.toml");
+    std::fs::write(&file, sites.collect::<String>()).unwrap();
+    shell
+        .run(&["apply", "-f", file.to_str().unwrap(), "--yes"])
+        .ok();
+    let count = |words: &[&str]| shell.json(words)["items"].as_array().unwrap().len();
+    assert_eq!(count(&["site", "list"]), 450);
+    assert_eq!(count(&["site", "list", "--search", "site 44"]), 11);
+    assert_eq!(
+        count(&["log", "changes", "--limit", "300", "--entity", "site"]),
+        300
+    );
+    shell
+        .run(&[
+            "resource",
+            "create",
+            "r",
+            "--site",
+            "site 7",
+            "--address",
+            "a.b",
+            "--allow",
+            "any",
+        ])
+        .ok();
+    assert_eq!(count(&["resource", "list", "--site", "site 7"]), 1);
+    assert_eq!(count(&["resource", "list", "--site", "site 8"]), 0);
+}
+
+#[test]
+fn names_with_any_letters_are_found() {
+    let (_portal, shell) = Portal::set_up();
+    for name in ["Büro & Lager", "100 % = all?", "a+b#c/d", "東京"] {
+        shell.run(&["site", "create", name]).ok();
+        assert_eq!(shell.json(&["site", "show", name])["name"], name);
+    }
+}
+
+#[test]
+fn help_teaches_with_examples_and_exit_statuses() {
+    let (_portal, shell) = Portal::set_up();
+    let help = shell.line("--help").ok();
+    for part in [
+        "culvert admin setup --token-file -",
+        "culvert admin apply -f access.toml",
+        "CULVERT_ADMIN_TOKEN",
+        "CULVERT_ADMIN_TOKEN_FILE",
+        "CULVERT_ADMIN_PORTAL",
+        "Exit status:",
+        "5  denied",
+    ] {
+        assert!(help.contains(part), "{part:?} is missing:\n{help}");
+    }
+    for line in [
+        "setup", "login", "actor", "group", "site", "resource", "policy", "token", "client",
+        "gateway", "apply", "explain", "log",
+    ] {
+        let help = shell.line(&format!("{line} --help")).ok();
+        assert!(
+            help.contains("Examples:\n  culvert admin"),
+            "{line}:\n{help}"
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! A portal as a process of its own, in a directory of its own, and the shell of its administrator.
+
+use culvert_link::{Destination, connect};
+use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::token::Token;
+use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, PROTOCOL, PublicKey, encode};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+pub(crate) const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
+
+/// Variables that the environment of whoever runs the tests may hold.
+const VARIABLES: [&str; 6] = [
+    "CULVERT_ADMIN_OUTPUT",
+    "CULVERT_ADMIN_PORTAL",
+    "CULVERT_ADMIN_TOKEN",
+    "CULVERT_ADMIN_TOKEN_FILE",
+    "NO_COLOR",
+    "XDG_CONFIG_HOME",
+];
+
+/// A portal that runs.
+pub(crate) struct Portal {
+    process: Child,
+    pub(crate) url: String,
+    pub(crate) setup_token: String,
+    dir: TempDir,
+}
+
+impl Portal {
+    /// A new portal that has no owner yet.
+    pub(crate) fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (process, greeting) = run(&dir.path().join("portal"), "culvert admin --help");
+        let at = greeting.find("cv_setup_").unwrap();
+        let setup_token = greeting[at..].split('\'').next().unwrap().to_owned();
+        Self {
+            process,
+            url: url(&greeting),
+            setup_token,
+            dir,
+        }
+    }
+
+    /// Starts it anew after [`Self::kill`], with all that it knows, at another address.
+    pub(crate) fn restart(&mut self) {
+        let (process, greeting) = run(&self.dir.path().join("portal"), "Certificate");
+        self.process = process;
+        self.url = url(&greeting);
+    }
+
+    /// A portal with an owner, and the owner's shell.
+    pub(crate) fn set_up() -> (Self, Shell) {
+        let portal = Self::start();
+        let shell = portal.shell("owner");
+        let setup = &["setup", "--token-file", "-", "--owner", "ada"];
+        shell.given(setup, &portal.setup_token).ok();
+        (portal, shell)
+    }
+
+    /// The same with a site `office`, in it a resource `db`, and an actor `ci` in a group `build`.
+    /// Nobody may use anything yet.
+    pub(crate) fn with_office() -> (Self, Shell) {
+        let (portal, shell) = Self::set_up();
+        for line in [
+            "site create office",
+            "resource create db --site office --address 10.1.2.3 --allow tcp:5432",
+            "actor create ci --kind service-account",
+            "group create build --member ci",
+        ] {
+            shell.line(line).ok();
+        }
+        (portal, shell)
+    }
+
+    /// The shell of somebody with a home of their own.
+    pub(crate) fn shell(&self, name: &str) -> Shell {
+        let home = self.dir.path().join(name);
+        std::fs::create_dir_all(&home).unwrap();
+        Shell { home }
+    }
+
+    /// Where tests may put files.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// A program that runs until the test ends.
+pub(crate) struct Background(Child);
+
+impl Background {
+    /// Starts it, and reads what it prints up to the line that holds `last`.
+    ///
+    /// # Panics
+    /// Where it ends without.
+    pub(crate) fn start(mut command: Command, last: &str) -> (Self, String) {
+        let mut running = Self(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut text = String::new();
+        for line in BufReader::new(running.0.stdout.as_mut().unwrap()).lines() {
+            text += &format!("{}\n", line.unwrap());
+            if text.contains(last) {
+                return (running, text);
+            }
+        }
+        panic!("{last:?} was never printed:\n{text}");
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// Runs a portal, and reads what it prints up to the line that holds `last`.
+fn run(state_dir: &Path, last: &str) -> (Child, String) {
+    let mut process = Command::new(CULVERT)
+        .args(["portal", "run", "--listen", "127.0.0.1:0", "--state-dir"])
+        .arg(state_dir)
+        .env("CULVERT_PORTAL_LOG_LEVEL", "error")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(process.stdout.as_mut().unwrap());
+    let mut greeting = String::new();
+    for line in output.lines() {
+        let line = line.unwrap();
+        greeting += &format!("{line}\n");
+        if line.contains(last) {
+            break;
+        }
+    }
+    (process, greeting)
+}
+
+fn url(greeting: &str) -> String {
+    let mut lines = greeting.lines();
+    let url = lines.find_map(|line| line.strip_prefix("Portal: "));
+    url.unwrap().to_owned()
+}
+
+impl Drop for Portal {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+/// Somebody's shell.
+pub(crate) struct Shell {
+    pub(crate) home: PathBuf,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said(pub(crate) Output);
+
+impl Shell {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(CULVERT);
+        for variable in VARIABLES {
+            command.env_remove(variable);
+        }
+        command.arg("admin").args(words).env("HOME", &self.home);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `culvert admin` with these words.
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
+        Said(self.command(words).output().unwrap())
+    }
+
+    /// The words of a line; none of them holds a space.
+    pub(crate) fn line(&self, line: &str) -> Said {
+        self.run(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Runs it with a line on standard input.
+    pub(crate) fn given(&self, words: &[&str], input: &str) -> Said {
+        let mut command = self.command(words);
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // A command that does not read it closes it.
+        let _unread = stdin.write_all(format!("{input}\n").as_bytes());
+        drop(stdin);
+        Said(child.wait_with_output().unwrap())
+    }
+
+    /// The JSON of a command that succeeds.
+    #[track_caller]
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        let mut words = words.to_vec();
+        words.extend(["--output", "json"]);
+        let said = self.run(&words).ok();
+        let json: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(json["schema_version"], 1, "{json}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        json
+    }
+
+    pub(crate) fn saved_token(&self) -> PathBuf {
+        self.home.join(".config/culvert/admin.token")
+    }
+}
+
+impl Said {
+    /// Standard output of a command that succeeded.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.0.status.code(), Some(0), "{self:?}");
+        String::from_utf8(self.0.stdout).unwrap()
+    }
+
+    /// The one line of a command that failed with the status.
+    #[track_caller]
+    pub(crate) fn fails(self, status: i32) -> String {
+        assert_eq!(self.0.status.code(), Some(status), "{self:?}");
+        let error = String::from_utf8(self.0.stderr).unwrap();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    }
+}
+
+/// The permissions of a file.
+pub(crate) fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Writes a file that nobody else may read.
+pub(crate) fn write_secret(path: &Path, content: &str) {
+    std::fs::write(path, content).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Enrols a client by its token, as a client does, and leaves again.
+pub(crate) fn enrol_client(token: &str, name: &str) {
+    let hello = encode(&FromClient::Hello {
+        protocols: vec![PROTOCOL],
+        version: "0.1.0".to_owned(),
+        machine: format!("machine of {name}"),
+        name: name.to_owned(),
+        public_key: key(name),
+        ciphers: Vec::new(),
+    });
+    enrol(token, CLIENT_SESSION_PATH, hello);
+}
+
+/// Enrols a gateway by its token, as a gateway does, and leaves again.
+pub(crate) fn enrol_gateway(token: &str, name: &str) {
+    let hello = encode(&FromGateway::Hello {
+        protocols: vec![PROTOCOL],
+        version: "0.1.0".to_owned(),
+        machine: format!("machine of {name}"),
+        name: name.to_owned(),
+        public_key: key(name),
+        ciphers: Vec::new(),
+        candidates: vec!["192.0.2.1:51820".parse().unwrap()],
+        draining: false,
+        grants: Vec::new(),
+    });
+    enrol(token, GATEWAY_SESSION_PATH, hello);
+}
+
+/// A key that nobody else has.
+fn key(name: &str) -> PublicKey {
+    let mut key = [7; 32];
+    key[..name.len()].copy_from_slice(name.as_bytes());
+    PublicKey::from_bytes(key)
+}
+
+fn enrol(token: &str, path: &'static str, hello: String) {
+    let token: Token = token.parse().unwrap();
+    let destination = Destination {
+        portal: token.portal.unwrap(),
+        path,
+        bearer: token.bearer,
+        mark: None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut connection = connect(&destination).await.unwrap().connection;
+        connection.sender().send(hello).await.unwrap();
+        let welcome = connection.receive().await.unwrap();
+        assert!(welcome.contains("\"welcome\""), "{welcome}");
+        connection.close().await;
+    });
+}

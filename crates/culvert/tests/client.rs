@@ -1,0 +1,188 @@
+//! `culvert client run` and `culvert status` as a shell and a service manager see them. Needs root:
+//! the client gets a namespace of its own.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use culvert_ids::TokenId;
+use culvert_lab::Namespace;
+use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
+
+fn culvert(words: &[&str]) -> Output {
+    let mut command = Command::new(CULVERT);
+    command.args(words).env_remove("CULVERT_TOKEN");
+    command.output().unwrap()
+}
+
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A token of a portal that is not there: nobody listens on port 1.
+fn token(kind: TokenKind) -> String {
+    let token = Token {
+        bearer: Bearer {
+            kind,
+            id: TokenId::from_bytes([7; 16]),
+            secret: Secret::new([9; 32]),
+        },
+        portal: Some(Portal::new("https://127.0.0.1:1", None).unwrap()),
+    };
+    token.expose().to_string()
+}
+
+fn write(path: &Path, content: &str, mode: u32) {
+    std::fs::write(path, content).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn without_a_good_token_the_status_is_3_and_the_error_names_the_fix() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    let run = || culvert(&["client", "run", "--token-file", path.to_str().unwrap()]);
+    let good = token(TokenKind::Client);
+    for (content, mode, expected) in [
+        (None, 0o600, "--token-file"),
+        (Some(good.as_str()), 0o644, "chmod 600"),
+        (Some("cv_client_nonsense"), 0o600, "copy"),
+        (Some(token(TokenKind::Gateway).as_str()), 0o600, "`client`"),
+    ] {
+        if let Some(content) = content {
+            write(&path, content, mode);
+        }
+        let output = run();
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(!error.contains(&good), "the token is in the error");
+    }
+}
+
+#[test]
+fn options_that_cannot_be_end_with_status_2() {
+    for words in [
+        &["client"][..],
+        &["client", "run", "--mtu", "500"],
+        &["client", "run", "--interface", "a/b"],
+        &["client", "run", "--mark", "many"],
+        &["client", "run", "--dns-upstream", "dns.example"],
+        &["client", "run", "--token"],
+        &["status", "--no-such-flag"],
+    ] {
+        let output = culvert(words);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{words:?}: {}",
+            error_of(&output)
+        );
+    }
+}
+
+#[test]
+fn help_names_every_variable_and_status() {
+    let output = culvert(&["client", "run", "--help"]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "CULVERT_CLIENT_TOKEN_FILE",
+        "CULVERT_TOKEN",
+        "CULVERT_CLIENT_ID",
+        "CULVERT_CLIENT_DNS_UPSTREAM",
+        "CULVERT_CLIENT_STATUS_SOCKET",
+        "3  not enrolled",
+        "culvert status",
+    ] {
+        assert!(help.contains(part), "{part} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn status_says_when_no_client_runs() {
+    let output = culvert(&["status", "--socket", "/nonexistent/client.sock"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        error_of(&output).contains("culvert client run"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_portal_that_is_not_there_gives_status_4_if_asked() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write(&path.join("token"), &token(TokenKind::Client), 0o600);
+    let line = format!(
+        "{CULVERT} client run --token-file {0}/token --state-dir {0}/state --status-socket {0}/sock \
+         --exit-when-unreachable",
+        path.display()
+    );
+    let output = namespace.outcome(&line).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
+#[test]
+fn a_token_in_the_environment_is_not_there_once_the_client_runs() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("sock");
+    let line = format!(
+        "{CULVERT} client run --state-dir {}/state --status-socket {}",
+        directory.path().display(),
+        socket.display()
+    );
+    let secret = token(TokenKind::Client);
+    let mut process = namespace
+        .spawn_with(&line, |command| {
+            command.env("CULVERT_TOKEN", &secret);
+        })
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        let asked = culvert(&["status", "--json", "--socket", socket.to_str().unwrap()]);
+        if asked.status.success() {
+            break String::from_utf8(asked.stdout).unwrap();
+        }
+        assert!(Instant::now() < deadline, "{}", process.output());
+        assert!(process.is_running().unwrap(), "{}", process.output());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(status.starts_with("{\"schema_version\":1,"), "{status}");
+    assert!(!status.contains(&secret));
+    // The process that was started took its own place, with the same number.
+    let environment = descendants(process.id())
+        .iter()
+        .map(|id| std::fs::read(format!("/proc/{id}/environ")).unwrap())
+        .collect::<Vec<_>>()
+        .concat();
+    let environment = String::from_utf8_lossy(&environment);
+    assert!(
+        environment.contains("CULVERT_TOKEN_ON_INPUT"),
+        "the client was not found"
+    );
+    assert!(!environment.contains(&secret));
+    let check = culvert(&["status", "--check", "--socket", socket.to_str().unwrap()]);
+    assert_eq!(check.status.code(), Some(4));
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert!(text.contains("not connected"), "{text}");
+    process.terminate().unwrap();
+    let ended = process.wait(Duration::from_secs(10)).unwrap();
+    assert!(ended.success(), "{}", process.output());
+    assert!(!socket.exists());
+}
+
+/// A process and those that it started, as far as they are there.
+fn descendants(id: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let children = children.unwrap_or_default();
+    let ids = children.split_whitespace().filter_map(|id| id.parse().ok());
+    let below = ids.flat_map(descendants).collect::<Vec<u32>>();
+    [vec![id], below].concat()
+}
