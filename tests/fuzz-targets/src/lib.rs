@@ -15,7 +15,10 @@
 mod aead_batch;
 mod allowed_ips;
 mod coalesce;
+mod control;
 mod cut;
+mod dns_stub;
+mod gate;
 mod handshake;
 mod icmp;
 mod input;
@@ -31,7 +34,10 @@ mod uapi;
 pub use aead_batch::aead_batch;
 pub use allowed_ips::allowed_ips;
 pub use coalesce::coalesce;
+pub use control::control;
 pub use cut::cut;
+pub use dns_stub::dns_stub;
+pub use gate::gate;
 pub use handshake::handshake;
 pub use icmp::icmp;
 pub use ip_view::ip_view;
@@ -45,11 +51,14 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 14] = [
     ("aead_batch", aead_batch),
     ("allowed_ips", allowed_ips),
     ("coalesce", coalesce),
+    ("control", control),
     ("cut", cut),
+    ("dns_stub", dns_stub),
+    ("gate", gate),
     ("handshake", handshake),
     ("icmp", icmp),
     ("ip_view", ip_view),

@@ -261,7 +261,7 @@ impl End {
         if let Some(activity) = self.handshaker.activity(self.peer) {
             activity.data_received(clock.now);
         }
-        if keys.confirm() {
+        if keys.confirm(clock.now) {
             self.handshaker
                 .handle_confirmed(self.peer, keys.local_index(), clock);
             while self.handshaker.poll_output().is_some() {}

@@ -11,7 +11,10 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "aead_batch" => aead_batch(),
         "allowed_ips" => allowed_ips(),
         "coalesce" => coalesce(),
+        "control" => crate::control::seeds(),
         "cut" => cut(),
+        "dns_stub" => crate::dns_stub::seeds(),
+        "gate" => gate(),
         "handshake" => handshake(),
         "icmp" => icmp(),
         "ip_view" => packets(),
@@ -175,6 +178,55 @@ fn coalesce() -> Vec<Vec<u8>> {
     for (flow, place, value) in [(10, 6, 0x20), (10, 7, 1), (2, 6, 0x20), (3, 6, 44)] {
         let fragment = [0xE0 | flow, 1, 0, place, value];
         scripts.push([&[0, flow, flow][..], &fragment, &[flow, flow]].concat());
+    }
+    scripts
+}
+
+/// Each packet sent, answered, sent again by a stranger, and again once grants are gone; under each
+/// grant alone and under all; then errors about what passed.
+fn gate() -> Vec<Vec<u8>> {
+    const SEND: u8 = 4;
+    const SEND_PARTIAL: u8 = SEND | 0x40;
+    const RECEIVE: u8 = SEND | 0x10;
+    const SEND_FORGED: u8 = SEND | 0x20;
+    const WAIT: u8 = 0;
+    const SET: u8 = 1;
+    const SWEEP: u8 = 2;
+    const ANSWER: u8 = 3;
+    let step = |kind: u8, packet: &[u8]| {
+        [&[kind][..], &(packet.len() as u16).to_be_bytes(), packet].concat()
+    };
+    let mut scripts = Vec::new();
+    for (number, packet) in packets().iter().enumerate() {
+        let sent = step(SEND, packet);
+        let forged = step(SEND_FORGED, packet);
+        let later = [WAIT, 4, 0, ANSWER, SWEEP, SET, 0, ANSWER];
+        for grants in [0x7F, 1 << (number % 7)] {
+            let answers = [ANSWER, ANSWER | 0x40];
+            scripts.push([&[grants][..], &sent, &answers, &forged, &later, &sent].concat());
+        }
+        let partial = step(SEND_PARTIAL, packet);
+        scripts.push([&[0x0C][..], &partial, &[ANSWER | 0x40], &sent].concat());
+    }
+    for is_v6 in [false, true] {
+        // What passed comes back within an error, as far as it was not translated.
+        let (cause, _) = packet(2 + u8::from(is_v6), &Flow::default(), ACK, 20);
+        let mut error = icmp_packet(is_v6, if is_v6 { 1 } else { 3 });
+        error.truncate(if is_v6 { 48 } else { 28 });
+        error.extend(&cause);
+        let (at, len) = if is_v6 {
+            (4, error.len() - 40)
+        } else {
+            (2, error.len())
+        };
+        error[at..at + 2].copy_from_slice(&(len as u16).to_be_bytes());
+        match is_v6 {
+            true => error[8..40].rotate_left(16),
+            false => error[12..20].rotate_left(4),
+        }
+        for grants in [0x21, 0x0C] {
+            scripts.push([&[grants][..], &step(SEND, &cause), &step(RECEIVE, &error)].concat());
+        }
     }
     scripts
 }

@@ -233,7 +233,7 @@ impl Node {
                 around.model.deliver(packet, from, self.id, now);
             }
         }
-        if transport.confirm() {
+        if transport.confirm(now) {
             self.shaker
                 .handle_confirmed(id, transport.local_index(), around.clock);
         }

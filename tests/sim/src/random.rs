@@ -22,6 +22,20 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below `bound`; 0 where there is none.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound.max(1)
+    }
+
+    /// One of `things`, of which there is at least one.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn pick<T: Copy>(&mut self, things: &[T]) -> T {
+        let place = self.below(things.len() as u64);
+        things[usize::try_from(place).unwrap_or(0)]
+    }
+
     /// True in `per_mille` of a thousand cases.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.draw() % 1000 < u64::from(per_mille)

@@ -1,0 +1,271 @@
+use culvert_policy::{Filters, Resource};
+use culvert_wire::messages::{
+    FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
+};
+use culvert_wire::model::{self, Filter, Understood};
+use culvert_wire::{Decoded, GrantClaims, Message, decode, encode};
+use std::fmt::Debug;
+
+/// What a fuzzer makes, some times over: with a field more it is still shorter than a message may be.
+const MAX_TEXT_LEN: usize = 64 * 1024;
+
+/// Any text is a message, one of an unknown kind, or an error. A message that is written down again is
+/// read as the same, whatever of it was not understood; a field more changes nothing; what can't be
+/// converted to what decides is refused, and what is not understood allows nothing.
+///
+/// The first byte says who speaks to whom.
+///
+/// # Panics
+/// Where a property does not hold.
+pub fn control(data: &[u8]) {
+    let Some((&direction, text)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    if text.len() > MAX_TEXT_LEN {
+        return;
+    }
+    match direction % 5 {
+        0 => drop(read::<FromClient>(text)),
+        1 => drop(read::<FromGateway>(text)),
+        2 => match read_placed(text) {
+            Some(ToClient::Welcome { resources, .. }) => resources.iter().for_each(convert),
+            Some(ToClient::ResourceSet { resource }) => convert(&resource),
+            _ => {}
+        },
+        3 => {
+            if let Some(ToGateway::FiltersChanged { filters, .. }) = read_placed(text) {
+                assert_unknown_allow_nothing(&filters);
+            }
+        }
+        _ => claims(text),
+    }
+}
+
+fn read<M: Message + Clone + PartialEq + Debug>(text: &str) -> Option<M> {
+    let decoded = decode::<M>(text);
+    if decoded.is_ok() {
+        // Whatever is an object with a type begins with a brace.
+        let with_more = text.replacen('{', r#"{"later":[null,{}],"#, 1);
+        assert_eq!(decode(&with_more), decoded, "{text}");
+    }
+    match decoded {
+        Ok(Decoded::Known(message)) => {
+            let again = encode(&message);
+            assert_eq!(
+                decode(&again),
+                Ok(Decoded::Known(message.clone())),
+                "{again}"
+            );
+            Some(message)
+        }
+        Ok(Decoded::Unknown { kind }) => {
+            assert!(kind.chars().count() <= 64, "{kind}");
+            assert!(!M::KINDS.contains(&kind.as_str()), "{kind}");
+            None
+        }
+        // What a stranger wrote is not repeated.
+        Err(error) => {
+            assert!(error.to_string().len() < 100, "{error}");
+            None
+        }
+    }
+}
+
+/// A message of the portal: its place counts whether its kind is known or not.
+fn read_placed<M>(text: &str) -> Option<M>
+where
+    M: Message + Clone + PartialEq + Debug,
+{
+    let placed = decode_sequenced::<M>(text);
+    let whole = read::<Sequenced<M>>(text);
+    match (whole, placed) {
+        (Some(whole), Ok(placed)) => {
+            assert_eq!((whole.epoch, whole.seq), (placed.epoch, placed.seq));
+            assert_eq!(placed.message, Decoded::Known(whole.message.clone()));
+            Some(whole.message)
+        }
+        (None, Ok(placed)) => {
+            assert!(matches!(placed.message, Decoded::Unknown { .. }), "{text}");
+            None
+        }
+        (None, Err(_)) => None,
+        (Some(whole), Err(error)) => panic!("{whole:?}: {error}"),
+    }
+}
+
+fn claims(text: &str) {
+    let Ok(claims) = serde_json::from_str::<GrantClaims>(text) else {
+        return;
+    };
+    assert_unknown_allow_nothing(&claims.filters);
+    let again = serde_json::to_string(&claims).expect("claims hold nothing that JSON can't say");
+    let read: GrantClaims = serde_json::from_str(&again).expect("what was written");
+    assert_eq!(read, claims, "{again}");
+}
+
+fn convert(resource: &model::Resource) {
+    let Ok(converted) = Resource::try_from(resource) else {
+        return;
+    };
+    assert!(resource.target.known().is_some(), "{resource:?}");
+    assert!(
+        !resource.filters.is_empty() || converted.filters.is_empty(),
+        "{resource:?}"
+    );
+    assert_unknown_allow_nothing(&resource.filters);
+}
+
+fn assert_unknown_allow_nothing(filters: &Understood<Filter>) {
+    let understood = model::filters(filters);
+    if filters.is_empty() {
+        assert_eq!(understood, Ok(Filters::none()));
+    }
+    let text = serde_json::to_string(filters).expect("filters hold nothing that JSON can't say");
+    let nulls: Vec<serde_json::Value> = serde_json::from_str(&text).expect("what was written");
+    let nulls = nulls.iter().filter(|value| value.is_null()).count();
+    assert_eq!(nulls, filters.others(), "{text}");
+}
+
+/// One message of every kind, and those with what a later version may say.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    const ID: &str = "00000000000000000000000001";
+    let key = "A".repeat(43) + "=";
+    let resource = |rest: &str| {
+        format!(r#""resource":{{"id":"res_{ID}","name":"db","site":"site_{ID}",{rest}}}"#)
+    };
+    let web = r#""kind":"cidr","address":"10.0.0.0/8","filters":[{"protocol":"tcp","ports":[80,"8000-8100"]}]"#;
+    let interface = r#"{"ipv4":"100.64.0.9","ipv6":"fd00:2021:1111::9"}"#;
+    let ranges = r#"{"machines_ipv4":"100.64.0.0/11","machines_ipv6":"fd00:2021:1111::/112","names_ipv4":"100.96.0.0/11","names_ipv6":"fd00:2021:1111:8000::/107"}"#;
+    let names =
+        r#"[{"name":"db.corp.example","ipv4":"100.96.0.1","ipv6":"fd00:2021:1111:8000::1"}]"#;
+    let resolved = r#"[{"name":"db.corp.example","ipv4":true,"ipv6":false}]"#;
+    let reason = r#"{"code":"no_access","text":"no"}"#;
+    let hello = format!(
+        r#"{{"type":"hello","protocols":[1],"version":"1","machine":"m","name":"n","public_key":"{key}","ciphers":["aes256gcm","aegis"]"#
+    );
+    let of_client = [
+        format!("{hello}}}"),
+        format!(
+            r#"{{"type":"request_access","request":4,"resource":"res_{ID}","names":{names},"avoid":["gw_{ID}"]}}"#
+        ),
+        format!(r#"{{"type":"release_access","grant":"grt_{ID}"}}"#),
+        r#"{"type":"unsupported","kind":"poem"}"#.to_owned(),
+        r#"{"type":"poem","lines":[]}"#.to_owned(),
+    ];
+    let of_gateway = [
+        format!(
+            r#"{hello},"candidates":["192.0.2.1:51820","[2001:db8::1]:51820"],"draining":false,"grants":["grt_{ID}"]}}"#
+        ),
+        format!(r#"{{"type":"grant_accepted","grant":"grt_{ID}","names":{resolved}}}"#),
+        format!(r#"{{"type":"grant_refused","grant":"grt_{ID}","reason":{reason}}}"#),
+        r#"{"type":"load","clients":1,"flows":2,"rate_bytes_per_s":3,"processor_permille":4}"#
+            .to_owned(),
+        r#"{"type":"candidates_changed","candidates":[]}"#.to_owned(),
+        r#"{"type":"draining","on":true}"#.to_owned(),
+    ];
+    let granted = format!(
+        r#"{{"epoch":7,"seq":2,"type":"access_granted","request":4,"resource":"res_{ID}","grant":"grt_{ID}","expires":"2027-01-31T18:00:00Z","gateway":"gw_{ID}","gateway_name":"gw","gateway_key":"{key}","gateway_interface":{interface},"candidates":["192.0.2.1:51820"],"preshared_key":"{key}","cipher":"chacha20poly1305","names":{resolved}}}"#
+    );
+    let told = |rest: &str| {
+        let resource = resource(rest);
+        format!(r#"{{"epoch":7,"seq":2,"type":"resource_set",{resource}}}"#)
+    };
+    let listed = resource(web).replacen(r#""resource":"#, "", 1);
+    let to_client = [
+        format!(
+            r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"client":"cli_{ID}","interface":{interface},"ranges":{ranges},"resources":[{listed}],"grants":["grt_{ID}"],"grant_lifetime_s":3600}}"#
+        ),
+        format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason},"retry_after_s":5}}"#),
+        told(web),
+        told(
+            r#""kind":"dns","address":"**.corp.example","filters":[{"protocol":"sctp"},{"protocol":"icmp"}]"#,
+        ),
+        told(r#""kind":"app","paths":["/x"],"filters":[]"#),
+        format!(r#"{{"epoch":7,"seq":2,"type":"resource_removed","resource":"res_{ID}"}}"#),
+        granted,
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"access_denied","request":4,"resource":"res_{ID}","reason":{{"code":"later","text":""}}}}"#
+        ),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"access_revoked","grant":"grt_{ID}","reason":{reason}}}"#
+        ),
+        format!(r#"{{"epoch":7,"seq":2,"type":"gateway_lost","gateway":"gw_{ID}"}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"gateway_moved","gateway":"gw_{ID}","candidates":[]}}"#
+        ),
+        r#"{"epoch":7,"seq":2,"type":"poem"}"#.to_owned(),
+    ];
+    let to_gateway = [
+        format!(
+            r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"gateway":"gw_{ID}","site":"site_{ID}","interface":{interface},"ranges":{ranges},"grant_keys":["{key}"],"grants":[],"draining":false}}"#
+        ),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"grant","token":"v4.public.x","preshared_key":"{key}","replaces":"grt_{ID}","names":{names}}}"#
+        ),
+        format!(r#"{{"epoch":7,"seq":2,"type":"revoke","grant":"grt_{ID}"}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"filters_changed","resource":"res_{ID}","filters":[{{"protocol":"any"}},{{"protocol":"udp","ports":[],"except":1}},null]}}"#
+        ),
+        r#"{"epoch":7,"seq":2,"type":"drain","on":true}"#.to_owned(),
+        format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
+    ];
+    let claims = [format!(
+        r#"{{"grant":"grt_{ID}","client":"cli_{ID}","client_key":"{key}","client_ipv4":"100.64.0.9","client_ipv6":"fd00:2021:1111::9","gateway":"gw_{ID}","resource":"res_{ID}","target":{{"kind":"address","address":"10.1.2.3"}},"filters":[{{"protocol":"udp"}},{{"protocol":"quic"}}],"cipher":"aes256gcm","iat":"2027-01-31T18:00:00Z","exp":"2027-01-31T19:00:00Z"}}"#
+    )];
+    let directions: [&[String]; 5] = [&of_client, &of_gateway, &to_client, &to_gateway, &claims];
+    let seeds = (0_u8..).zip(directions).flat_map(|(direction, texts)| {
+        texts
+            .iter()
+            .map(move |text| [&[direction], text.as_bytes()].concat())
+    });
+    seeds.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seed that is malformed would test nothing but that.
+    #[test]
+    fn every_seed_is_understood() {
+        for seed in seeds() {
+            let text = std::str::from_utf8(&seed[1..]).expect("a text");
+            let is_understood = match seed[0] {
+                0 => decode::<FromClient>(text).is_ok(),
+                1 => decode::<FromGateway>(text).is_ok(),
+                2 => decode_sequenced::<ToClient>(text).is_ok(),
+                3 => decode_sequenced::<ToGateway>(text).is_ok(),
+                _ => serde_json::from_str::<GrantClaims>(text).is_ok(),
+            };
+            assert!(is_understood, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_message_has_a_seed() {
+        let seeds = seeds();
+        let sets = [
+            FromClient::KINDS,
+            FromGateway::KINDS,
+            ToClient::KINDS,
+            ToGateway::KINDS,
+        ];
+        for (direction, kinds) in (0_u8..).zip(sets) {
+            // `unsupported` is one and the same everywhere.
+            for kind in kinds.iter().filter(|kind| **kind != "unsupported") {
+                let field = format!(r#""type":"{kind}""#);
+                let has_it = |seed: &&Vec<u8>| {
+                    let text = String::from_utf8_lossy(&seed[1..]).into_owned();
+                    seed[0] == direction && text.contains(&field)
+                };
+                assert!(
+                    seeds.iter().any(|seed| has_it(&seed)),
+                    "{direction}: {kind}"
+                );
+            }
+        }
+    }
+}

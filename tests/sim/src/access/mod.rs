@@ -1,0 +1,42 @@
+//! Clients, gateways and the portal: the shipped cores, the shipped gate, and a reference model.
+//!
+//! A [`World`] holds one portal, clients and gateways on one virtual clock, control connections and
+//! packets between them, applications and resources at the ends. Whatever a gateway lets pass is held
+//! against `docs/access.md`, read once more in the plainest way: `rules` says what is allowed, `ledger`
+//! until when what was allowed may still pass. What is not the cores' is plain: the database is a map,
+//! a tunnel is a message with the keys of its ends in it, the DNS is a table.
+//!
+//! One seed gives one run, down to the last message. A violation panics.
+
+mod affected;
+mod application;
+mod catalog;
+mod client;
+mod config;
+mod expectation;
+mod gateway;
+mod history;
+mod ledger;
+mod names;
+mod net;
+mod packets;
+mod portal;
+pub mod rows;
+mod rules;
+mod tally;
+mod tunnel;
+mod world;
+
+pub use application::Log;
+pub use catalog::{
+    Destination, HOME, Machine, START_UNIX_MS, Wanted, actor, client_token, gateway_token, group,
+    membership, policy, resource, site,
+};
+pub use config::{Config, Edit};
+pub use expectation::SETTLE_MS;
+pub use history::run_history;
+pub use names::NameServers;
+pub use net::Weather;
+pub use rules::window;
+pub use tally::Tally;
+pub use world::{ApplicationId, Layout, World};

@@ -1,0 +1,31 @@
+//! Whatever happens, in whatever order: nothing passes that is not allowed; when it stops happening,
+//! everything works that is; and in the end nothing is left.
+
+use crate::seeds;
+use culvert_policy::gate::DropReason;
+use culvert_sim::access::{Tally, run_history};
+
+#[test]
+fn nothing_passes_that_is_not_allowed_and_in_the_end_everything_works_that_is() {
+    let (total, runs) = seeds::run(seeds::HISTORIES, run_history);
+    if runs >= seeds::HISTORIES {
+        assert_covered(&total, runs);
+    }
+}
+
+/// The runs have tried what they are there for.
+fn assert_covered(total: &Tally, runs: u64) {
+    assert!(total.delivered > runs * 100, "{total:?}");
+    assert!(total.answered > runs * 50, "{total:?}");
+    for reason in [
+        DropReason::ForgedSource,
+        DropReason::NoGrant,
+        DropReason::NotForwarded,
+        DropReason::Port,
+        DropReason::Protocol,
+        DropReason::NotAFlow,
+    ] {
+        let count = total.dropped.get(&reason).copied().unwrap_or(0);
+        assert!(count > 0, "no packet was dropped for {reason}: {total:?}");
+    }
+}
