@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows Culvert at work: installs what is missing, builds, and runs tests/lab/src/bin/demo.rs.
+# Shows Culvert at work: installs what is missing, builds, and runs tests/lab/src/bin/demo.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh
@@ -8,7 +8,7 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "demo.sh: the demo makes network namespaces and needs root: sudo make demo" >&2
     exit 1
 fi
-echo "building Culvert (a few minutes the first time) …"
-cargo build --quiet --release -p culvert -p culvert-lab --bin culvert --bin demo
+echo "building Culvert (some eight minutes on two cores the first time) …"
+cargo build --release -p culvert -p culvert-lab --bin culvert --bin demo
 target_dir=${CARGO_TARGET_DIR:-target}
 CULVERT_BIN=$(realpath "$target_dir/release/culvert") exec "$target_dir/release/demo"

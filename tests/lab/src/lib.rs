@@ -17,6 +17,7 @@ mod link;
 pub mod measure;
 mod namespace;
 mod process;
+pub mod product;
 mod programs;
 mod reaper;
 mod relay;

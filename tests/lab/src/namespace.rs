@@ -96,6 +96,16 @@ impl Namespace {
         Process::start(self.clone(), command, line)
     }
 
+    /// Starts a shell script that keeps running, with mounts of its own; it stops at the first error.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_script(&self, script: &str) -> Result<Process> {
+        let mut command = dies_with_us();
+        command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
+        Process::start(self.clone(), command, script)
+    }
+
     /// Calls `work` inside the namespace, on a thread of its own. Sockets that it opens stay in the
     /// namespace wherever they are used afterwards.
     ///

@@ -17,6 +17,9 @@ use crate::wait::wait_until;
 /// How much of the output a failing test prints: the end of it is what tells.
 const PRINTED_OUTPUT_MAX_LINES: usize = 60;
 
+/// A program that is asked to end finishes what is under way, on a machine that may compile.
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
+
 /// A running program. Dropping it kills it; if a test is failing just then, its output is printed.
 #[derive(Debug)]
 pub struct Process {
@@ -126,6 +129,33 @@ impl Process {
     pub fn terminate(&self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)
             .with_context(|| format!("cannot signal `{}`", self.line))
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When it is gone already, or does not end within 20 s with status 0.
+    pub fn stop(mut self) -> Result<()> {
+        self.terminate()?;
+        self.succeed(STOP_DEADLINE).map(drop)
+    }
+
+    /// Stops its clock: it does nothing until [`Process::resume`].
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn pause(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::STOP)
+            .with_context(|| format!("cannot pause `{}`", self.line))
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn resume(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::CONT)
+            .with_context(|| format!("cannot resume `{}`", self.line))
     }
 
     /// Kills it and waits until it is gone.

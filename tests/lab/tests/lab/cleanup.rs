@@ -1,36 +1,67 @@
 //! The lab itself leaves nothing behind.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use culvert_lab::wait_until;
 
 use crate::support::SOON;
 
-/// What belongs to the process `id`: namespaces, interfaces' sockets, files.
+/// What belongs to the process `id`: namespaces, interfaces' sockets, files, and the processes that
+/// have their files or interfaces there.
 fn left_behind(id: u32) -> String {
-    culvert_lab::run(&format!(
+    let found = culvert_lab::run(&format!(
         "find /run/netns /var/run/wireguard /tmp -maxdepth 1 ( -name cvl-{id}-* -o -name cvl-{id} -o -name cw{id}n* )"
     ))
-    .unwrap()
+    .unwrap();
+    found + &processes(id).join("\n")
 }
 
-#[test]
-fn a_program_that_is_killed_leaves_nothing_behind() {
+/// The command lines of processes that name something of the process `id`.
+fn processes(id: u32) -> Vec<String> {
+    let marks = [
+        format!("cvl-{id}/"),
+        format!("cvl-{id}-"),
+        format!("cw{id}n"),
+    ];
+    let entries = fs::read_dir("/proc").unwrap();
+    // One may end meanwhile.
+    let lines = entries.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    lines
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| marks.iter().any(|mark| line.contains(mark)))
+        .collect()
+}
+
+/// Kills the demonstration of one part of the program once `runs` holds, and waits until all is gone.
+fn leaves_nothing(part: &str, runs: impl Fn(&str) -> bool) {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .arg(part)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let id = demo.id();
-    wait_until("two ends to run", SOON, || {
-        let names = left_behind(id);
-        names.contains("n0.sock") && names.contains("n1.sock")
-    })
-    .unwrap();
+    let began = wait_until("the demonstration to run", SOON, || runs(&left_behind(id)));
     demo.kill().unwrap();
     demo.wait().unwrap();
+    began.unwrap();
     wait_until("everything to be removed", SOON, || {
         left_behind(id).is_empty()
     })
     .unwrap();
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_nothing_behind() {
+    leaves_nothing("tunnel", |names| {
+        names.contains("n0.sock") && names.contains("n1.sock")
+    });
+}
+
+#[test]
+fn a_product_that_is_killed_leaves_nothing_behind() {
+    leaves_nothing("access", |names| {
+        names.contains("portal run") && names.contains("gateway run")
+    });
 }

@@ -71,3 +71,22 @@ fn a_link_that_goes_down_under_load_goes_on_with_superframes_when_it_is_up_again
         assert_eq!(worker["superframe_refused"], 0, "{worker}");
     }
 }
+
+#[test]
+fn superframes_of_the_host_fit_one_send_and_those_that_it_forwards_are_not_cut() {
+    let tunnel = culvert_tunnel().unwrap();
+    let (namespace, interface) = (&tunnel.left.namespace, &tunnel.left.interface);
+    for (forwarding, limit) in [(0, "gso_max_segs 45 "), (1, "gso_max_segs 65535 ")] {
+        for setting in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+            let line = format!("sysctl -q -w {setting}={forwarding}");
+            namespace.run(&line).unwrap();
+        }
+        // Looked at whenever the link changes.
+        down_and_up(&tunnel.left);
+        wait_until(limit, SOON, || {
+            let shown = namespace.run(&format!("ip -d link show {interface}"));
+            shown.is_ok_and(|shown| shown.contains(limit))
+        })
+        .unwrap();
+    }
+}

@@ -1,19 +1,11 @@
-//! Culvert at work, for someone who sees it for the first time.
-//!
-//! Two namespaces stand for two machines, joined by one link. Each runs `culvert wg`; then a file and
-//! as much traffic as possible pass through the tunnel between them. Everything is real and nothing
-//! stays: the namespaces go away with this program, however it ends.
-
-#![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "what it prints is the demonstration")]
+//! The data plane alone: `culvert wg`.
 
 use std::net::IpAddr;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use culvert_lab::measure::{IperfServer, PingReport, TcpLoad};
-use culvert_lab::{Family, Implementation, Transfer, Tunnel, TunnelPlan, require};
+use culvert_lab::{Family, Implementation, Transfer, Tunnel, TunnelPlan};
 
 /// Large enough to take a moment, small enough for any machine's disk.
 const FILE_BYTES: u64 = 256 << 20;
@@ -24,19 +16,10 @@ const MEASURED_S: u32 = 5;
 /// Where the file's receiver waits.
 const FILE_PORT: u16 = 9000;
 
-fn main() -> ExitCode {
-    match demonstrate() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("\nThe demonstration failed: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn demonstrate() -> Result<()> {
-    require()?;
-    println!("\nTwo network namespaces stand for two machines; one cable joins them.");
+/// Shows two machines with a tunnel between them.
+pub(crate) fn demonstrate() -> Result<()> {
+    println!("\n== The data plane alone: a userspace WireGuard\n");
+    println!("Two network namespaces stand for two machines; one cable joins them.");
     let culvert = Implementation::culvert();
     let tunnel = TunnelPlan::between(&culvert, &culvert).build()?;
     println!(
@@ -76,7 +59,6 @@ fn demonstrate() -> Result<()> {
     for line in shown.lines() {
         println!("    {line}");
     }
-    println!("\nEverything worked. Namespaces, tunnel and file are being removed.");
     Ok(())
 }
 

@@ -1,0 +1,42 @@
+//! Culvert at work, for someone who sees it for the first time.
+//!
+//! Namespaces stand for machines. First the whole product: a portal, two gateways before a private
+//! network, a client behind NAT ([`access`]). Then the data plane alone: two machines that each run
+//! `culvert wg` ([`tunnel`]). `access` or `tunnel` as its argument shows one of them alone. Everything
+//! is real and nothing stays: the namespaces go away with this program, however it ends.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "what it prints is the demonstration")]
+
+mod access;
+mod tunnel;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+fn main() -> ExitCode {
+    match demonstrate() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nThe demonstration failed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demonstrate() -> Result<()> {
+    let part = std::env::args().nth(1);
+    culvert_lab::require()?;
+    match part.as_deref() {
+        None => {
+            access::demonstrate()?;
+            tunnel::demonstrate()?;
+        }
+        Some("access") => access::demonstrate()?,
+        Some("tunnel") => tunnel::demonstrate()?,
+        Some(other) => bail!("there is no part '{other}': `access` or `tunnel`, or both without"),
+    }
+    println!("\nEverything worked. Namespaces, tunnels and files are being removed.");
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! The whole product in namespaces: a portal, gateways before a private network, clients behind NAT.
+//!
+//! ```text
+//!  client ── nat ── internet ── gateway 1 ─┐
+//!                    │    └──── gateway 2 ─┴─ private (10.50.0.10, fd50::10: web server, database)
+//!                  portal
+//! ```
+
+mod client;
+mod crowd;
+mod disk;
+mod gateway;
+mod names;
+mod numbered;
+mod portal;
+mod servers;
+
+pub use client::Client;
+pub use disk::SmallDisk;
+pub use gateway::Gateway;
+pub use names::{Answer, Names, RecordKind};
+pub use numbered::{Echo, NumberedStream, Tally};
+pub use portal::Portal;
+pub use servers::{Download, Server};
+
+use std::fs;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::link::{Family, Link, LinkShape, Subnet};
+use crate::namespace::Namespace;
+
+/// Something on this machine that should happen at once may take this long when others compile.
+const SOON: Duration = Duration::from_secs(20);
+
+const PORTAL_NET: Subnet = Subnet(10);
+const NAT_NET: Subnet = Subnet(13);
+const CLIENT_NET: Subnet = Subnet(14);
+const OTHER_CLIENT_NET: Subnet = Subnet(16);
+/// Gateway `n`, from 0, is on the internet by network 20 + n, and before the private one by 30 + n.
+const GATEWAY_NETS: u8 = 20;
+const PRIVATE_NETS: u8 = 30;
+
+/// What the private network has, reached through gateways alone.
+pub const PRIVATE_V4: &str = "10.50.0.10";
+/// The same of the other family.
+pub const PRIVATE_V6: &str = "fd50::10";
+/// What contains both of the private network's IPv4 addresses.
+pub const PRIVATE_NET: &str = "10.50.0.0/24";
+/// A second address, for a resource that nobody may use.
+pub const PRIVATE_OTHER_V4: &str = "10.50.0.11";
+/// The name of the web server, which the gateways' DNS alone knows.
+pub const PRIVATE_NAME: &str = "web.corp.example";
+/// Where the private network's DNS answers.
+const PRIVATE_DNS_V4: &str = "10.50.0.53";
+
+/// The product, running.
+#[derive(Debug)]
+pub struct Product {
+    /// Where the portal runs.
+    pub portal: Portal,
+    /// The gateways of the one site.
+    pub gateways: Vec<Gateway>,
+    /// The client's machine.
+    pub client: Client,
+    /// Behind the gateways.
+    pub private: Namespace,
+    /// The private network's DNS, which the gateways ask. It knows [`PRIVATE_NAME`].
+    pub names: Names,
+    /// What joins them.
+    pub internet: Namespace,
+    /// The client's router.
+    pub nat: Namespace,
+    dir: PathBuf,
+}
+
+impl Product {
+    /// Builds the networks and starts everything: afterwards an administrator has declared the access
+    /// that `access_toml` says, and both gateways and the client are connected.
+    ///
+    /// # Errors
+    /// When a step fails; the message holds what the program said.
+    pub fn start(gateways: u8, access_toml: &str) -> Result<Self> {
+        let mut product = Self::networks(gateways)?;
+        product.begin(access_toml)?;
+        Ok(product)
+    }
+
+    /// Does the same in networks that are there already.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn begin(&mut self, access_toml: &str) -> Result<()> {
+        self.declare(access_toml)?;
+        self.enrol()
+    }
+
+    /// Starts the portal alone and declares access: nobody has a token yet.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn declare(&mut self, access_toml: &str) -> Result<()> {
+        self.portal.start()?;
+        self.portal.set_up()?;
+        self.portal.apply(access_toml).map(drop)
+    }
+
+    /// Makes tokens for the gateways and the client, and starts them with these.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn enrol(&mut self) -> Result<()> {
+        for gateway in &mut self.gateways {
+            let token = gateway.token_file();
+            self.portal.token("gateway --site lab", &token)?;
+            gateway.start()?;
+        }
+        let token = self.client.token_file();
+        self.portal.token("client --actor laptop", &token)?;
+        self.client.start()
+    }
+
+    /// The networks alone, nothing running but the private network's servers.
+    ///
+    /// # Errors
+    /// When `ip` or `nft` refuses.
+    pub fn networks(gateways: u8) -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = crate::reaper::process_dir()?.join(format!("product-{number}"));
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+        let [internet, portal, nat, client, private] = [(); 5].map(|()| Namespace::new());
+        let (internet, portal, nat, client, private) =
+            (internet?, portal?, nat?, client?, private?);
+        for router in [&internet, &nat] {
+            forward(router)?;
+        }
+        join(&internet, &portal, PORTAL_NET)?;
+        join(&internet, &nat, NAT_NET)?;
+        join(&nat, &client, CLIENT_NET)?;
+        for (namespace, net) in [
+            (&portal, PORTAL_NET),
+            (&nat, NAT_NET),
+            (&client, CLIENT_NET),
+        ] {
+            default_route(namespace, net)?;
+        }
+        nat.shell(&format!(
+            "nft 'add table inet nat; add chain inet nat post {{ type nat hook postrouting priority \
+             srcnat; }}; add rule inet nat post oifname veth{} masquerade'",
+            NAT_NET.0
+        ))?;
+        for address in [PRIVATE_V4, PRIVATE_OTHER_V4, PRIVATE_V6, PRIVATE_DNS_V4] {
+            private.run(&format!("ip address add {address} dev lo"))?;
+        }
+        let names = Names::start(&private, PRIVATE_DNS_V4.parse()?)?;
+        names.set(PRIVATE_NAME, &[PRIVATE_V4.parse()?, PRIVATE_V6.parse()?]);
+        let mut made = Vec::new();
+        for number in 0..gateways {
+            made.push(Gateway::new(number, &internet, &private, &dir)?);
+        }
+        Ok(Self {
+            portal: Portal::new(portal, private_dir(&dir, "portal")?),
+            gateways: made,
+            client: Client::new(client, private_dir(&dir, "client")?),
+            private,
+            names,
+            internet,
+            nat,
+            dir,
+        })
+    }
+
+    /// One more machine behind the client's router, without a token.
+    ///
+    /// # Errors
+    /// When `ip` refuses, or there is one already.
+    pub fn other_client(&self) -> Result<Client> {
+        let namespace = Namespace::new()?;
+        join(&self.nat, &namespace, OTHER_CLIENT_NET)?;
+        default_route(&namespace, OTHER_CLIENT_NET)?;
+        Ok(Client::new(
+            namespace,
+            private_dir(&self.dir, "other-client")?,
+        ))
+    }
+
+    /// A directory for the test's own files; it goes away with the process.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Two namespaces with a link: host 1 on the left.
+fn join(left: &Namespace, right: &Namespace, net: Subnet) -> Result<()> {
+    Link::new(left, right, net, LinkShape::default()).map(drop)
+}
+
+/// The way to everywhere is host 1 of `net`.
+fn default_route(namespace: &Namespace, net: Subnet) -> Result<()> {
+    for family in [Family::V4, Family::V6] {
+        namespace.run(&format!("ip route add default via {}", net.host(family, 1)))?;
+    }
+    Ok(())
+}
+
+fn forward(namespace: &Namespace) -> Result<()> {
+    for setting in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+        namespace.run(&format!("sysctl -q -w {setting}=1"))?;
+    }
+    Ok(())
+}
+
+fn private_dir(parent: &Path, name: &str) -> Result<PathBuf> {
+    let dir = parent.join(name);
+    fs::create_dir_all(&dir)?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+    Ok(dir)
+}
+
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    use std::io::Write;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! A client.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::SOON;
+use super::names::{Answer, RecordKind, ask};
+use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::{culvert_program, wait_until};
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// Where it runs.
+    pub namespace: Namespace,
+    /// What people call it.
+    pub name: String,
+    /// Further arguments of `culvert client run`, for every start from here on.
+    pub arguments: String,
+    dir: PathBuf,
+    process: Option<Process>,
+}
+
+impl Client {
+    pub(super) fn new(namespace: Namespace, dir: PathBuf) -> Self {
+        Self {
+            namespace,
+            name: "laptop".to_owned(),
+            arguments: String::new(),
+            dir,
+            process: None,
+        }
+    }
+
+    /// Where its token lies.
+    #[must_use]
+    pub fn token_file(&self) -> PathBuf {
+        self.dir.join("token")
+    }
+
+    /// Where it keeps its id and its key.
+    #[must_use]
+    pub fn state_dir(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("status.sock")
+    }
+
+    /// Starts it, for the first time or again, and waits until the portal has welcomed it.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn start(&mut self) -> Result<()> {
+        self.launch()?;
+        self.is_welcomed_within(SOON)
+    }
+
+    /// Starts it, and waits for nothing.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn launch(&mut self) -> Result<()> {
+        self.process = Some(self.namespace.spawn(&self.command()?)?);
+        Ok(())
+    }
+
+    /// Waits until the portal has welcomed it and its routes stand, which is a moment later.
+    ///
+    /// # Errors
+    /// When that does not happen before `deadline`.
+    pub fn is_welcomed_within(&self, deadline: Duration) -> Result<()> {
+        wait_until("the client to be connected", deadline, || {
+            let is_connected = |status: serde_json::Value| status["portal"]["state"] == "connected";
+            self.output().contains("INFO connected;") && self.status().is_ok_and(is_connected)
+        })
+        .with_context(|| self.output())
+    }
+
+    /// The command that starts it.
+    ///
+    /// # Errors
+    /// When there is no program.
+    pub fn command(&self) -> Result<String> {
+        Ok(format!(
+            "{} client run --token-file {} --state-dir {} --name {} --status-socket {} {}",
+            culvert_program()?.display(),
+            self.token_file().display(),
+            self.state_dir().display(),
+            self.name,
+            self.socket().display(),
+            self.arguments,
+        ))
+    }
+
+    /// The running process.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn process(&mut self) -> Result<&mut Process> {
+        self.process.as_mut().context("the client does not run")
+    }
+
+    /// What it has logged.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process
+            .as_ref()
+            .map_or_else(String::new, Process::output)
+    }
+
+    /// Kills it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process
+            .take()
+            .context("the client does not run")?
+            .kill()
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When there is none, or it does not end.
+    pub fn stop(&mut self) -> Result<()> {
+        let process = self.process.take().context("the client does not run")?;
+        process.stop()
+    }
+
+    /// What `culvert status --json` says.
+    ///
+    /// # Errors
+    /// When it says nothing.
+    pub fn status(&self) -> Result<serde_json::Value> {
+        let text = self.namespace.run(&format!(
+            "{} status --json --socket {}",
+            culvert_program()?.display(),
+            self.socket().display()
+        ))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Its IPv4 address inside the tunnel, where it answers DNS.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn address(&self) -> Result<IpAddr> {
+        let status = self.status()?;
+        let address = status["ipv4"].as_str();
+        Ok(address.context("the client has no address")?.parse()?)
+    }
+
+    /// What its own stub says of a name.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn ask(&self, name: &str, kind: RecordKind) -> Result<Answer> {
+        ask(&self.namespace, self.address()?, name, kind)
+    }
+
+    /// Runs a command whose names are resolved by the client's own stub.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn run_with_dns(&self, line: &str) -> Result<String> {
+        let address = self.address()?;
+        let file = self.dir.join("resolv.conf");
+        fs::write(
+            &file,
+            format!("nameserver {address}\noptions timeout:5 attempts:1\n"),
+        )?;
+        // `ip netns exec` gives the script mounts of its own.
+        self.namespace.shell(&format!(
+            "mount --bind {} /etc/resolv.conf && exec {line}",
+            file.display()
+        ))
+    }
+
+    /// What `culvert status` says to people.
+    ///
+    /// # Errors
+    /// When it says nothing.
+    pub fn status_text(&self) -> Result<String> {
+        self.namespace.run(&format!(
+            "{} status --socket {}",
+            culvert_program()?.display(),
+            self.socket().display()
+        ))
+    }
+}

@@ -1,0 +1,91 @@
+//! A disk of a few megabytes, which a test may fill.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::SOON;
+use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::wait_until;
+
+/// The file that takes up the room.
+const FILLER: &str = "filler";
+
+/// A file system in memory, at a directory that only who enters its mounts finds there. It goes away
+/// with the process that keeps it, however this one ends.
+#[derive(Debug)]
+pub struct SmallDisk {
+    keeper: Process,
+    dir: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts one at `dir`, for nobody but its owner to enter.
+    ///
+    /// # Errors
+    /// When `mount` refuses.
+    pub fn mount(namespace: &Namespace, dir: &Path, bytes: u64) -> Result<Self> {
+        fs::create_dir_all(dir)?;
+        let mut keeper = namespace.spawn_script(&format!(
+            "mount -t tmpfs -o size={bytes},mode=700 tmpfs {} && echo mounted && exec sleep infinity",
+            dir.display()
+        ))?;
+        keeper.wait_for_output("mounted", SOON)?;
+        let dir = dir.to_owned();
+        Ok(Self { keeper, dir })
+    }
+
+    /// What stands in front of a command that is to find it.
+    #[must_use]
+    pub fn entrance(&self) -> String {
+        format!("nsenter --mount=/proc/{}/ns/mnt --", self.keeper.id())
+    }
+
+    /// Its directory, for this process.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        let root = format!("/proc/{}/root{}", self.keeper.id(), self.dir.display());
+        PathBuf::from(root)
+    }
+
+    /// Takes up all the room but `left_bytes`, in whole pages of 4 KiB.
+    ///
+    /// # Errors
+    /// When there is less.
+    pub fn fill(&self, left_bytes: u64) -> Result<()> {
+        let path = self.path().join(FILLER);
+        let mut filled = Ok(0);
+        // The kernel gives room back a moment after what took it has gone.
+        wait_until("room on the disk", SOON, || {
+            filled = take_all(&path);
+            !matches!(filled, Ok(bytes) if bytes < left_bytes)
+        })?;
+        let file = File::options().write(true).open(&path)?;
+        Ok(file.set_len(filled? - left_bytes)?)
+    }
+
+    /// Gives the room back.
+    ///
+    /// # Errors
+    /// When it was not taken.
+    pub fn make_room(&self) -> Result<()> {
+        Ok(fs::remove_file(self.path().join(FILLER))?)
+    }
+}
+
+/// Writes a file until there is no room left, and says how long it is.
+fn take_all(path: &Path) -> Result<u64> {
+    let mut file = File::create(path)?;
+    let page = [0x2a; 4096];
+    let mut bytes = 0;
+    loop {
+        match file.write(&page) {
+            Ok(written) => bytes += written as u64,
+            Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(bytes),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A DNS server of a few names, and a question to one.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::namespace::Namespace;
+
+const DNS_PORT: u16 = 53;
+
+/// How long answers may be kept, in seconds: names that move are asked for again soon.
+const TTL_S: u32 = 1;
+
+/// A message without extensions is at most this long (RFC 1035, §4.2.1).
+const MAX_MESSAGE_LEN: usize = 512;
+const HEADER_LEN: usize = 12;
+
+/// How often the server looks whether it is to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A client gives a waiting question up before this.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+
+const NO_SUCH_NAME: u8 = 3;
+
+/// Which addresses a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// IPv4.
+    A = 1,
+    /// IPv6.
+    Aaaa = 28,
+}
+
+/// What a server says of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The response code: 0 where the name exists, 3 where it does not.
+    pub code: u8,
+    /// The addresses of the kind that was asked for.
+    pub addresses: Vec<IpAddr>,
+}
+
+type Table = Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>;
+
+/// A DNS server. It knows the names that it was told, and says of others that they do not exist.
+#[derive(Debug)]
+pub struct Names {
+    table: Table,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Names {
+    /// Answers at an address of the namespace.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub fn start(namespace: &Namespace, address: IpAddr) -> Result<Self> {
+        let socket = namespace.inside(|| {
+            let socket = UdpSocket::bind((address, DNS_PORT));
+            socket.with_context(|| format!("cannot answer DNS at {address}"))
+        })?;
+        socket.set_read_timeout(Some(STOP_INTERVAL))?;
+        let (table, stop) = (Table::default(), Arc::new(AtomicBool::new(false)));
+        let (known, stopping) = (Arc::clone(&table), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            let mut question = [0; MAX_MESSAGE_LEN];
+            while !stopping.load(Ordering::Relaxed) {
+                let Ok((len, from)) = socket.recv_from(&mut question) else {
+                    continue;
+                };
+                if let Some(answer) = answer(&question[..len], &known) {
+                    let _gone = socket.send_to(&answer, from);
+                }
+            }
+        });
+        let thread = Some(thread);
+        Ok(Self {
+            table,
+            stop,
+            thread,
+        })
+    }
+
+    /// The name has these addresses from now on. Without any it exists all the same.
+    pub fn set(&self, name: &str, addresses: &[IpAddr]) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.insert(name.to_ascii_lowercase(), addresses.to_vec());
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// The answer to a message, if that is a question.
+fn answer(message: &[u8], table: &Table) -> Option<Vec<u8>> {
+    let (name, rest) = read_name(message.get(HEADER_LEN..)?)?;
+    let kind = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
+    let question_len = message.len() - HEADER_LEN - rest.len() + 4;
+    let question = message.get(HEADER_LEN..HEADER_LEN + question_len)?;
+    let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = table.get(&name);
+    let fitting = known.into_iter().flatten().filter_map(|address| {
+        let (bytes, of_kind) = match address {
+            IpAddr::V4(address) => (address.octets().to_vec(), RecordKind::A),
+            IpAddr::V6(address) => (address.octets().to_vec(), RecordKind::Aaaa),
+        };
+        (of_kind as u16 == kind).then_some(bytes)
+    });
+    let records: Vec<Vec<u8>> = fitting.collect();
+    let code = if known.is_some() { 0 } else { NO_SUCH_NAME };
+    let mut answer = message[..2].to_vec();
+    // A response, recursion desired and available.
+    answer.extend([0x81, 0x80 | code, 0, 1]);
+    answer.extend(u16::try_from(records.len()).ok()?.to_be_bytes());
+    answer.extend([0; 4]);
+    answer.extend(question);
+    for record in records {
+        // The name of the question, the kind, the class of the Internet.
+        answer.extend([0xc0, 0x0c]);
+        answer.extend(kind.to_be_bytes());
+        answer.extend([0, 1]);
+        answer.extend(TTL_S.to_be_bytes());
+        answer.extend(u16::try_from(record.len()).ok()?.to_be_bytes());
+        answer.extend(record);
+    }
+    Some(answer)
+}
+
+/// Reads a name that is written out; returns what follows it as well.
+fn read_name(mut bytes: &[u8]) -> Option<(String, &[u8])> {
+    let mut labels = Vec::new();
+    loop {
+        let (&len, rest) = bytes.split_first()?;
+        if len == 0 {
+            return Some((labels.join("."), rest));
+        }
+        let label = rest.get(..usize::from(len))?;
+        labels.push(String::from_utf8_lossy(label).to_ascii_lowercase());
+        bytes = &rest[usize::from(len)..];
+    }
+}
+
+/// Asks a DNS server, from inside a namespace.
+pub(super) fn ask(
+    namespace: &Namespace,
+    server: IpAddr,
+    name: &str,
+    kind: RecordKind,
+) -> Result<Answer> {
+    let unspecified = match server {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = namespace.inside(|| Ok(UdpSocket::bind((unspecified, 0))?))?;
+    socket.connect(SocketAddr::new(server, DNS_PORT))?;
+    socket.set_read_timeout(Some(ANSWER_LIMIT))?;
+    // Number 1, recursion desired, one question.
+    let mut question = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        question.push(u8::try_from(label.len())?);
+        question.extend(label.as_bytes());
+    }
+    question.push(0);
+    question.extend((kind as u16).to_be_bytes());
+    question.extend([0, 1]);
+    socket.send(&question)?;
+    let mut answer = [0; MAX_MESSAGE_LEN];
+    let len = socket
+        .recv(&mut answer)
+        .with_context(|| format!("nobody answered for {name}"))?;
+    let answer = &answer[..len];
+    if len < question.len() || answer[..2] != question[..2] {
+        bail!("no answer to the question for {name}: {answer:?}");
+    }
+    let count = usize::from(u16::from_be_bytes([answer[6], answer[7]]));
+    Ok(Answer {
+        code: answer[3] & 0x0f,
+        addresses: addresses(&answer[question.len()..], count, kind)?,
+    })
+}
+
+/// The addresses of so many records, each with a compressed name in front.
+fn addresses(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<IpAddr>> {
+    const HEAD_LEN: usize = 12;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let head = records.get(..HEAD_LEN).context("a record is cut short")?;
+        if head[0] & 0xc0 != 0xc0 {
+            bail!("a record with a name written out");
+        }
+        let of_kind = u16::from_be_bytes([head[2], head[3]]);
+        let end = HEAD_LEN + usize::from(u16::from_be_bytes([head[10], head[11]]));
+        let data = records
+            .get(HEAD_LEN..end)
+            .context("a record is cut short")?;
+        if of_kind == kind as u16 {
+            found.push(match kind {
+                RecordKind::A => <[u8; 4]>::try_from(data)?.into(),
+                RecordKind::Aaaa => <[u8; 16]>::try_from(data)?.into(),
+            });
+        }
+        records = &records[end..];
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_addresses_that_were_set_and_another_does_not_exist() {
+        let namespace = Namespace::new().unwrap();
+        let server = "127.0.0.1".parse().unwrap();
+        let names = Names::start(&namespace, server).unwrap();
+        let six = "fd50::10".parse().unwrap();
+        names.set("Only6.example", &[six]);
+        for (name, kind, code, addresses) in [
+            ("only6.example", RecordKind::A, 0, vec![]),
+            ("only6.example", RecordKind::Aaaa, 0, vec![six]),
+            ("other.example", RecordKind::A, NO_SUCH_NAME, vec![]),
+        ] {
+            let answer = ask(&namespace, server, name, kind).unwrap();
+            assert_eq!(answer, Answer { code, addresses }, "{name}");
+        }
+    }
+}

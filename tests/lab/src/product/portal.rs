@@ -1,0 +1,245 @@
+//! The portal, and its administrator's shell.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::{PORTAL_NET, SOON, write_secret};
+use crate::link::Family;
+use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::{culvert_program, wait_until};
+
+/// Where it says how it is, inside its namespace.
+const METRICS: &str = "127.0.0.1:9587";
+
+/// The portal and its administrator's shell.
+#[derive(Debug)]
+pub struct Portal {
+    /// Where it runs.
+    pub namespace: Namespace,
+    /// Further arguments of `culvert portal run`, for every start from here on.
+    pub arguments: String,
+    /// What stands in front of the command, such as one that enters other mounts.
+    pub wrapper: String,
+    dir: PathBuf,
+    process: Option<Process>,
+}
+
+impl Portal {
+    pub(super) fn new(namespace: Namespace, dir: PathBuf) -> Self {
+        Self {
+            namespace,
+            arguments: String::new(),
+            wrapper: String::new(),
+            dir,
+            process: None,
+        }
+    }
+
+    /// Starts it, for the first time or again, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub fn start(&mut self) -> Result<()> {
+        self.launch()?;
+        wait_until("the portal", SOON, || {
+            self.readiness().is_ok_and(|(is_ready, _)| is_ready)
+        })
+        .with_context(|| self.output())
+    }
+
+    /// Starts it, and waits for nothing.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn launch(&mut self) -> Result<()> {
+        self.process = Some(self.namespace.spawn(&self.command()?)?);
+        Ok(())
+    }
+
+    /// The command that starts it.
+    ///
+    /// # Errors
+    /// When there is no program.
+    pub fn command(&self) -> Result<String> {
+        let home = self.home();
+        fs::create_dir_all(&home)?;
+        // Who starts it is the administrator, at home.
+        Ok(format!(
+            "env -C {home} HOME={home} {} {} portal run --listen [::]:8443 --url {} --state-dir {} \
+             --metrics {METRICS} {}",
+            self.wrapper,
+            culvert_program()?.display(),
+            Self::url(),
+            self.state_dir().display(),
+            self.arguments,
+            home = home.display()
+        ))
+    }
+
+    /// Whether it says that it is ready, and what it says.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn readiness(&self) -> Result<(bool, String)> {
+        let line = format!("curl -sS -m 4 -w %{{http_code}} http://{METRICS}/readyz");
+        let answer = self.namespace.run(&line)?;
+        let said = answer.strip_suffix("200");
+        Ok((said.is_some(), said.unwrap_or(&answer).to_owned()))
+    }
+
+    /// The same for the first time, with `--set-up`: declares all access, and writes the tokens that
+    /// machines need into [`home`](Self::home).
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_set_up(&mut self, access_toml: &str) -> Result<()> {
+        fs::create_dir_all(self.home())?;
+        fs::write(self.home().join("access.toml"), access_toml)?;
+        self.arguments += " --set-up access.toml";
+        self.start()?;
+        wait_until("the tokens", SOON, || self.output().contains("Each token"))
+            .with_context(|| self.output())
+    }
+
+    /// The home of whoever administrates it.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.dir.join("home")
+    }
+
+    /// Where it keeps its database and its certificate.
+    #[must_use]
+    pub fn state_dir(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// What it has printed and logged.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process
+            .as_ref()
+            .map_or_else(String::new, Process::output)
+    }
+
+    /// The running process.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn process(&mut self) -> Result<&mut Process> {
+        self.process.as_mut().context("the portal does not run")
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When there is none, or it does not end.
+    pub fn stop(&mut self) -> Result<()> {
+        let process = self.process.take().context("the portal does not run")?;
+        process.stop()
+    }
+
+    /// Kills it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process
+            .take()
+            .context("the portal does not run")?
+            .kill()
+    }
+
+    /// Its address on the lab's internet.
+    #[must_use]
+    pub fn url() -> String {
+        format!("https://{}:8443", PORTAL_NET.host(Family::V4, 2))
+    }
+
+    /// Makes the first administrator by the set-up token that the portal printed.
+    ///
+    /// # Errors
+    /// When it printed none, or refuses it.
+    pub fn set_up(&self) -> Result<()> {
+        // It may be ready a moment before what it printed has been read here.
+        wait_until("the set-up token", SOON, || {
+            let output = self.output();
+            output
+                .split_once("cv_setup_")
+                .is_some_and(|(_, rest)| rest.contains('\n'))
+        })?;
+        let output = self.output();
+        let token = output
+            .split(|letter: char| letter.is_whitespace() || letter == '\'')
+            .find(|word| word.starts_with("cv_setup_"))
+            .with_context(|| format!("the portal printed no set-up token:\n{output}"))?;
+        let file = self.dir.join("setup-token");
+        write_secret(&file, token)?;
+        self.admin(&format!("setup --token-file {}", file.display()))?;
+        Ok(())
+    }
+
+    /// Declares all access.
+    ///
+    /// # Errors
+    /// When the portal refuses.
+    pub fn apply(&self, access_toml: &str) -> Result<String> {
+        let file = self.dir.join("access.toml");
+        fs::write(&file, access_toml)?;
+        self.admin(&format!("apply --yes --prune -f {}", file.display()))
+    }
+
+    /// Makes a token, such as one of `client --actor laptop`, and puts it in a file.
+    ///
+    /// # Errors
+    /// When the portal refuses, or there is such a file.
+    pub fn token(&self, of: &str, file: &Path) -> Result<()> {
+        let out = file.display();
+        self.admin(&format!("token create --out {out} --kind {of}"))
+            .map(drop)
+    }
+
+    /// The secret by which its owner uses the API.
+    ///
+    /// # Errors
+    /// When it was never set up.
+    pub fn owner_token(&self) -> Result<String> {
+        let file = self.dir.join("home/.config/culvert/admin.token");
+        let token = fs::read_to_string(file)?;
+        // What is behind the second dot is for whoever looks for the portal.
+        let parts: Vec<_> = token.trim().split('.').take(2).collect();
+        Ok(parts.join("."))
+    }
+
+    /// Runs `culvert admin` with these arguments.
+    ///
+    /// # Errors
+    /// When it fails; the message holds what it said.
+    pub fn admin(&self, arguments: &str) -> Result<String> {
+        let outcome = self.admin_outcome(arguments)?;
+        if !outcome.status.success() {
+            bail!(
+                "culvert admin {arguments}: {}{}",
+                String::from_utf8_lossy(&outcome.stdout),
+                String::from_utf8_lossy(&outcome.stderr)
+            );
+        }
+        Ok(String::from_utf8_lossy(&outcome.stdout).into_owned())
+    }
+
+    /// The same, with its exit status.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn admin_outcome(&self, arguments: &str) -> Result<std::process::Output> {
+        let culvert = culvert_program()?;
+        let home = self.home();
+        self.namespace.outcome(&format!(
+            "env HOME={} {} admin {arguments}",
+            home.display(),
+            culvert.display()
+        ))
+    }
+}

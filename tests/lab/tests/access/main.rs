@@ -1,0 +1,27 @@
+//! The access product in namespaces: portal, gateways, a client, and a private network.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+mod conditions;
+#[path = "../../../fixtures/country_file.rs"]
+mod country_file;
+mod database;
+mod disk;
+mod draining;
+mod enrolment;
+mod failover;
+mod forgery;
+mod live_conditions;
+mod moving;
+mod names;
+mod one_time;
+mod options;
+mod outage;
+mod reach;
+mod revocation;
+mod silence;
+mod spread;
+mod starting;
+mod twice;
+mod workers;

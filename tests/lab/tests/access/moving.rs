@@ -1,0 +1,43 @@
+//! Gateways that get other addresses under load.
+
+use crate::common::Bed;
+use culvert_lab::{Family, wait_until};
+use std::time::Duration;
+
+/// Nothing that is sent to an address that is gone comes back: silence of this length shows it.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Moves the one gateway while a download and numbered datagrams go through it, and checks that the
+/// datagrams go on after at most `limit`, and the download as soon as its sender tries again.
+fn goes_on_after(families: &[Family], limit: Duration) {
+    let bed = Bed::new(1).unwrap();
+    let stream = bed.numbered_stream().unwrap();
+    let download = bed.download().unwrap();
+    // A handshake that has just been made is not made again at once.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = stream.longest_gap();
+    assert!(before < SILENCE, "nothing came back for {before:?}");
+    for family in families {
+        bed.product.gateways[0].move_away(*family).unwrap();
+    }
+    wait_until("silence", limit, || stream.longest_gap() >= SILENCE).unwrap();
+    stream.goes_on(2 * limit).unwrap();
+    let gap = stream.longest_gap();
+    assert!(gap <= limit, "no datagram came back for {gap:?}");
+    // TCP waits twice as long before each further attempt.
+    let bytes = download.bytes();
+    wait_until("the download to go on", 3 * limit, || {
+        download.bytes() > bytes
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_gateway_of_which_one_address_changes_under_load_is_reached_at_another_within_five_seconds() {
+    goes_on_after(&[Family::V4], Duration::from_secs(5));
+}
+
+#[test]
+fn a_gateway_of_which_all_addresses_change_under_load_is_reached_again_within_ten_seconds() {
+    goes_on_after(&[Family::V4, Family::V6], Duration::from_secs(10));
+}

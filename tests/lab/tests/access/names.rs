@@ -1,0 +1,80 @@
+//! Names whose addresses are few, none, or others than before.
+
+use crate::common::{Bed, SOON, WEB_PORT, access};
+use culvert_lab::product::{
+    Download, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, RecordKind,
+};
+use culvert_lab::wait_until;
+use std::net::IpAddr;
+
+/// Response codes (RFC 1035, §4.1.1).
+const NO_ERROR: u8 = 0;
+const NO_SUCH_NAME: u8 = 3;
+
+/// The usual access, to every name below `corp.example`.
+fn bed() -> Bed {
+    Bed::with_access(1, &access().replace(PRIVATE_NAME, "*.corp.example")).unwrap()
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// What the web server says of a connection to a name, if it answers.
+fn fetch(bed: &Bed, name: &str, family: &str) -> Option<String> {
+    let line = format!("curl {family} -fsS -m 8 http://{name}/");
+    bed.product.client.run_with_dns(&line).ok()
+}
+
+#[test]
+fn a_name_that_does_not_exist_behind_the_gateway_does_not_exist_for_the_client() {
+    let bed = bed();
+    for kind in [RecordKind::A, RecordKind::Aaaa] {
+        let answer = bed.product.client.ask("nothing.corp.example", kind);
+        let answer = answer.unwrap();
+        assert_eq!((answer.code, answer.addresses), (NO_SUCH_NAME, vec![]));
+    }
+    assert_eq!(fetch(&bed, "nothing.corp.example", ""), None);
+}
+
+#[test]
+fn a_name_with_ipv6_alone_has_no_ipv4_address_and_is_reached() {
+    let bed = bed();
+    let names = &bed.product.names;
+    names.set("six.corp.example", &[address(PRIVATE_V6)]);
+    let client = &bed.product.client;
+    let answer = client.ask("six.corp.example", RecordKind::A).unwrap();
+    assert_eq!((answer.code, answer.addresses), (NO_ERROR, vec![]));
+    let answer = client.ask("six.corp.example", RecordKind::Aaaa).unwrap();
+    assert_eq!(answer.code, NO_ERROR);
+    assert_eq!(answer.addresses.len(), 1);
+    assert_ne!(
+        answer.addresses,
+        [address(PRIVATE_V6)],
+        "another stands for it"
+    );
+    // A program that knows both families takes the one there is.
+    let said = fetch(&bed, "six.corp.example", "").unwrap();
+    assert!(said.trim_end().ends_with(PRIVATE_V6), "{said}");
+    assert_eq!(fetch(&bed, "six.corp.example", "-4"), None);
+}
+
+#[test]
+fn a_name_that_moves_leads_new_flows_to_the_new_address_and_keeps_the_old_ones() {
+    const NAME: &str = "moves.corp.example";
+    let bed = bed();
+    let (names, client) = (&bed.product.names, &bed.product.client);
+    names.set(NAME, &[address(PRIVATE_V4)]);
+    let said = fetch(&bed, NAME, "-4").unwrap();
+    assert!(said.trim_end().ends_with(PRIVATE_V4), "{said}");
+    let stands_for_it = client.ask(NAME, RecordKind::A).unwrap().addresses[0];
+    let download = Download::start(&client.namespace, stands_for_it, WEB_PORT).unwrap();
+    names.set(NAME, &[address(PRIVATE_OTHER_V4)]);
+    wait_until("new connections to follow the name", SOON, || {
+        fetch(&bed, NAME, "-4").is_some_and(|said| said.trim_end().ends_with(PRIVATE_OTHER_V4))
+    })
+    .unwrap();
+    let now = client.ask(NAME, RecordKind::A).unwrap().addresses;
+    assert_eq!(now, [stands_for_it], "for the client it is where it was");
+    download.goes_on(crate::common::SECOND).unwrap();
+}

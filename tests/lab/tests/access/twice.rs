@@ -1,0 +1,103 @@
+//! Two programs with one state directory.
+
+use crate::common::{Bed, SECOND, SOON, WEB_PORT};
+use culvert_lab::product::PRIVATE_V4;
+use culvert_lab::{Namespace, Process, wait_until};
+
+/// The exit status of "something failed" (docs/exit-status.md).
+const FAILED: i32 = 1;
+
+/// Checks that a program ends at once with one line that says whose the directory is.
+fn is_refused(mut second: Process, state_dir: &std::path::Path) {
+    let status = second.wait(SOON).unwrap();
+    let said = second.output();
+    assert_eq!(status.code(), Some(FAILED), "{said}");
+    let [line] = said.lines().collect::<Vec<_>>()[..] else {
+        panic!("more than a line: {said}");
+    };
+    let of = format!("{} is in use by another process", state_dir.display());
+    assert!(line.starts_with("culvert: "), "{line}");
+    assert!(line.contains(&of), "{line}");
+    assert!(line.contains("directory of its own"), "{line}");
+}
+
+/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables.
+fn host(namespace: &Namespace) -> String {
+    let script = "ip -o link show type tun | cut -d '<' -f 1; \
+                  ip -o address show scope global | cut -d '\\' -f 1; ip rule; ip -6 rule; \
+                  (ip route show table all; ip -6 route show table all) | grep culvert; \
+                  nft -s list ruleset";
+    namespace.shell(script).unwrap()
+}
+
+#[test]
+fn a_second_portal_with_one_state_directory_is_refused_and_harms_nothing() {
+    let mut bed = Bed::new(1).unwrap();
+    let download = bed.download().unwrap();
+    let portal = &bed.product.portal;
+    let sessions = bed.product.client.status().unwrap()["portal"]["sessions"].clone();
+    let elsewhere = portal.command().unwrap();
+    let elsewhere = elsewhere
+        .replace(":8443", ":9443")
+        .replace(":9587", ":9588");
+    for command in [portal.command().unwrap(), elsewhere] {
+        let second = portal.namespace.spawn(&command).unwrap();
+        is_refused(second, &portal.state_dir());
+    }
+    portal.admin("group create afterwards").unwrap();
+    download.goes_on(SECOND).unwrap();
+    let now = bed.product.client.status().unwrap()["portal"]["sessions"].clone();
+    assert_eq!(now, sessions, "the client's session has not ended");
+    // The first one has what it wrote, and another may follow once it is gone.
+    bed.product.portal.kill().unwrap();
+    bed.product.portal.start().unwrap();
+    let groups = bed.product.portal.admin("group list").unwrap();
+    assert!(groups.contains("afterwards"), "{groups}");
+}
+
+#[test]
+fn a_second_gateway_with_one_state_directory_is_refused_and_harms_nothing() {
+    let mut bed = Bed::new(1).unwrap();
+    let download = bed.download().unwrap();
+    let gateway = &bed.product.gateways[0];
+    let before = host(&gateway.namespace);
+    let elsewhere = format!(
+        "{} --interface culvert-gw1 --listen-port 51821 --mark 0x44 --table 18000 \
+         --status-socket {}",
+        gateway.script().unwrap(),
+        bed.product.dir().join("second.sock").display()
+    );
+    for script in [gateway.script().unwrap(), elsewhere] {
+        let second = gateway.namespace.spawn_script(&script).unwrap();
+        is_refused(second, &gateway.state_dir());
+    }
+    assert_eq!(host(&gateway.namespace), before);
+    download.goes_on(SECOND).unwrap();
+    assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
+    bed.product.gateways[0].kill().unwrap();
+    bed.product.gateways[0].start().unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+}
+
+#[test]
+fn a_second_client_with_one_state_directory_is_refused_and_harms_nothing() {
+    let mut bed = Bed::new(1).unwrap();
+    let download = bed.download().unwrap();
+    let client = &bed.product.client;
+    let before = host(&client.namespace);
+    let command = client.command().unwrap();
+    let elsewhere = format!("{command} --interface culvert1 --mark 0x44 --table 18000",);
+    for command in [command, elsewhere.replace("status.sock", "second.sock")] {
+        let second = client.namespace.spawn(&command).unwrap();
+        is_refused(second, &client.state_dir());
+    }
+    assert_eq!(host(&client.namespace), before);
+    assert!(client.status().is_ok(), "its socket answers");
+    download.goes_on(SECOND).unwrap();
+    bed.product.client.kill().unwrap();
+    bed.product.client.start().unwrap();
+    wait_until("access after a crash", SOON, || {
+        bed.reaches(PRIVATE_V4, WEB_PORT)
+    })
+    .unwrap();
+}
