@@ -10,9 +10,12 @@
 
 mod bed;
 mod effort;
+mod flood;
+mod gateway;
 mod links;
 mod machine;
 mod metric;
+mod portal;
 mod record;
 mod report;
 mod statistics;
@@ -25,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::bed::Bed;
 use crate::effort::Effort;
@@ -35,7 +38,10 @@ use crate::subject::Subject;
 
 /// Measures Culvert, its peers and the bare link side by side.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// One short round, without the slowest peers: under three minutes, for a first impression.
     #[arg(long)]
     quick: bool,
@@ -56,6 +62,13 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
+/// What else is measured than tunnels beside each other.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Gateway(gateway::Arguments),
+    Portal(portal::Arguments),
+}
+
 /// What can be measured on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
@@ -71,7 +84,18 @@ enum Part {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    culvert_lab::require()?;
+    // The portal alone needs no namespaces.
+    if !matches!(arguments.command, Some(Command::Portal(_))) {
+        culvert_lab::require()?;
+    }
+    match arguments.command {
+        Some(Command::Gateway(arguments)) => gateway::run(arguments),
+        Some(Command::Portal(arguments)) => portal::run(&arguments),
+        None => compare_tunnels(arguments),
+    }
+}
+
+fn compare_tunnels(arguments: Arguments) -> Result<()> {
     let effort = Effort::new(arguments.quick, arguments.rounds);
     let subjects = subject::choose(&effort, arguments.peers.as_deref(), &arguments.culvert_args)?;
     let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());

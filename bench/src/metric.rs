@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::flood::Sending;
+
 /// One row of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
@@ -9,7 +11,10 @@ pub(crate) enum Metric {
     Tcp(Flows, &'static str),
     /// The highest rate of UDP payload, in bits a second, of datagrams this large that arrives with
     /// next to no loss.
-    UdpLossFree { payload_bytes: u32 },
+    UdpLossFree {
+        sending: Sending,
+        payload_bytes: u32,
+    },
     /// Mean round-trip time of an idle tunnel in milliseconds.
     IdlePing,
     /// Mean round-trip time under one TCP connection, in milliseconds.
@@ -91,9 +96,14 @@ impl Metric {
             Self::Tcp(flows, congestion_control) => {
                 format!("tcp_{}_{congestion_control}_bits_per_second", flows.key())
             }
-            Self::UdpLossFree { payload_bytes } => {
-                format!("udp_loss_free_{payload_bytes}_bits_per_second")
-            }
+            Self::UdpLossFree {
+                sending: Sending::Datagrams,
+                payload_bytes,
+            } => format!("udp_loss_free_{payload_bytes}_bits_per_second"),
+            Self::UdpLossFree {
+                sending: Sending::Runs,
+                payload_bytes,
+            } => format!("udp_segmented_loss_free_{payload_bytes}_bits_per_second"),
             Self::IdlePing => "ping_idle_average_ms".to_owned(),
             Self::LoadedPing => "ping_under_load_average_ms".to_owned(),
             Self::LoadedPingMax => "ping_under_load_max_ms".to_owned(),
@@ -115,7 +125,14 @@ impl fmt::Display for Metric {
             Self::Tcp(Flows::One, control) => write!(formatter, "TCP ×1 {control}"),
             Self::Tcp(Flows::OneReverse, control) => write!(formatter, "TCP ×1 reverse {control}"),
             Self::Tcp(Flows::Four, control) => write!(formatter, "TCP ×4 {control}"),
-            Self::UdpLossFree { payload_bytes } => write!(formatter, "UDP {payload_bytes} B"),
+            Self::UdpLossFree {
+                sending: Sending::Datagrams,
+                payload_bytes,
+            } => write!(formatter, "UDP {payload_bytes} B"),
+            Self::UdpLossFree {
+                sending: Sending::Runs,
+                payload_bytes,
+            } => write!(formatter, "UDP {payload_bytes} B in runs"),
             Self::IdlePing => formatter.write_str("ping, idle"),
             Self::LoadedPing => formatter.write_str("ping under load"),
             Self::LoadedPingMax => formatter.write_str("… longest"),

@@ -82,10 +82,10 @@ fn print_verdicts(out: &mut impl Write, verdicts: &[Verdict]) -> Result<()> {
 
 /// The name of a product in the narrow columns of ratios.
 fn short(subject: &Subject) -> &'static str {
-    if subject.kind == Kind::ProductAes {
-        "aes"
-    } else {
-        "plain"
+    match subject.name {
+        "culvert" => "plain",
+        "culvert-aes" => "aes",
+        name => name,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What has to be reached.
 
+use crate::flood::Sending;
 use crate::metric::{Flows, Metric};
 use crate::statistics::Samples;
 use crate::subject::Kind;
@@ -34,13 +35,28 @@ pub(crate) fn judge(samples: &Samples) -> Vec<Verdict> {
         }
     }
     for (payload_bytes, factor) in [(1350, 3.0), (200, 2.5)] {
-        let metric = Metric::UdpLossFree { payload_bytes };
+        let metric = Metric::UdpLossFree {
+            sending: Sending::Datagrams,
+            payload_bytes,
+        };
         verdicts.push(judge.against_best_peer(Kind::Product, "culvert", metric, factor));
     }
     verdicts.extend(judge.ping());
     verdicts.push(judge.at_most(Metric::PeakMemory, 32e6, 1e6, "peak memory of one end, MB"));
     verdicts.push(judge.at_most(Metric::Reordered, 0.0, 1.0, "TCP segments reordered"));
     verdicts.extend(judge.links());
+    verdicts.into_iter().flatten().collect()
+}
+
+/// The share of the throughput of `culvert wg` that access through a gateway keeps.
+const GATEWAY_SHARE: f64 = 0.95;
+
+/// Judges the product's gateway against `culvert wg` that forwards the same traffic.
+pub(crate) fn judge_gateway(samples: &Samples) -> Vec<Verdict> {
+    let judge = Judge { samples };
+    let metrics = Flows::ALL.map(|flows| Metric::Tcp(flows, "cubic"));
+    let verdicts = metrics
+        .map(|metric| judge.against_best_peer(Kind::Product, "gateway", metric, GATEWAY_SHARE));
     verdicts.into_iter().flatten().collect()
 }
 

@@ -1,9 +1,10 @@
 //! The highest rate of UDP that arrives.
 
-use culvert_lab::measure::UdpReport;
+use std::time::Duration;
 
 use crate::bed::Bed;
 use crate::effort::Effort;
+use crate::flood::{Arrival, Flood, Sending};
 use crate::metric::Metric;
 use crate::statistics::Samples;
 
@@ -14,28 +15,34 @@ const LOSS_MAX_SHARE: f64 = 0.005;
 /// is tried once more.
 const LOSS_OF_A_HICCUP_SHARE: f64 = 0.1;
 
-/// The payload sizes, each with the range of rates, in bits a second, that holds the answer for
-/// every subject: a WireGuard program that sends packet by packet on a slow machine, and the bare
-/// link on a fast one.
-const SIZES: [(u32, f64, f64); 2] = [(1350, 40e6, 8e9), (200, 8e6, 1.6e9)];
+/// How datagrams of which payload are sent, each with the range of rates, in bits a second, that holds
+/// the answer for every subject: a WireGuard program that sends packet by packet on a slow machine, and
+/// the bare link on a fast one.
+const KINDS: [(Sending, u32, f64, f64); 3] = [
+    (Sending::Datagrams, 1350, 100e6, 8e9),
+    (Sending::Datagrams, 200, 20e6, 1.6e9),
+    (Sending::Runs, 1350, 100e6, 32e9),
+];
 
 /// Finds the loss-free rate at each size by bisection.
 pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) {
-    for (payload_bytes, lowest, highest) in SIZES {
+    for (sending, payload_bytes, lowest, highest) in KINDS {
         let rate = bisect(lowest, highest, effort.udp_steps, |rate| {
-            let measure = || {
-                bed.iperf
-                    .udp(&bed.client, rate, payload_bytes, effort.udp_s)
+            let flood = Flood {
+                rate_bits_per_s: rate,
+                payload_bytes,
+                sending,
+                duration: Duration::from_secs(effort.udp_s.into()),
             };
+            let measure = || flood.run(&bed.client, &bed.server, bed.server_address);
             let mut result = measure();
             if result.as_ref().is_ok_and(met_a_hiccup) {
                 result = measure();
             }
             match result {
-                Ok(report) => {
-                    (report.lost_share <= LOSS_MAX_SHARE).then_some(report.bits_per_second)
+                Ok(arrival) => {
+                    (arrival.lost_share <= LOSS_MAX_SHARE).then_some(arrival.bits_per_second)
                 }
-                // A flood may break even the connection by which iperf3 exchanges its results.
                 Err(error) => {
                     eprintln!(
                         "         {rate} bit/s of UDP through {}: {error:#}",
@@ -45,12 +52,16 @@ pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samp
                 }
             }
         });
-        samples.add(bed.subject, Metric::UdpLossFree { payload_bytes }, rate);
+        let metric = Metric::UdpLossFree {
+            sending,
+            payload_bytes,
+        };
+        samples.add(bed.subject, metric, rate);
     }
 }
 
-fn met_a_hiccup(report: &UdpReport) -> bool {
-    (LOSS_MAX_SHARE..LOSS_OF_A_HICCUP_SHARE).contains(&report.lost_share)
+fn met_a_hiccup(arrival: &Arrival) -> bool {
+    (LOSS_MAX_SHARE..LOSS_OF_A_HICCUP_SHARE).contains(&arrival.lost_share)
 }
 
 /// Halves the range, on a logarithmic scale, `steps` times. `arrives` tells what arrived if the

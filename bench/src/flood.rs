@@ -1,0 +1,228 @@
+//! UDP at a given rate, and how much of it arrives.
+//!
+//! iperf3 spends four system calls on a datagram, as much time as a fast tunnel needs for it, and
+//! would be half of what is measured on a machine whose cores both share. This sender and receiver
+//! take many datagrams a call, and the receiver's buffer holds 15 ms at the highest rates, so that what
+//! is lost is lost in between.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use culvert_lab::Namespace;
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg, sendmsg,
+    setsockopt, sockopt,
+};
+
+/// How the sender hands datagrams to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sending {
+    /// Each by itself: games, calls, DNS.
+    Datagrams,
+    /// In runs that the kernel segments (`UDP_SEGMENT`): QUIC.
+    Runs,
+}
+
+/// A rate to try.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flood {
+    /// Payload offered, in bits a second.
+    pub(crate) rate_bits_per_s: u64,
+    pub(crate) payload_bytes: u32,
+    pub(crate) sending: Sending,
+    pub(crate) duration: Duration,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// Payload that arrived, in bits a second.
+    pub(crate) bits_per_second: f64,
+    /// Share of the datagrams sent that did not arrive.
+    pub(crate) lost_share: f64,
+}
+
+/// Datagrams of one `sendmmsg` or `recvmmsg`; of a run, what 64 KB hold at most.
+const BATCH: usize = 32;
+
+/// Bytes of one run.
+const RUN_BYTES: usize = 60_000;
+
+/// The sender sleeps this long where nothing is due: at 2 Gbit/s of 1350 bytes 20 datagrams.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// The most that the sender catches up with at once after it did not run: 2 ms at the offered rate.
+const CATCH_UP: Duration = Duration::from_millis(2);
+
+/// The receiver's buffer: more than what a time slice of another thread lets pile up.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// After the sender has ended, what is under way arrives within this time.
+const SETTLE: Duration = Duration::from_millis(300);
+
+impl Flood {
+    /// Sends from `client` to `address` in `server`, and counts what arrives there.
+    pub(crate) fn run(
+        self,
+        client: &Namespace,
+        server: &Namespace,
+        address: IpAddr,
+    ) -> Result<Arrival> {
+        let receiver = server.inside(|| Ok(UdpSocket::bind((address, 0))?))?;
+        setsockopt(&receiver, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
+            .context("cannot enlarge the receive buffer")?;
+        receiver.set_read_timeout(Some(Duration::from_millis(50)))?;
+        let to = receiver.local_addr()?;
+        let sender = client.inside(|| {
+            let any: IpAddr = match address {
+                IpAddr::V4(_) => "0.0.0.0".parse()?,
+                IpAddr::V6(_) => "::".parse()?,
+            };
+            let sender = UdpSocket::bind((any, 0))?;
+            sender.connect(to)?;
+            Ok(sender)
+        })?;
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let counting = scope.spawn(|| self.count(&receiver, &has_ended));
+            let sent = self.send(&sender);
+            thread::sleep(SETTLE);
+            has_ended.store(true, Ordering::Release);
+            let received = counting.join().expect("the receiver does not panic")?;
+            Ok(self.arrival(sent?, received))
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    fn arrival(self, sent: u64, received: u64) -> Arrival {
+        let bits = received as f64 * f64::from(self.payload_bytes) * 8.0;
+        Arrival {
+            bits_per_second: bits / self.duration.as_secs_f64(),
+            lost_share: 1.0 - received as f64 / sent.max(1) as f64,
+        }
+    }
+
+    /// Sends at the rate, as far as the machine allows. Returns the datagrams sent.
+    fn send(self, socket: &UdpSocket) -> Result<u64> {
+        let payload = vec![0x5a; RUN_BYTES];
+        let start = Instant::now();
+        let (mut sent, mut forgiven) = (0, 0);
+        loop {
+            let elapsed = start.elapsed();
+            if elapsed >= self.duration {
+                return Ok(sent);
+            }
+            let mut due = self.datagrams_in(elapsed) - sent - forgiven;
+            let most = self.datagrams_in(CATCH_UP).max(1);
+            if due > most {
+                forgiven += due - most;
+                due = most;
+            }
+            if due == 0 {
+                thread::sleep(PAUSE);
+                continue;
+            }
+            sent += match self.sending {
+                Sending::Datagrams => self.send_datagrams(socket, &payload, due)?,
+                Sending::Runs => self.send_run(socket, &payload, due)?,
+            };
+        }
+    }
+
+    /// Datagrams that are due after this time.
+    fn datagrams_in(self, time: Duration) -> u64 {
+        let bits = u128::from(self.rate_bits_per_s) * time.as_nanos() / 1_000_000_000;
+        u64::try_from(bits / u128::from(self.payload_bytes * 8)).unwrap_or(u64::MAX)
+    }
+
+    fn send_datagrams(self, socket: &UdpSocket, payload: &[u8], due: u64) -> Result<u64> {
+        let count = BATCH.min(usize::try_from(due)?);
+        let datagram = [IoSlice::new(&payload[..self.payload_bytes as usize])];
+        let mut headers = MultiHeaders::<SockaddrIn>::preallocate(count, None);
+        let all = vec![&datagram; count];
+        let none = vec![None::<SockaddrIn>; count];
+        let sent = sendmmsg(
+            socket.as_raw_fd(),
+            &mut headers,
+            all,
+            none,
+            [],
+            MsgFlags::empty(),
+        )?;
+        Ok(sent.count() as u64)
+    }
+
+    fn send_run(self, socket: &UdpSocket, payload: &[u8], due: u64) -> Result<u64> {
+        let payload_bytes = self.payload_bytes as usize;
+        let most = (RUN_BYTES / payload_bytes).min(64);
+        let count = most.min(usize::try_from(due)?);
+        let run = [IoSlice::new(&payload[..count * payload_bytes])];
+        let segment = u16::try_from(payload_bytes)?;
+        let cut = [ControlMessage::UdpGsoSegments(&segment)];
+        sendmsg::<SockaddrIn>(socket.as_raw_fd(), &run, &cut, MsgFlags::empty(), None)?;
+        Ok(count as u64)
+    }
+
+    /// Counts what arrives until `has_ended`.
+    fn count(self, socket: &UdpSocket, has_ended: &AtomicBool) -> Result<u64> {
+        let mut buffers = vec![[0; 2048]; BATCH];
+        let mut received = 0;
+        while !has_ended.load(Ordering::Acquire) {
+            let mut slices: Vec<_> = buffers
+                .iter_mut()
+                .map(|buffer| [IoSliceMut::new(buffer)])
+                .collect();
+            let flags = MsgFlags::MSG_WAITFORONE;
+            let fd = socket.as_raw_fd();
+            let result = if matches!(socket.local_addr()?, SocketAddr::V4(SocketAddrV4 { .. })) {
+                let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
+                recvmmsg(fd, &mut headers, slices.iter_mut(), flags, None).map(Iterator::count)
+            } else {
+                let mut headers = MultiHeaders::<SockaddrIn6>::preallocate(BATCH, None);
+                recvmmsg(fd, &mut headers, slices.iter_mut(), flags, None).map(Iterator::count)
+            };
+            match result {
+                Ok(count) => received += count as u64,
+                Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error).context("cannot receive"),
+            }
+        }
+        Ok(received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_met_in_datagrams() {
+        let flood = Flood {
+            rate_bits_per_s: 1_080_000_000,
+            payload_bytes: 1350,
+            sending: Sending::Datagrams,
+            duration: Duration::from_secs(1),
+        };
+        assert_eq!(flood.datagrams_in(Duration::from_secs(1)), 100_000);
+        assert_eq!(flood.datagrams_in(Duration::from_micros(9)), 0);
+        assert_eq!(flood.datagrams_in(Duration::from_micros(10)), 1);
+    }
+
+    #[test]
+    fn what_does_not_arrive_is_lost() {
+        let flood = Flood {
+            rate_bits_per_s: 8_000,
+            payload_bytes: 100,
+            sending: Sending::Runs,
+            duration: Duration::from_secs(2),
+        };
+        let arrival = flood.arrival(20, 15);
+        assert!((arrival.lost_share - 0.25).abs() < 1e-9);
+        assert!((arrival.bits_per_second - 6_000.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,196 @@
+//! What access costs: the product's client and gateway beside `culvert wg` that forwards the same
+//! traffic between the same machines.
+//!
+//! Both tunnels stand at the same time on one bed (client, router with NAT, gateway, private network)
+//! and take turns; each leads to an address of its own on the same server. Both use the suite that
+//! the portal picks on this machine, and both gateways masquerade.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use culvert_lab::measure::{IperfServer, PingReport, TcpLoad};
+use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, Product};
+use culvert_lab::{Family, Implementation, Namespace, Subnet, WireGuardEnd, wait_until};
+
+use crate::effort::Effort;
+use crate::metric::{Flows, Metric};
+use crate::record::Record;
+use crate::report;
+use crate::statistics::Samples;
+use crate::subject::{Kind, Subject};
+use crate::targets;
+
+/// Inner addresses of the two `culvert wg`.
+const INNER: Subnet = Subnet(100);
+
+/// Their UDP port: beside the product's 51820.
+const PORT: u16 = 51830;
+
+/// The MTU of both tunnels: the product's default.
+const MTU_BYTES: u32 = 1420;
+
+/// How long the first access may take on a machine that does something else too.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Everybody may reach the server through the product.
+const ACCESS: &str = r#"
+[[site]]
+name = "lab"
+
+[[actor]]
+name = "laptop"
+kind = "service_account"
+
+[[group]]
+name = "staff"
+members = ["laptop"]
+
+[[resource]]
+name = "server"
+site = "lab"
+kind = "address"
+address = "10.50.0.10"
+allow = "any"
+
+[[policy]]
+name = "staff-server"
+group = "staff"
+resource = "server"
+"#;
+
+/// Throughput through the product's gateway beside `culvert wg` forwarding the same traffic.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How many rounds.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// How many packet workers each program has.
+    #[arg(long, default_value_t = 1)]
+    workers: u32,
+    /// Where to write the results; otherwise a new file in bench/results.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// One of the two ways to the server.
+struct Way {
+    subject: Subject,
+    address: IpAddr,
+    server: IperfServer,
+}
+
+/// Runs the comparison and prints it.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let effort = Effort::new(false, Some(arguments.rounds));
+    eprintln!("starting a portal, a gateway and a client");
+    let workers = format!("--workers {}", arguments.workers);
+    let mut product = Product::networks(1)?;
+    product.client.arguments.clone_from(&workers);
+    for gateway in &mut product.gateways {
+        gateway.arguments.clone_from(&workers);
+    }
+    product.begin(ACCESS)?;
+    let cipher = cipher_of(&product)?;
+    eprintln!("both tunnels use {cipher}, {workers}");
+    let forwarding = Implementation::culvert_with(&format!("--cipher {cipher} {workers}"));
+    let _ends = forward(&product, &forwarding)?;
+    let client = &product.client.namespace;
+    let way = |name, kind, implementation, address: &str| -> Result<Way> {
+        let address = address.parse()?;
+        Ok(Way {
+            subject: Subject {
+                name,
+                kind,
+                implementation,
+            },
+            address,
+            server: IperfServer::start(&product.private, address)?,
+        })
+    };
+    // What the product is held against stands where peers stand.
+    let ways = [
+        way("culvert wg", Kind::Peer, Some(forwarding), PRIVATE_OTHER_V4)?,
+        way("gateway", Kind::Product, None, PRIVATE_V4)?,
+    ];
+    let mut samples = Samples::default();
+    for round in 1..=effort.rounds {
+        eprintln!("round {round} of {}", effort.rounds);
+        for way in &ways {
+            let result = measure(client, way, &effort, &mut samples);
+            samples.note(&way.subject, result);
+        }
+    }
+    let subjects = ways.map(|way| way.subject);
+    let verdicts = targets::judge_gateway(&samples);
+    report::print(&subjects, &samples, &verdicts)?;
+    let record = Record::new(&effort, &subjects, &samples, &verdicts);
+    let path = record
+        .write(arguments.json)
+        .context("cannot write the results")?;
+    eprintln!("results in {}", path.display());
+    Ok(())
+}
+
+/// Asks for access by the first packet, and says which suite the portal picked for it, as
+/// `--cipher` names it.
+fn cipher_of(product: &Product) -> Result<String> {
+    reach(&product.client.namespace, PRIVATE_V4)?;
+    let status = product.client.status()?;
+    let suite = &status["gateways"][0]["cipher"];
+    Ok(suite
+        .as_str()
+        .with_context(|| format!("no suite in {status}"))?
+        .to_owned())
+}
+
+fn reach(client: &Namespace, address: &str) -> Result<()> {
+    let line = format!("ping -c 1 -W 0.5 {address}");
+    wait_until(&format!("an answer to {line}"), SOON, || {
+        client.run(&line).is_ok()
+    })
+}
+
+/// Starts `culvert wg` on the client's machine and the gateway's, the latter forwarding as the
+/// product does.
+fn forward(product: &Product, implementation: &Implementation) -> Result<[WireGuardEnd; 2]> {
+    let gateway = product.gateways.first().context("there is no gateway")?;
+    let left = WireGuardEnd::start(implementation, &product.client.namespace)?;
+    let right = WireGuardEnd::start(implementation, &gateway.namespace)?;
+    let address = |host| [format!("{}/24", INNER.host(Family::V4, host))];
+    left.configure(PORT, &address(1), MTU_BYTES)?;
+    right.configure(PORT, &address(2), MTU_BYTES)?;
+    let endpoint = SocketAddr::new(gateway.public_address(Family::V4), PORT);
+    let server = format!("{PRIVATE_OTHER_V4}/32");
+    let client = format!("{}/32", INNER.host(Family::V4, 1));
+    left.set_peer(&right.keys.public_key, Some(endpoint), &server, None)?;
+    right.set_peer(&left.keys.public_key, None, &client, None)?;
+    left.namespace
+        .run(&format!("ip route add {server} dev {}", left.interface))?;
+    right.namespace.shell(&format!(
+        "nft 'add table ip bench; add chain ip bench post {{ type nat hook postrouting priority \
+         srcnat; }}; add rule ip bench post ip saddr {client} masquerade'"
+    ))?;
+    reach(&product.client.namespace, PRIVATE_OTHER_V4)?;
+    Ok([left, right])
+}
+
+/// One turn of one way.
+fn measure(client: &Namespace, way: &Way, effort: &Effort, samples: &mut Samples) -> Result<()> {
+    for flows in Flows::ALL {
+        let load = TcpLoad {
+            connections: if flows == Flows::Four { 4 } else { 1 },
+            reverse: flows == Flows::OneReverse,
+            ..TcpLoad::forward(effort.tcp_s)
+        };
+        let report = way.server.tcp(client, &load)?;
+        let metric = Metric::Tcp(flows, effort.congestion_controls[0]);
+        samples.add(&way.subject, metric, report.bits_per_second);
+    }
+    let interval = Effort::PING_INTERVAL;
+    let ping = PingReport::measure(client, way.address, interval, effort.idle_pings)?;
+    samples.add(&way.subject, Metric::IdlePing, ping.average_ms);
+    Ok(())
+}
