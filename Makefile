@@ -7,6 +7,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TEST_PEERS := wireguard-go boringtun
 # What `make bench` passes on, such as BENCH="--only ping --workers 2".
 BENCH ?=
+# Tests in namespaces that run at the same time.
+LAB_TESTS ?= 4
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
@@ -22,14 +24,19 @@ help: ## This list
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
 
-demo: setup ## Two ends, a tunnel, real traffic: see it work (root; builds first)
+demo: setup ## The whole product in namespaces, then a tunnel alone: see it work (root; builds first)
 	@scripts/demo.sh
 
 test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)
 	@scripts/peers.sh $(TEST_PEERS)
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
 	cargo test --workspace --no-run
-	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --no-fail-fast
+	@# Tests in namespaces mostly wait, so more of them run at a time than there are processors.
+	status=0; \
+	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
+	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
+		cargo test -p culvert-lab --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
+	exit $$status
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"

@@ -2,9 +2,10 @@
 
 /// Crates without I/O, clock, randomness or environment. Those not yet written stand here for when
 /// they are.
-pub(super) const PURE: [&str; 8] = [
+pub(super) const PURE: [&str; 9] = [
     "culvert-aead",
     "culvert-dns",
+    "culvert-ids",
     "culvert-packet",
     "culvert-path",
     "culvert-policy",
@@ -60,21 +61,33 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 18] = [
+pub(super) const EDGES: [(&str, &[&str]); 24] = [
     (
         "culvert",
         &[
             "culvert-aead",
+            "culvert-client",
             "culvert-engine",
+            "culvert-gateway",
+            "culvert-host",
+            "culvert-ids",
+            "culvert-link",
+            "culvert-policy",
+            "culvert-portal",
             "culvert-session",
+            "culvert-store",
             "culvert-tun",
             "culvert-uapi",
             "culvert-udp",
+            "culvert-wire",
         ],
     ),
     ("culvert-aead", &[]),
-    ("culvert-bench", &["culvert-lab"]),
-    ("culvert-dns", &["culvert-packet"]),
+    (
+        "culvert-bench",
+        &["culvert-ids", "culvert-lab", "culvert-link", "culvert-wire"],
+    ),
+    ("culvert-dns", &["culvert-ids", "culvert-policy"]),
     (
         "culvert-engine",
         &[
@@ -90,30 +103,103 @@ pub(super) const EDGES: [(&str, &[&str]); 18] = [
         "culvert-fuzz-targets",
         &[
             "culvert-aead",
+            "culvert-dns",
             "culvert-engine",
+            "culvert-ids",
             "culvert-packet",
+            "culvert-policy",
             "culvert-session",
             "culvert-uapi",
+            "culvert-wire",
+        ],
+    ),
+    (
+        "culvert-client",
+        &[
+            "culvert-dns",
+            "culvert-engine",
+            "culvert-host",
+            "culvert-ids",
+            "culvert-link",
+            "culvert-packet",
+            "culvert-path",
+            "culvert-policy",
+            "culvert-session",
+            "culvert-wire",
+        ],
+    ),
+    (
+        "culvert-gateway",
+        &[
+            "culvert-aead",
+            "culvert-engine",
+            "culvert-host",
+            "culvert-ids",
+            "culvert-link",
+            "culvert-path",
+            "culvert-policy",
+            "culvert-session",
+            "culvert-wire",
         ],
     ),
     ("culvert-host", &[]),
+    ("culvert-ids", &[]),
     ("culvert-lab", &[]),
+    ("culvert-link", &["culvert-ids", "culvert-wire"]),
     ("culvert-packet", &[]),
     ("culvert-path", &[]),
-    ("culvert-policy", &["culvert-packet"]),
+    ("culvert-policy", &["culvert-ids", "culvert-packet"]),
+    (
+        "culvert-portal",
+        &[
+            "culvert-host",
+            "culvert-ids",
+            "culvert-policy",
+            "culvert-store",
+            "culvert-wire",
+        ],
+    ),
     ("culvert-session", &["culvert-aead"]),
-    ("culvert-sim", &["culvert-session"]),
+    (
+        "culvert-sim",
+        &[
+            "culvert-client",
+            "culvert-dns",
+            "culvert-gateway",
+            "culvert-ids",
+            "culvert-packet",
+            "culvert-policy",
+            "culvert-portal",
+            "culvert-session",
+            "culvert-store",
+            "culvert-wire",
+        ],
+    ),
+    (
+        "culvert-store",
+        &["culvert-ids", "culvert-policy", "culvert-wire"],
+    ),
     ("culvert-tun", &[]),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
     ("culvert-udp", &[]),
-    ("culvert-wire", &[]),
+    ("culvert-wire", &["culvert-ids", "culvert-policy"]),
     ("xtask", &[]),
 ];
 
 /// Who may depend directly on what reaches the operating system or is an async runtime. Whoever is
 /// listed nowhere may.
 pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
-    ("getrandom", &["culvert", "culvert-engine", "culvert-host"]),
+    (
+        "getrandom",
+        &[
+            "culvert",
+            "culvert-client",
+            "culvert-engine",
+            "culvert-gateway",
+            "culvert-host",
+            "culvert-portal",
+        ],
+    ),
     (
         "libc",
         &[
@@ -135,8 +221,20 @@ pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
             "culvert-udp",
         ],
     ),
-    ("socket2", &[]),
-    ("tokio", &["culvert"]),
+    ("socket2", &["culvert-link"]),
+    (
+        "tokio",
+        &[
+            "culvert",
+            "culvert-bench",
+            "culvert-client",
+            "culvert-gateway",
+            "culvert-host",
+            "culvert-link",
+            "culvert-portal",
+            "culvert-store",
+        ],
+    ),
 ];
 
 /// Crates that may hold unsafe code anywhere, each block with its reason. Every other root forbids
