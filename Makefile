@@ -31,11 +31,14 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	@scripts/peers.sh $(TEST_PEERS)
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
 	cargo test --workspace --no-run
-	@# Tests in namespaces mostly wait, so more of them run at a time than there are processors.
+	@# Tests in namespaces mostly wait, so more of them run at a time than there are processors. They are
+	@# named as tests of the workspace: as those of their package alone they would be built once more, with
+	@# other features of what they share with the rest.
 	status=0; \
 	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
+	cargo test -p culvert-lab --lib || status=1; \
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
-		cargo test -p culvert-lab --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
+		cargo test --workspace --test access --test lab --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
