@@ -5,6 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::ip::{IpView, Protocol};
 
+#[cfg_attr(not(target_arch = "x86_64"), path = "checksum/base.rs")]
+mod wide;
+
 /// A ones' complement sum of 16-bit words, not yet folded, in the byte order of the machine: the
 /// sum does not depend on it (RFC 1071 §2 B), so nothing is swapped until the end.
 ///
@@ -21,27 +24,21 @@ impl Sum {
     /// A part that is added to another must begin at an even offset of the whole.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let (blocks, tail) = bytes.as_chunks::<BLOCK>();
-        let mut total = tail_sum(tail);
-        for run in blocks.chunks(RUN_BLOCKS) {
-            let mut lanes = Lanes::default();
-            for block in run {
-                lanes.add(block);
-            }
-            total += lanes.total();
-        }
-        Self(total)
+        Self(sum_lanes(bytes))
     }
 
-    /// Copies `from` into `to` and returns the sum of what was copied. (One loop that does both
-    /// was measured: it is slower, as the copy then has only 128-bit vectors.)
+    /// Copies `from` into `to` and returns the sum of what was copied.
     ///
     /// # Panics
     /// If the lengths differ.
     #[must_use]
     pub fn of_copy(from: &[u8], to: &mut [u8]) -> Self {
-        to.copy_from_slice(from);
-        Self::of(to)
+        assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
+        let sum = wide::copy_and_sum(from, to).unwrap_or_else(|| {
+            to.copy_from_slice(from);
+            sum_lanes(to)
+        });
+        Self(sum)
     }
 
     /// The sum of both.
@@ -213,6 +210,38 @@ impl Lanes {
         }
         total
     }
+}
+
+fn sum_lanes(bytes: &[u8]) -> u64 {
+    let (blocks, tail) = bytes.as_chunks::<BLOCK>();
+    let mut total = tail_sum(tail);
+    for run in blocks.chunks(RUN_BLOCKS) {
+        let mut lanes = Lanes::default();
+        for block in run {
+            lanes.add(block);
+        }
+        total += lanes.total();
+    }
+    total
+}
+
+/// The same while copying into `to`, which is as long, by whatever vectors the caller is compiled for.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn copy_and_sum_lanes(from: &[u8], to: &mut [u8]) -> u64 {
+    let (blocks, tail) = from.as_chunks::<BLOCK>();
+    let (copies, copied_tail) = to.as_chunks_mut::<BLOCK>();
+    let mut total = tail_sum(tail);
+    copied_tail.copy_from_slice(tail);
+    for (run, copies) in blocks.chunks(RUN_BLOCKS).zip(copies.chunks_mut(RUN_BLOCKS)) {
+        let mut lanes = Lanes::default();
+        for (block, copy) in run.iter().zip(copies) {
+            *copy = *block;
+            lanes.add(block);
+        }
+        total += lanes.total();
+    }
+    total
 }
 
 /// The sum of fewer bytes than a block, or of a short header.

@@ -12,7 +12,7 @@
 //! TUN ← VnetHeader::write ← Coalescer::flush ← Coalescer::push (once per packet) ← open
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod checksum;
 mod coalesce;

@@ -242,8 +242,8 @@ pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
 pub(super) const UNSAFE: [&str; 2] = ["culvert-tun", "culvert-udp"];
 
 /// Crates whose root may deny unsafe code instead of forbidding it, so that one module that must
-/// have it can say so: the vector instructions of `aead`.
-pub(super) const CONFINED: [&str; 1] = ["culvert-aead"];
+/// have it can say so: the vector instructions of `aead`, and the sums of `packet` compiled for them.
+pub(super) const CONFINED: [&str; 2] = ["culvert-aead", "culvert-packet"];
 
 /// Modules of the standard library, and names in them, that pure crates do not use. A path is
 /// compared from its beginning, so a module stands for all that is in it.
