@@ -51,7 +51,8 @@ enum ClientCommand {
 struct RunArguments {
     /// The file with the client's token, mode 0600 [default: /etc/culvert/token]
     ///
-    /// Without it, CULVERT_TOKEN may hold the token itself.
+    /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
+    /// credential "token" (LoadCredential=token:FILE).
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
@@ -212,8 +213,9 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let token = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
-    let enrolment = Enrolment::from_token(&token).map_err(|error| failure(&error))?;
+    let found = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
+    let enrolment = Enrolment::from_token(&found.token)
+        .map_err(|error| failure(&error).about(&found.source))?;
     let routing = routing(arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {

@@ -63,7 +63,8 @@ enum GatewayCommand {
 struct RunArguments {
     /// The file with the gateway's token, mode 0600 [default: /etc/culvert/gateway-token]
     ///
-    /// Without it, CULVERT_TOKEN may hold the token itself.
+    /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
+    /// credential "token" (LoadCredential=token:FILE).
     #[arg(long, value_name = "FILE", env = "CULVERT_GATEWAY_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
@@ -252,8 +253,9 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let token = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
-    let enrolment = Enrolment::from_token(&token).map_err(|error| failure(&error))?;
+    let found = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
+    let enrolment = Enrolment::from_token(&found.token)
+        .map_err(|error| failure(&error).about(&found.source))?;
     let routing = routing(arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {

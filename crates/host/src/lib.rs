@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod config_file;
 mod error;
 mod family;
 mod file_check;
@@ -23,6 +24,7 @@ mod token_file;
 mod watch;
 
 pub use addresses::MAX_CANDIDATES;
+pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
 pub use error::HostError;
 pub use family::Family;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
@@ -40,7 +42,7 @@ pub use routing::{
 };
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{StatusError, StatusRequest, StatusSocket, ask_status};
-pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_token_file};
+pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]
