@@ -49,6 +49,12 @@ enum ClientCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
+    /// A file with any of the options below [default: /etc/culvert/client.toml, where there is one]
+    ///
+    /// Its keys are the options' names with "_" for "-". Flags and environment variables go before it.
+    #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_CONFIG")]
+    config: Option<PathBuf>,
+
     /// The file with the client's token, mode 0600 [default: /etc/culvert/token]
     ///
     /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
@@ -93,12 +99,12 @@ struct RunArguments {
     workers: Option<usize>,
 
     /// Mark of the packets that carry the tunnel, so that they stay out of it
-    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = number)]
-    mark: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = mark)]
+    mark: Option<Mark>,
 
     /// Routing table for resources; the next number is taken too, for routes to everywhere
-    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = number)]
-    table: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
+    table: Option<Table>,
 
     /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
     #[arg(
@@ -145,11 +151,19 @@ struct RunArguments {
     log_level: LogLevel,
 }
 
+impl ClientArguments {
+    /// The configuration file that was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        let ClientCommand::Run(run) = &self.command;
+        run.config.as_deref()
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the client ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
@@ -170,7 +184,7 @@ Examples:
 Exit status:
   0  the client ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
@@ -216,7 +230,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let found = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
     let enrolment = Enrolment::from_token(&found.token)
         .map_err(|error| failure(&error).about(&found.source))?;
-    let routing = routing(arguments.mark, arguments.table)
+    let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
         interface: arguments.interface,
@@ -235,14 +249,17 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     })
 }
 
-fn routing(mark: Option<u32>, table: Option<u32>) -> Result<Routing, HostError> {
-    let mut routing = Routing::CLIENT;
-    if let Some(mark) = mark {
-        routing.mark = Mark::new(mark)?;
-    }
-    if let Some(number) = table {
-        routing.table = Table::new(number)?;
-        routing.default_table = Table::new(number.wrapping_add(1))?;
+/// `usual` with what was chosen instead. A table takes the next number along.
+pub(crate) fn routing(
+    usual: Routing,
+    mark: Option<Mark>,
+    table: Option<Table>,
+) -> Result<Routing, HostError> {
+    let mut routing = usual;
+    routing.mark = mark.unwrap_or(usual.mark);
+    if let Some(table) = table {
+        routing.table = table;
+        routing.default_table = Table::new(table.get().wrapping_add(1))?;
     }
     Ok(routing)
 }
@@ -256,8 +273,21 @@ pub(crate) fn host_name() -> String {
     }
 }
 
+/// A mark other than that of all packets.
+pub(crate) fn mark(text: &str) -> Result<Mark, String> {
+    Mark::new(number(text)?).map_err(|error| error.to_string())
+}
+
+/// A table that is not the kernel's, and neither is the next one.
+pub(crate) fn table(text: &str) -> Result<Table, String> {
+    let number = number(text)?;
+    Table::new(number.wrapping_add(1))
+        .and_then(|_| Table::new(number))
+        .map_err(|error| error.to_string())
+}
+
 /// A number in decimal, or in hexadecimal behind `0x`, as `ip` writes marks and tables.
-pub(crate) fn number(text: &str) -> Result<u32, String> {
+fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
@@ -314,13 +344,10 @@ mod tests {
 
     #[test]
     fn a_table_takes_the_next_number_along() {
-        let routing = routing(Some(7), Some(1000)).unwrap();
+        let routing = routing(Routing::CLIENT, mark("7").ok(), table("1000").ok()).unwrap();
         let tables = (routing.table.get(), routing.default_table.get());
         assert_eq!((routing.mark.get(), tables), (7, (1000, 1001)));
-        assert!(
-            super::routing(None, Some(252)).is_err(),
-            "253 is the kernel's"
-        );
-        assert!(super::routing(Some(0), None).is_err());
+        assert!(table("252").is_err(), "253 is the kernel's");
+        assert!(mark("0").is_err());
     }
 }

@@ -61,6 +61,12 @@ enum GatewayCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
+    /// A file with any of the options below [default: /etc/culvert/gateway.toml, where there is one]
+    ///
+    /// Its keys are the options' names with "_" for "-". Flags and environment variables go before it.
+    #[arg(long, value_name = "FILE", env = "CULVERT_GATEWAY_CONFIG")]
+    config: Option<PathBuf>,
+
     /// The file with the gateway's token, mode 0600 [default: /etc/culvert/gateway-token]
     ///
     /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
@@ -135,12 +141,12 @@ struct RunArguments {
     enable_forwarding: bool,
 
     /// Mark of the packets that carry the tunnel
-    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MARK", value_parser = crate::client::number)]
-    mark: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MARK", value_parser = crate::client::mark)]
+    mark: Option<Mark>,
 
     /// Routing table for clients; the next number is taken too
-    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = crate::client::number)]
-    table: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = crate::client::table)]
+    table: Option<Table>,
 
     /// Where "culvert gateway status" asks
     #[arg(
@@ -180,11 +186,21 @@ struct RunArguments {
     log_level: LogLevel,
 }
 
+impl GatewayArguments {
+    /// The configuration file that was named, where this runs a gateway.
+    pub(crate) fn config(&self) -> Option<Option<&Path>> {
+        match &self.command {
+            GatewayCommand::Run(run) => Some(run.config.as_deref()),
+            GatewayCommand::Status(_) => None,
+        }
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the gateway ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this gateway";
@@ -207,7 +223,7 @@ Examples:
 Exit status:
   0  the gateway ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this gateway";
@@ -256,7 +272,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let found = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
     let enrolment = Enrolment::from_token(&found.token)
         .map_err(|error| failure(&error).about(&found.source))?;
-    let routing = routing(arguments.mark, arguments.table)
+    let routing = crate::client::routing(Routing::GATEWAY, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
         interface: arguments.interface,
@@ -282,18 +298,6 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
     })
-}
-
-fn routing(mark: Option<u32>, table: Option<u32>) -> Result<Routing, HostError> {
-    let mut routing = Routing::GATEWAY;
-    if let Some(mark) = mark {
-        routing.mark = Mark::new(mark)?;
-    }
-    if let Some(number) = table {
-        routing.table = Table::new(number)?;
-        routing.default_table = Table::new(number.wrapping_add(1))?;
-    }
-    Ok(routing)
 }
 
 fn failure(error: &GatewayError) -> Failure {

@@ -9,6 +9,7 @@
 mod admin;
 mod arguments;
 mod client;
+mod config_file;
 mod descriptors;
 mod detach;
 mod exit;
@@ -20,6 +21,7 @@ mod logging;
 mod portal;
 mod status;
 mod token_source;
+mod toml_file;
 mod visible;
 mod wg;
 
@@ -35,7 +37,16 @@ fn main() -> ExitCode {
         // Prints help and version too; the status of a wrong command line is 2.
         Err(error) => error.exit(),
     };
-    let outcome = match arguments.command {
+    let configured = arguments.configured(std::env::args_os());
+    configured.and_then(run).unwrap_or_else(|failure| {
+        // Standard error may be closed; there is nowhere else to say it.
+        let _ = writeln!(std::io::stderr(), "culvert: {failure}");
+        failure.status.into()
+    })
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    match arguments.command {
         Command::Wg(wg) => wg::run(&wg),
         Command::Portal(portal) => portal::run(portal),
         Command::Client(client) => client::run(client),
@@ -43,12 +54,7 @@ fn main() -> ExitCode {
         Command::Status(status) => status::run(&status),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
-    };
-    outcome.unwrap_or_else(|failure| {
-        // Standard error may be closed; there is nowhere else to say it.
-        let _ = writeln!(std::io::stderr(), "culvert: {failure}");
-        failure.status.into()
-    })
+    }
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {

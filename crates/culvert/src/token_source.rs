@@ -66,6 +66,13 @@ pub(crate) fn token(named: Option<&Path>, usual: &Path, program: &str) -> Result
     sources.find(program, start_anew)
 }
 
+/// Whether the environment holds the token itself, or did before this process took its own place.
+pub(crate) fn is_in_environment() -> bool {
+    [TOKEN_VARIABLE, ON_INPUT_VARIABLE]
+        .iter()
+        .any(|variable| std::env::var_os(variable).is_some())
+}
+
 impl Sources<'_> {
     /// The token; one of the environment goes to `start_anew`, which does not come back unless it
     /// fails.
