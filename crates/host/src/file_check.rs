@@ -25,7 +25,7 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// Permission bits of a file of root and root's group that let anyone but those two do anything, or
 /// the group change it. systemd gives a unit's user access to its credentials by an access control
-/// list, whose mask stands in the place of the group's bits (`acl(5)`): 0440, or 0550 for the directory.
+/// list, whose mask stands in the place of the group's bits (`acl(5)`): 0440.
 const OTHERS_OF_A_CREDENTIAL: u32 = 0o027;
 
 /// The permission bits of a mode, with set-user-id, set-group-id and sticky.

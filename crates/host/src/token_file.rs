@@ -49,15 +49,16 @@ pub fn read_token_file(path: &Path) -> Result<TokenText, HostError> {
 /// Reads the token that a service manager hands over as the file `name` of a unit's directory of
 /// credentials (systemd: `$CREDENTIALS_DIRECTORY`).
 ///
-/// Directory and file must belong to root or the user who runs this, and be closed to everyone else;
-/// the group's bits may show an access control list where owner and group are root.
+/// Directory and file must belong to root or the user who runs this. Nobody else may write to the
+/// directory, or do anything with the file; its group's bits may show an access control list where
+/// owner and group are root.
 ///
 /// # Errors
 /// As [`read_token_file`]; [`FileRefusal::Missing`] where there is no such credential.
 pub fn read_credential(directory: &Path, name: &str) -> Result<TokenText, HostError> {
-    let others = Others::ExcludedFromCredential;
-    let dir = open_checked(CWD, directory, Kind::Directory, others, directory)?;
+    let dir = open_checked(CWD, directory, Kind::Directory, Others::MayRead, directory)?;
     let path = directory.join(name);
+    let others = Others::ExcludedFromCredential;
     let file = open_checked(&dir, Path::new(name), Kind::File, others, &path)?;
     read_token(file, &path)
 }

@@ -83,10 +83,10 @@ fn a_credential_is_read_from_a_directory_that_nobody_else_can_write() {
         assert_eq!(token.expose(), TOKEN);
         let missing = refused(read_credential(dir.path(), "another"));
         assert_eq!(missing.refusal, FileRefusal::Missing);
-        for mode in [0o570, 0o505, 0o777] {
+        for mode in [0o570, 0o522, 0o777] {
             fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
             let open = refused(read_credential(dir.path(), "token"));
-            assert_eq!(open.refusal, FileRefusal::OpenToOthers { mode });
+            assert_eq!(open.refusal, FileRefusal::WritableByOthers { mode });
         }
         fs::remove_file(path).expect("it is removed");
     }
