@@ -140,7 +140,13 @@ struct RunArguments {
     #[arg(long, env = "CULVERT_CLIENT_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
-    /// What to log, to standard error
+    /// Log into files of DIR, one a day, instead of to standard error
+    ///
+    /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
+    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// What to log
     #[arg(
         long,
         value_name = "LEVEL",
@@ -192,7 +198,8 @@ Exit status:
 /// Carries out `culvert client`.
 pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     let ClientCommand::Run(run) = arguments.command;
-    logging::start_service(run.log_level);
+    let destination = logging::Destination::of(run.log_dir.as_deref(), "client");
+    logging::start_service(run.log_level, &destination)?;
     let settings = settings(*run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)

@@ -175,7 +175,13 @@ struct RunArguments {
     #[arg(long, env = "CULVERT_GATEWAY_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
-    /// What to log, to standard error
+    /// Log into files of DIR, one a day, instead of to standard error
+    ///
+    /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
+    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// What to log
     #[arg(
         long,
         value_name = "LEVEL",
@@ -234,7 +240,8 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
         GatewayCommand::Run(run) => run,
         GatewayCommand::Status(status) => return status::run(&status),
     };
-    logging::start_service(run.log_level);
+    let destination = logging::Destination::of(run.log_dir.as_deref(), "gateway");
+    logging::start_service(run.log_level, &destination)?;
     let (health, metrics) = (run.health, run.metrics);
     let settings = settings(*run)?;
     let listeners = Listeners::bind(health, metrics)?;

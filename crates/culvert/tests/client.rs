@@ -221,6 +221,34 @@ fn a_portal_that_is_not_there_gives_status_4_if_asked() {
 }
 
 #[test]
+fn with_a_log_directory_the_log_is_in_a_file_of_the_day_and_only_failure_is_on_standard_error() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write(&path.join("token"), &token(TokenKind::Client), 0o600);
+    let line = format!(
+        "env LOG_DIR={0}/log {CULVERT} client run --token-file {0}/token --state-dir {0}/state \
+         --status-socket {0}/sock --exit-when-unreachable",
+        path.display()
+    );
+    let output = namespace.outcome(&line).unwrap();
+    let error = error_of(&output);
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    let mut files = std::fs::read_dir(path.join("log")).unwrap();
+    let file = files.next().unwrap().unwrap();
+    let name = file.file_name().into_string().unwrap();
+    assert!(
+        name.starts_with("client.") && name.ends_with(".log"),
+        "{name}"
+    );
+    let log = std::fs::read_to_string(file.path()).unwrap();
+    assert!(log.contains("the portal can't be reached"), "{log}");
+    assert!(!log.contains('\u{1b}'), "{log}");
+    assert!(files.next().is_none());
+}
+
+#[test]
 fn a_token_in_the_environment_is_not_there_once_the_client_runs() {
     let namespace = Namespace::new().unwrap();
     let directory = tempfile::tempdir().unwrap();

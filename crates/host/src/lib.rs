@@ -14,6 +14,7 @@ mod firewall;
 mod forwarding;
 mod identity;
 mod interface_name;
+mod log_dir;
 mod netlink;
 mod notify;
 mod probe;
@@ -35,6 +36,7 @@ pub use firewall::{
 pub use forwarding::{enable_forwarding, forwards, require_forwarding};
 pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
+pub use log_dir::LogDir;
 pub use notify::{notify_ready, notify_status, notify_stopping};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use routing::{
