@@ -1,12 +1,17 @@
 //! `culvert client`: a client from its start to its end.
 
+mod metrics;
+
 use crate::arguments::LogLevel;
 use crate::exit::{Failure, Status};
+use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand};
 use culvert_client::{ClientError, Enrolment, Settings};
-use culvert_host::{HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping};
+use culvert_host::{
+    HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping, observe,
+};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -136,6 +141,15 @@ struct RunArguments {
     )]
     status_socket: PathBuf,
 
+    /// Serve http://ADDR/healthz, /readyz and /metrics, for example on 127.0.0.1:9589
+    ///
+    /// /healthz is 200 while the client works; /readyz is 200 while packets for resources have somewhere to
+    /// go: the portal has welcomed it or it goes on with access that it was given, and interface and
+    /// routes stand. /metrics are those of Prometheus. There is no authentication: bind to an address
+    /// that only supervisor and collector reach.
+    #[arg(long, value_name = "ADDR", env = "CULVERT_CLIENT_HEALTH")]
+    health: Option<SocketAddr>,
+
     /// End with status 4 if the portal cannot be reached at the start
     #[arg(long, env = "CULVERT_CLIENT_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
@@ -183,6 +197,9 @@ Examples:
   Ask for a name of a resource:
     dig @$(culvert status --json | jq -r .ipv4) db.corp.example
 
+  With health for a supervisor and metrics for a collector on the same machine:
+    culvert client run --health 127.0.0.1:9589
+
   Let systemd-resolved send it the names of a domain:
     resolvectl dns culvert0 $(culvert status --json | jq -r .ipv4)
     resolvectl domain culvert0 '~corp.example'
@@ -200,17 +217,20 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     let ClientCommand::Run(run) = arguments.command;
     let destination = logging::Destination::of(run.log_dir.as_deref(), "client");
     logging::start_service(run.log_level, &destination)?;
+    let health = run.health;
     let settings = settings(*run)?;
+    // A client has one address for all that it tells.
+    let listeners = Listeners::bind(health, health)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
         .thread_name("client")
         .build()
         .map_err(|error| Failure::io("starting threads", &error))?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(settings, listeners))
 }
 
-async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
+async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
     let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
@@ -226,7 +246,9 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
         tracing::info!("{summary}");
         notify_ready(summary);
     };
-    match culvert_client::run(settings, stop, ready).await {
+    let (observer, observed) = observe();
+    listeners.serve(&observer, metrics::render)?;
+    match culvert_client::run(settings, observed, stop, ready).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(failure(&error)),
     }

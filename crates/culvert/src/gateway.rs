@@ -1,20 +1,20 @@
 //! `culvert gateway`: a gateway from its start to its end.
 
-mod listeners;
 mod metrics;
 mod status;
 mod table;
 
 use crate::arguments::LogLevel;
 use crate::exit::{Failure, Status};
+use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand};
-use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings, observe};
+use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings};
 use culvert_host::{
     HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, notify_stopping,
+    observe,
 };
-use listeners::Listeners;
 use status::StatusArguments;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -267,7 +267,7 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
         notify_stopping("ending");
     };
     let (observer, observed) = observe();
-    listeners.serve(&observer)?;
+    listeners.serve(&observer, metrics::render)?;
     match culvert_gateway::run(settings, observed, stop).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(failure(&error)),

@@ -17,6 +17,7 @@ mod exposition;
 mod gateway;
 mod help;
 mod http;
+mod listeners;
 mod log_files;
 mod logging;
 mod portal;

@@ -17,6 +17,7 @@ mod interface_name;
 mod log_dir;
 mod netlink;
 mod notify;
+mod observer;
 mod probe;
 mod routing;
 mod state_dir;
@@ -38,6 +39,7 @@ pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
 pub use log_dir::LogDir;
 pub use notify::{notify_ready, notify_status, notify_stopping};
+pub use observer::{Health, Observed, Observer, observe};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,

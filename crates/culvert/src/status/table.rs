@@ -270,4 +270,4 @@ fn tenths(bits: u64, unit: u64, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,10 +1,16 @@
-//! The socket at which `culvert status` asks.
+//! Between a running client and whoever asks how it is.
 
 use crate::status::{SCHEMA_VERSION, Status};
 use culvert_host::StatusError;
 use std::path::Path;
 
-/// Asks the client for its state; the answer goes into the channel.
+/// Asks a client of this process.
+pub type Observer = culvert_host::Observer<Status>;
+
+/// What [`run`](crate::run) needs to answer.
+pub type Observed = culvert_host::Observed<Status>;
+
+/// Asks for the state; the answer goes into the channel.
 pub(crate) type StatusRequest = culvert_host::StatusRequest<Status>;
 
 /// Asks the client that answers at `path`.
