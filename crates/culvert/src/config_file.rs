@@ -262,6 +262,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_file_stands_in_for_what_the_command_line_does_not_say() {
+        let text = "mtu = 1380\nmark = 7\nname = 'of file'\nexit_when_unreachable = true\n\
+                    dns_upstream = ['9.9.9.9', '[::1]:5353']\n";
+        let file = ConfigFile {
+            path: "client.toml".into(),
+            text: text.to_owned(),
+        };
+        let run = file.configure(run_of("client")).unwrap();
+        let matches = run.get_matches_from(["run", "--mtu", "1400"]);
+        assert_eq!(matches.get_one::<u16>("mtu"), Some(&1400));
+        assert_eq!(matches.get_one::<Mark>("mark"), Mark::new(7).ok().as_ref());
+        let name = matches.get_one::<String>("name");
+        assert_eq!(name.map(String::as_str), Some("of file"));
+        assert!(matches.get_flag("exit_when_unreachable"));
+        let upstreams = matches.get_many::<std::net::SocketAddr>("dns_upstream");
+        let upstreams = upstreams.unwrap().map(ToString::to_string);
+        assert_eq!(upstreams.collect::<Vec<_>>(), ["9.9.9.9:53", "[::1]:5353"]);
+    }
+
     /// The first block of TOML in a document.
     fn example(document: &str) -> String {
         let (_, rest) = document.split_once("```toml\n").unwrap();
