@@ -15,6 +15,6 @@ pub mod status;
 
 pub use culvert_host::StatusError;
 pub use error::ClientError;
-pub use observer::{Observed, Observer, ask_status};
+pub use observer::{Observed, Observer, ask_access, ask_status};
 pub use settings::{Enrolment, Settings};
 pub use shell::run;

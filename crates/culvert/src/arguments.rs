@@ -6,7 +6,9 @@ use crate::config_file::ConfigFile;
 use crate::exit::{Failure, Status};
 use crate::gateway::GatewayArguments;
 use crate::help;
+use crate::ping::PingArguments;
 use crate::portal::PortalArguments;
+use crate::resources::ResourcesArguments;
 use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Client(ClientArguments),
     Gateway(GatewayArguments),
     Status(StatusArguments),
+    Resources(ResourcesArguments),
+    Ping(PingArguments),
     Admin(Box<AdminArguments>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

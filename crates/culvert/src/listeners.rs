@@ -51,11 +51,15 @@ impl Listeners {
 
     /// Serves them on threads of their own until the process ends; `render` makes metrics of a state.
     /// Must be called in a tokio runtime.
-    pub(crate) fn serve<S: Clone + Send + 'static>(
+    pub(crate) fn serve<S, A>(
         self,
-        observer: &Observer<S>,
+        observer: &Observer<S, A>,
         render: fn(&S, Format) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Failure>
+    where
+        S: Clone + Send + 'static,
+        A: Clone + Send + 'static,
+    {
         for (listener, routes) in self.0 {
             let (observer, runtime) = (observer.clone(), Handle::current());
             let answer =
@@ -67,10 +71,10 @@ impl Listeners {
     }
 }
 
-fn answer<S>(
+fn answer<S, A>(
     request: Request<'_>,
     routes: Routes,
-    observer: &Observer<S>,
+    observer: &Observer<S, A>,
     render: fn(&S, Format) -> String,
     runtime: &Handle,
 ) -> Response {
@@ -113,7 +117,7 @@ const STUCK: &str = "it has ended, or does nothing any more\n";
 mod tests {
     use super::*;
     use crate::http::tests::ask;
-    use culvert_host::observe;
+    use culvert_host::{NoAsk, observe};
 
     const BOTH: Routes = Routes {
         health: true,
@@ -140,14 +144,14 @@ mod tests {
 
     #[test]
     fn one_that_starts_is_alive_and_not_ready() {
-        let (observer, _observed) = observe::<u8>();
+        let (observer, _observed) = observe::<u8, NoAsk>();
         assert_eq!(code("/healthz", BOTH, &observer), "200");
         assert_eq!(code("/readyz", BOTH, &observer), "503");
     }
 
     #[test]
     fn one_that_has_ended_is_neither_and_has_no_metrics() {
-        let (observer, observed) = observe::<u8>();
+        let (observer, observed) = observe::<u8, NoAsk>();
         drop(observed);
         for path in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(code(path, BOTH, &observer), "503", "{path}");
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_address_serves_what_it_was_given_for_alone() {
-        let (observer, _observed) = observe::<u8>();
+        let (observer, _observed) = observe::<u8, NoAsk>();
         let health = Routes {
             health: true,
             metrics: false,

@@ -20,7 +20,9 @@ mod http;
 mod listeners;
 mod log_files;
 mod logging;
+mod ping;
 mod portal;
+mod resources;
 mod status;
 mod token_source;
 mod toml_file;
@@ -54,6 +56,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Client(client) => client::run(client),
         Command::Gateway(gateway) => gateway::run(gateway),
         Command::Status(status) => status::run(&status),
+        Command::Resources(resources) => resources::run(&resources),
+        Command::Ping(ping) => ping::run(&ping),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
     }

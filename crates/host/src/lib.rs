@@ -45,7 +45,7 @@ pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
-pub use status_socket::{StatusError, StatusRequest, StatusSocket, ask_status};
+pub use status_socket::{NoAsk, StatusError, StatusRequest, StatusSocket, ask_access, ask_status};
 pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 

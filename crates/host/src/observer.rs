@@ -2,8 +2,9 @@
 //! manager's watchdog.
 
 use crate::notify::{notify_alive, watchdog_span};
-use crate::{HostError, StatusRequest, StatusSocket};
+use crate::{HostError, NoAsk, StatusRequest, StatusSocket};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,9 +22,10 @@ const PULSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long one that lives may take over an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Who asks, and what the one that runs needs to answer. `S` is the form in which it tells its state.
+/// Who asks, and what the one that runs needs to answer. `S` is the form in which it tells its state,
+/// `A` what access it may be asked for.
 #[must_use]
-pub fn observe<S>() -> (Observer<S>, Observed<S>) {
+pub fn observe<S, A>() -> (Observer<S, A>, Observed<S, A>) {
     let (requests, received) = mpsc::channel(MAX_WAITING_REQUESTS);
     let (pulse, seen) = watch::channel(Pulse {
         at: Instant::now(),
@@ -44,8 +46,8 @@ pub fn observe<S>() -> (Observer<S>, Observed<S>) {
 
 /// Asks a client or gateway of this process.
 #[derive(Clone, Debug)]
-pub struct Observer<S> {
-    requests: mpsc::Sender<StatusRequest<S>>,
+pub struct Observer<S, A = NoAsk> {
+    requests: mpsc::Sender<StatusRequest<S, A>>,
     pulse: watch::Receiver<Pulse>,
 }
 
@@ -60,7 +62,7 @@ pub enum Health {
     Stuck,
 }
 
-impl<S> Observer<S> {
+impl<S, A> Observer<S, A> {
     /// How it is, without waiting for it.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -77,7 +79,8 @@ impl<S> Observer<S> {
     pub async fn status(&self) -> Option<S> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.requests.send(answer).await.ok()?;
+            let request = StatusRequest { ask: None, answer };
+            self.requests.send(request).await.ok()?;
             answered.await.ok()
         };
         tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?
@@ -110,14 +113,18 @@ impl Watchdog {
 
 /// The end of the one that runs.
 #[derive(Debug)]
-pub struct Observed<S> {
-    requests: mpsc::Sender<StatusRequest<S>>,
-    received: mpsc::Receiver<StatusRequest<S>>,
+pub struct Observed<S, A = NoAsk> {
+    requests: mpsc::Sender<StatusRequest<S, A>>,
+    received: mpsc::Receiver<StatusRequest<S, A>>,
     pulse: watch::Sender<Pulse>,
     watchdog: Option<Watchdog>,
 }
 
-impl<S: Serialize + Send + 'static> Observed<S> {
+impl<S, A> Observed<S, A>
+where
+    S: Serialize + Send + 'static,
+    A: DeserializeOwned + Send + 'static,
+{
     /// Answers at a Unix socket too, in the form `schema_version`. Must be called in a tokio runtime.
     ///
     /// # Errors
@@ -127,9 +134,9 @@ impl<S: Serialize + Send + 'static> Observed<S> {
     }
 }
 
-impl<S> Observed<S> {
+impl<S, A> Observed<S, A> {
     /// The next request.
-    pub async fn next(&mut self) -> StatusRequest<S> {
+    pub async fn next(&mut self) -> StatusRequest<S, A> {
         match self.received.recv().await {
             Some(request) => request,
             // It has a sender of its own.
@@ -163,7 +170,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_is_ready_while_it_says_so_and_stuck_when_it_says_nothing_more() {
-        let (observer, mut observed) = observe::<u8>();
+        let (observer, mut observed) = observe::<u8, NoAsk>();
         assert_eq!(
             observer.health(),
             Health::NotReady("it is starting".to_owned())
@@ -183,10 +190,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_one_that_does_not_answer_is_not_kept_waiting() {
-        let (observer, mut observed) = observe::<u8>();
+        let (observer, mut observed) = observe::<u8, NoAsk>();
         assert_eq!(observer.status().await, None);
         // The request is still there: whoever made it is gone.
-        assert!(observed.next().await.is_closed());
+        assert!(observed.next().await.answer.is_closed());
         drop(observed);
         assert_eq!(observer.status().await, None);
     }

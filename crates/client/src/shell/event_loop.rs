@@ -101,8 +101,11 @@ impl<R: FnMut(&str)> EventLoop<R> {
                 Event::Packet(packet) => self.handle_packets(packet),
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Status(request) => {
+                    if let Some(resource) = request.ask {
+                        self.core.handle_ask(resource, Now::read().boot_ms);
+                    }
                     // Whoever asked may be gone.
-                    let _unheard = request.send(self.status());
+                    let _unheard = request.answer.send(self.status());
                 }
                 Event::Network(change) => self.handle_network(change),
                 Event::HostApplied => {

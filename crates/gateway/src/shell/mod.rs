@@ -268,7 +268,7 @@ impl Shell {
             }
             Event::Status(request) => {
                 // Whoever asked may be gone.
-                let _unheard = request.send(self.status()?);
+                let _unheard = request.answer.send(self.status()?);
             }
             Event::Guard => {
                 if !self.host.is_guarded().await? {

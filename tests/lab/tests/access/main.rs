@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod asking;
 mod common;
 mod conditions;
 #[path = "../../../fixtures/country_file.rs"]
