@@ -3,6 +3,7 @@
 use crate::admin::AdminArguments;
 use crate::client::ClientArguments;
 use crate::config_file::ConfigFile;
+use crate::debug::DebugArguments;
 use crate::exit::{Failure, Status};
 use crate::gateway::GatewayArguments;
 use crate::help;
@@ -90,6 +91,7 @@ pub(crate) enum Command {
     Status(StatusArguments),
     Resources(ResourcesArguments),
     Ping(PingArguments),
+    Debug(DebugArguments),
     Admin(Box<AdminArguments>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

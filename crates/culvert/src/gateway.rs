@@ -25,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/gateway-token";
 
 /// Where a gateway answers `culvert gateway status`.
-const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
+pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
 
 /// Threads besides the packet workers: one owns the gateway, the other carries what waits for the
 /// network.

@@ -10,6 +10,7 @@ mod admin;
 mod arguments;
 mod client;
 mod config_file;
+mod debug;
 mod descriptors;
 mod detach;
 mod exit;
@@ -58,6 +59,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Status(status) => status::run(&status),
         Command::Resources(resources) => resources::run(&resources),
         Command::Ping(ping) => ping::run(&ping),
+        Command::Debug(debug) => debug::run(debug),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
     }
