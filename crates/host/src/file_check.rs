@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_mask_of_an_access_control_list_may_show_in_the_mode_of_roots_credential_alone() {
-        let judge = |mode, owner, group| {
+        let judge = |mode: u32, owner, group| {
             let found = Found {
                 mode: 0o100_000 | mode,
                 owner,
