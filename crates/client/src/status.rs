@@ -38,6 +38,10 @@ pub struct Status {
     pub portal_url: String,
     /// The session with the portal.
     pub portal: PortalStatus,
+    /// Whether packets for resources have somewhere to go: as `/readyz` tells it.
+    pub ready: bool,
+    /// Why it is not ready.
+    pub not_ready_because: Option<String>,
     /// Every resource that the client may ask for.
     pub resources: Vec<ResourceStatus>,
     /// Resources that this version can't read, to which there is no access.
@@ -49,6 +53,8 @@ pub struct Status {
     pub names: Vec<NameStatus>,
     /// The resolver for names.
     pub dns: DnsStatus,
+    /// What was dropped, since the start, where it is not zero.
+    pub drops: Vec<DropStatus>,
     /// How often what happened, by name.
     pub counters: Vec<CounterStatus>,
     /// What is wrong on this machine at the moment, each a line with its fix.
@@ -178,6 +184,17 @@ pub struct DnsStatus {
     pub listening: Vec<SocketAddr>,
     /// Who answers all other names.
     pub upstreams: Vec<SocketAddr>,
+}
+
+/// What was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropStatus {
+    /// Where on the road.
+    pub stage: String,
+    /// Why.
+    pub reason: String,
+    /// How often, since the start.
+    pub count: u64,
 }
 
 /// A number of events.

@@ -2,9 +2,14 @@
 
 use crate::admin::AdminArguments;
 use crate::client::ClientArguments;
+use crate::config_file::ConfigFile;
+use crate::debug::DebugArguments;
+use crate::exit::{Failure, Status};
 use crate::gateway::GatewayArguments;
 use crate::help;
+use crate::ping::PingArguments;
 use crate::portal::PortalArguments;
+use crate::resources::ResourcesArguments;
 use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -44,7 +49,34 @@ impl Arguments {
         if program.is_some_and(|name| name == LINK_NAME) {
             arguments.insert(1, "wg".into());
         }
-        let mut command = help::teach(Self::command());
+        Self::parse_by(help::teach(Self::command()), arguments)
+    }
+
+    /// The same with the values of the configuration file, where `arguments` start a service that has
+    /// one.
+    pub(crate) fn configured(
+        self,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, Failure> {
+        let (role, named) = match &self.command {
+            Command::Client(client) => ("client", Some(client.config())),
+            Command::Gateway(gateway) => ("gateway", gateway.config()),
+            _ => return Ok(self),
+        };
+        let Some(named) = named else { return Ok(self) };
+        let Some(file) = ConfigFile::read(role, named)? else {
+            return Ok(self);
+        };
+        let mut command = Self::command();
+        let run = command.find_subcommand_mut(role);
+        if let Some(run) = run.and_then(|role| role.find_subcommand_mut("run")) {
+            *run = file.configure(run.clone())?;
+        }
+        Self::parse_by(command, arguments.into_iter().collect())
+            .map_err(|error| Failure::new(Status::Usage, error))
+    }
+
+    fn parse_by(mut command: clap::Command, arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut matches = command.try_get_matches_from_mut(arguments)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
@@ -57,6 +89,9 @@ pub(crate) enum Command {
     Client(ClientArguments),
     Gateway(GatewayArguments),
     Status(StatusArguments),
+    Resources(ResourcesArguments),
+    Ping(PingArguments),
+    Debug(DebugArguments),
     Admin(Box<AdminArguments>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

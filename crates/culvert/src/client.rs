@@ -1,12 +1,17 @@
 //! `culvert client`: a client from its start to its end.
 
+mod metrics;
+
 use crate::arguments::LogLevel;
 use crate::exit::{Failure, Status};
+use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand};
 use culvert_client::{ClientError, Enrolment, Settings};
-use culvert_host::{HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping};
+use culvert_host::{
+    HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping, observe,
+};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,9 +54,16 @@ enum ClientCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
+    /// A file with any of the options below [default: /etc/culvert/client.toml, where there is one]
+    ///
+    /// Its keys are the options' names with "_" for "-". Flags and environment variables go before it.
+    #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_CONFIG")]
+    config: Option<PathBuf>,
+
     /// The file with the client's token, mode 0600 [default: /etc/culvert/token]
     ///
-    /// Without it, CULVERT_TOKEN may hold the token itself.
+    /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
+    /// credential "token" (LoadCredential=token:FILE).
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
@@ -92,12 +104,12 @@ struct RunArguments {
     workers: Option<usize>,
 
     /// Mark of the packets that carry the tunnel, so that they stay out of it
-    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = number)]
-    mark: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = mark)]
+    mark: Option<Mark>,
 
     /// Routing table for resources; the next number is taken too, for routes to everywhere
-    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = number)]
-    table: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
+    table: Option<Table>,
 
     /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
     #[arg(
@@ -129,11 +141,26 @@ struct RunArguments {
     )]
     status_socket: PathBuf,
 
+    /// Serve http://ADDR/healthz, /readyz and /metrics, for example on 127.0.0.1:9589
+    ///
+    /// /healthz is 200 while the client works; /readyz is 200 while packets for resources have somewhere to
+    /// go: the portal has welcomed it or it goes on with access that it was given, and interface and
+    /// routes stand. /metrics are those of Prometheus. There is no authentication: bind to an address
+    /// that only supervisor and collector reach.
+    #[arg(long, value_name = "ADDR", env = "CULVERT_CLIENT_HEALTH")]
+    health: Option<SocketAddr>,
+
     /// End with status 4 if the portal cannot be reached at the start
     #[arg(long, env = "CULVERT_CLIENT_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
-    /// What to log, to standard error
+    /// Log into files of DIR, one a day, instead of to standard error
+    ///
+    /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
+    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// What to log
     #[arg(
         long,
         value_name = "LEVEL",
@@ -144,11 +171,19 @@ struct RunArguments {
     log_level: LogLevel,
 }
 
+impl ClientArguments {
+    /// The configuration file that was named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        let ClientCommand::Run(run) = &self.command;
+        run.config.as_deref()
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the client ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
@@ -162,6 +197,9 @@ Examples:
   Ask for a name of a resource:
     dig @$(culvert status --json | jq -r .ipv4) db.corp.example
 
+  With health for a supervisor and metrics for a collector on the same machine:
+    culvert client run --health 127.0.0.1:9589
+
   Let systemd-resolved send it the names of a domain:
     resolvectl dns culvert0 $(culvert status --json | jq -r .ipv4)
     resolvectl domain culvert0 '~corp.example'
@@ -169,7 +207,7 @@ Examples:
 Exit status:
   0  the client ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
@@ -177,18 +215,22 @@ Exit status:
 /// Carries out `culvert client`.
 pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     let ClientCommand::Run(run) = arguments.command;
-    logging::start_service(run.log_level);
+    let destination = logging::Destination::of(run.log_dir.as_deref(), "client");
+    logging::start_service(run.log_level, &destination)?;
+    let health = run.health;
     let settings = settings(*run)?;
+    // A client has one address for all that it tells.
+    let listeners = Listeners::bind(health, health)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
         .thread_name("client")
         .build()
         .map_err(|error| Failure::io("starting threads", &error))?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(settings, listeners))
 }
 
-async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
+async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
     let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
@@ -204,7 +246,9 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
         tracing::info!("{summary}");
         notify_ready(summary);
     };
-    match culvert_client::run(settings, stop, ready).await {
+    let (observer, observed) = observe();
+    listeners.serve(&observer, metrics::render)?;
+    match culvert_client::run(settings, observed, stop, ready).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(failure(&error)),
     }
@@ -212,9 +256,10 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let token = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
-    let enrolment = Enrolment::from_token(&token).map_err(|error| failure(&error))?;
-    let routing = routing(arguments.mark, arguments.table)
+    let found = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
+    let enrolment = Enrolment::from_token(&found.token)
+        .map_err(|error| failure(&error).about(&found.source))?;
+    let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
         interface: arguments.interface,
@@ -233,14 +278,17 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     })
 }
 
-fn routing(mark: Option<u32>, table: Option<u32>) -> Result<Routing, HostError> {
-    let mut routing = Routing::CLIENT;
-    if let Some(mark) = mark {
-        routing.mark = Mark::new(mark)?;
-    }
-    if let Some(number) = table {
-        routing.table = Table::new(number)?;
-        routing.default_table = Table::new(number.wrapping_add(1))?;
+/// `usual` with what was chosen instead. A table takes the next number along.
+pub(crate) fn routing(
+    usual: Routing,
+    mark: Option<Mark>,
+    table: Option<Table>,
+) -> Result<Routing, HostError> {
+    let mut routing = usual;
+    routing.mark = mark.unwrap_or(usual.mark);
+    if let Some(table) = table {
+        routing.table = table;
+        routing.default_table = Table::new(table.get().wrapping_add(1))?;
     }
     Ok(routing)
 }
@@ -254,8 +302,21 @@ pub(crate) fn host_name() -> String {
     }
 }
 
+/// A mark other than that of all packets.
+pub(crate) fn mark(text: &str) -> Result<Mark, String> {
+    Mark::new(number(text)?).map_err(|error| error.to_string())
+}
+
+/// A table that is not the kernel's, and neither is the next one.
+pub(crate) fn table(text: &str) -> Result<Table, String> {
+    let number = number(text)?;
+    Table::new(number.wrapping_add(1))
+        .and_then(|_| Table::new(number))
+        .map_err(|error| error.to_string())
+}
+
 /// A number in decimal, or in hexadecimal behind `0x`, as `ip` writes marks and tables.
-pub(crate) fn number(text: &str) -> Result<u32, String> {
+fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
@@ -312,13 +373,10 @@ mod tests {
 
     #[test]
     fn a_table_takes_the_next_number_along() {
-        let routing = routing(Some(7), Some(1000)).unwrap();
+        let routing = routing(Routing::CLIENT, mark("7").ok(), table("1000").ok()).unwrap();
         let tables = (routing.table.get(), routing.default_table.get());
         assert_eq!((routing.mark.get(), tables), (7, (1000, 1001)));
-        assert!(
-            super::routing(None, Some(252)).is_err(),
-            "253 is the kernel's"
-        );
-        assert!(super::routing(Some(0), None).is_err());
+        assert!(table("252").is_err(), "253 is the kernel's");
+        assert!(mark("0").is_err());
     }
 }

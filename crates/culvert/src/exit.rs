@@ -52,6 +52,12 @@ impl Failure {
         Self { status, message }
     }
 
+    /// The same, of the file or variable `source`.
+    pub(crate) fn about(self, source: &str) -> Self {
+        let message = visible(&format!("{source}: {}", self.message));
+        Self { message, ..self }
+    }
+
     /// `what` failed with `error`.
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let (status, fix) = match error.kind() {

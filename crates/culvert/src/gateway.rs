@@ -1,20 +1,20 @@
 //! `culvert gateway`: a gateway from its start to its end.
 
-mod listeners;
 mod metrics;
 mod status;
 mod table;
 
 use crate::arguments::LogLevel;
 use crate::exit::{Failure, Status};
+use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand};
-use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings, observe};
+use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings};
 use culvert_host::{
     HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, notify_stopping,
+    observe,
 };
-use listeners::Listeners;
 use status::StatusArguments;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/gateway-token";
 
 /// Where a gateway answers `culvert gateway status`.
-const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
+pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
 
 /// Threads besides the packet workers: one owns the gateway, the other carries what waits for the
 /// network.
@@ -61,9 +61,16 @@ enum GatewayCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
+    /// A file with any of the options below [default: /etc/culvert/gateway.toml, where there is one]
+    ///
+    /// Its keys are the options' names with "_" for "-". Flags and environment variables go before it.
+    #[arg(long, value_name = "FILE", env = "CULVERT_GATEWAY_CONFIG")]
+    config: Option<PathBuf>,
+
     /// The file with the gateway's token, mode 0600 [default: /etc/culvert/gateway-token]
     ///
-    /// Without it, CULVERT_TOKEN may hold the token itself.
+    /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
+    /// credential "token" (LoadCredential=token:FILE).
     #[arg(long, value_name = "FILE", env = "CULVERT_GATEWAY_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
@@ -134,12 +141,12 @@ struct RunArguments {
     enable_forwarding: bool,
 
     /// Mark of the packets that carry the tunnel
-    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MARK", value_parser = crate::client::number)]
-    mark: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MARK", value_parser = crate::client::mark)]
+    mark: Option<Mark>,
 
     /// Routing table for clients; the next number is taken too
-    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = crate::client::number)]
-    table: Option<u32>,
+    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = crate::client::table)]
+    table: Option<Table>,
 
     /// Where "culvert gateway status" asks
     #[arg(
@@ -168,7 +175,13 @@ struct RunArguments {
     #[arg(long, env = "CULVERT_GATEWAY_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
-    /// What to log, to standard error
+    /// Log into files of DIR, one a day, instead of to standard error
+    ///
+    /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
+    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    log_dir: Option<PathBuf>,
+
+    /// What to log
     #[arg(
         long,
         value_name = "LEVEL",
@@ -179,11 +192,21 @@ struct RunArguments {
     log_level: LogLevel,
 }
 
+impl GatewayArguments {
+    /// The configuration file that was named, where this runs a gateway.
+    pub(crate) fn config(&self) -> Option<Option<&Path>> {
+        match &self.command {
+            GatewayCommand::Run(run) => Some(run.config.as_deref()),
+            GatewayCommand::Status(_) => None,
+        }
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the gateway ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this gateway";
@@ -206,7 +229,7 @@ Examples:
 Exit status:
   0  the gateway ended as asked
   1  something failed
-  2  the command line is wrong
+  2  the command line or the configuration file is wrong
   3  not enrolled: there is no token, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this gateway";
@@ -217,7 +240,8 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
         GatewayCommand::Run(run) => run,
         GatewayCommand::Status(status) => return status::run(&status),
     };
-    logging::start_service(run.log_level);
+    let destination = logging::Destination::of(run.log_dir.as_deref(), "gateway");
+    logging::start_service(run.log_level, &destination)?;
     let (health, metrics) = (run.health, run.metrics);
     let settings = settings(*run)?;
     let listeners = Listeners::bind(health, metrics)?;
@@ -243,7 +267,7 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
         notify_stopping("ending");
     };
     let (observer, observed) = observe();
-    listeners.serve(&observer)?;
+    listeners.serve(&observer, metrics::render)?;
     match culvert_gateway::run(settings, observed, stop).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(failure(&error)),
@@ -252,9 +276,10 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let token = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
-    let enrolment = Enrolment::from_token(&token).map_err(|error| failure(&error))?;
-    let routing = routing(arguments.mark, arguments.table)
+    let found = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
+    let enrolment = Enrolment::from_token(&found.token)
+        .map_err(|error| failure(&error).about(&found.source))?;
+    let routing = crate::client::routing(Routing::GATEWAY, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
         interface: arguments.interface,
@@ -280,18 +305,6 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
     })
-}
-
-fn routing(mark: Option<u32>, table: Option<u32>) -> Result<Routing, HostError> {
-    let mut routing = Routing::GATEWAY;
-    if let Some(mark) = mark {
-        routing.mark = Mark::new(mark)?;
-    }
-    if let Some(number) = table {
-        routing.table = Table::new(number)?;
-        routing.default_table = Table::new(number.wrapping_add(1))?;
-    }
-    Ok(routing)
 }
 
 fn failure(error: &GatewayError) -> Failure {

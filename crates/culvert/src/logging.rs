@@ -1,12 +1,13 @@
 //! Where the log goes and how much of it there is.
 
 use crate::arguments::{LogLevel, RunArguments};
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
+use crate::log_files::LogFiles;
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -33,11 +34,26 @@ pub(crate) fn start(arguments: &RunArguments, foreground: bool) -> Result<(), Fa
     Ok(())
 }
 
-/// Starts logging for a service in the foreground: to standard error, which its supervisor keeps.
+/// Where a service in the foreground logs to.
+pub(crate) enum Destination<'a> {
+    /// Standard error, which its supervisor keeps.
+    StandardError,
+    /// Files of a directory, whose names begin with the role's.
+    Directory(&'a Path, &'static str),
+}
+
+impl<'a> Destination<'a> {
+    /// The directory that was asked for, or standard error.
+    pub(crate) fn of(directory: Option<&'a Path>, role: &'static str) -> Self {
+        directory.map_or(Self::StandardError, |path| Self::Directory(path, role))
+    }
+}
+
+/// Starts logging for a service in the foreground.
 ///
 /// Its libraries tell of every statement and packet of theirs from DEBUG on, which buries what Culvert
 /// says: they are heard at TRACE alone.
-pub(crate) fn start_service(level: LogLevel) {
+pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(), Failure> {
     let ours = LevelFilter::from(level);
     let libraries = match level {
         LogLevel::Trace => ours,
@@ -46,14 +62,26 @@ pub(crate) fn start_service(level: LogLevel) {
     let targets = Targets::new()
         .with_default(libraries)
         .with_target("culvert", ours);
-    let lines = tracing_subscriber::fmt::layer()
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    tracing_subscriber::registry()
-        .with(lines)
-        .with(targets)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().with_target(false);
+    let registry = tracing_subscriber::registry().with(targets);
+    match to {
+        Destination::StandardError => registry
+            .with(
+                lines
+                    .with_ansi(std::io::stderr().is_terminal())
+                    .with_writer(std::io::stderr),
+            )
+            .init(),
+        Destination::Directory(path, role) => {
+            let files = LogFiles::open(path, role).map_err(|error| {
+                let what = format_args!("{error}; or name another directory by --log-dir");
+                Failure::new(Status::Failed, what)
+            })?;
+            let lines = lines.with_ansi(false).with_writer(Mutex::new(files));
+            registry.with(lines).init();
+        }
+    }
+    Ok(())
 }
 
 /// The level asked for; otherwise what `LOG_LEVEL` says; otherwise enough to follow what happens

@@ -9,6 +9,8 @@
 mod admin;
 mod arguments;
 mod client;
+mod config_file;
+mod debug;
 mod descriptors;
 mod detach;
 mod exit;
@@ -16,10 +18,15 @@ mod exposition;
 mod gateway;
 mod help;
 mod http;
+mod listeners;
+mod log_files;
 mod logging;
+mod ping;
 mod portal;
+mod resources;
 mod status;
 mod token_source;
+mod toml_file;
 mod visible;
 mod wg;
 
@@ -35,20 +42,27 @@ fn main() -> ExitCode {
         // Prints help and version too; the status of a wrong command line is 2.
         Err(error) => error.exit(),
     };
-    let outcome = match arguments.command {
+    let configured = arguments.configured(std::env::args_os());
+    configured.and_then(run).unwrap_or_else(|failure| {
+        // Standard error may be closed; there is nowhere else to say it.
+        let _ = writeln!(std::io::stderr(), "culvert: {failure}");
+        failure.status.into()
+    })
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    match arguments.command {
         Command::Wg(wg) => wg::run(&wg),
         Command::Portal(portal) => portal::run(portal),
         Command::Client(client) => client::run(client),
         Command::Gateway(gateway) => gateway::run(gateway),
         Command::Status(status) => status::run(&status),
+        Command::Resources(resources) => resources::run(&resources),
+        Command::Ping(ping) => ping::run(&ping),
+        Command::Debug(debug) => debug::run(debug),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
-    };
-    outcome.unwrap_or_else(|failure| {
-        // Standard error may be closed; there is nowhere else to say it.
-        let _ = writeln!(std::io::stderr(), "culvert: {failure}");
-        failure.status.into()
-    })
+    }
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {

@@ -200,7 +200,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(Status::Failed, format_args!("starting threads: {error}")))?;
     match arguments.command {
         PortalCommand::Run(run) => {
-            logging::start_service(run.log_level);
+            logging::start_service(run.log_level, &logging::Destination::StandardError)?;
             descriptors::raise_for_portal();
             runtime.block_on(serve(*run))
         }

@@ -7,7 +7,8 @@ use crate::exit::{Failure, Status, print};
 use clap::Args;
 use culvert_client::status::PortalState;
 use culvert_client::{StatusError, ask_status};
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show what the client on this machine does: portal, resources, gateways, names
@@ -51,22 +52,29 @@ Exit status:
   2  the command line is wrong
   4  the client is not connected to the portal (with --check)";
 
-/// Carries out `culvert status`.
-pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
+/// What the client says that answers at `socket`.
+pub(crate) fn ask(socket: &Path) -> Result<culvert_client::status::Status, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
-    let status = runtime.block_on(ask_status(&arguments.socket));
-    let status = status.map_err(|error: StatusError| Failure::new(Status::Failed, error))?;
+    let status = runtime.block_on(ask_status(socket));
+    status.map_err(|error: StatusError| Failure::new(Status::Failed, error))
+}
+
+/// A line of JSON.
+pub(crate) fn json_line(content: &impl Serialize) -> Result<String, Failure> {
+    let mut line = serde_json::to_string(content)
+        .map_err(|error| Failure::new(Status::Failed, format_args!("writing JSON: {error}")))?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// Carries out `culvert status`.
+pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
+    let status = ask(&arguments.socket)?;
     let text = match arguments.json {
-        true => {
-            let mut line = serde_json::to_string(&status).map_err(|error| {
-                Failure::new(Status::Failed, format_args!("writing JSON: {error}"))
-            })?;
-            line.push('\n');
-            line
-        }
+        true => json_line(&status)?,
         false => table::render(&status),
     };
     print(text.as_bytes())?;

@@ -61,7 +61,33 @@ fn without_a_good_token_the_status_is_3_and_the_error_names_the_fix() {
         assert_eq!(output.status.code(), Some(3), "{error}");
         assert!(error.contains(expected), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
         assert!(!error.contains(&good), "the token is in the error");
+    }
+}
+
+#[test]
+fn a_token_of_the_service_manager_is_read_and_named_in_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let credential = directory.path().join("token");
+    let run = || {
+        let mut command = Command::new(CULVERT);
+        command.args(["client", "run"]).env_remove("CULVERT_TOKEN");
+        command.env("CREDENTIALS_DIRECTORY", directory.path());
+        command.output().unwrap()
+    };
+    let wrong_kind = token(TokenKind::Gateway);
+    for (content, mode, expected) in [
+        (wrong_kind.as_str(), 0o400, "`client`"),
+        (wrong_kind.as_str(), 0o444, "LoadCredential=token:"),
+    ] {
+        write(&credential, content, mode);
+        let output = run();
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains(credential.to_str().unwrap()), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
 
@@ -87,12 +113,78 @@ fn options_that_cannot_be_end_with_status_2() {
 }
 
 #[test]
+fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path();
+    let file = dir.join("client.toml");
+    let [of_flag, of_variable, of_file] = ["flag", "variable", "file"].map(|name| dir.join(name));
+    write(&file, &format!("token_file = {of_file:?}\n"), 0o644);
+    // Nobody has a token: the error says where it was looked for.
+    let looked_for = |flag: Option<&Path>, variable: Option<&Path>| {
+        let mut command = Command::new(CULVERT);
+        command.args(["client", "run", "--config"]).arg(&file);
+        command.env_remove("CULVERT_TOKEN");
+        if let Some(path) = flag {
+            command.arg("--token-file").arg(path);
+        }
+        if let Some(path) = variable {
+            command.env("CULVERT_CLIENT_TOKEN_FILE", path);
+        }
+        error_of(&command.output().unwrap())
+    };
+    for (flag, variable, expected) in [
+        (Some(&of_flag), Some(&of_variable), &of_flag),
+        (None, Some(&of_variable), &of_variable),
+        (None, None, &of_file),
+    ] {
+        let error = looked_for(flag.map(|path| &**path), variable.map(|path| &**path));
+        assert!(error.contains(expected.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn a_configuration_file_that_is_wrong_or_others_can_change_ends_with_status_2_and_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("service.toml");
+    for role in ["client", "gateway"] {
+        let run = || culvert(&[role, "run", "--config", path.to_str().unwrap()]);
+        for (content, mode, expected) in [
+            (None, 0, "does not exist"),
+            (
+                Some("\n\nmtu = 'wide'\n"),
+                0o644,
+                ":3: mtu: expected a number",
+            ),
+            (
+                Some("mtu = 1380\nspeed = 9\n"),
+                0o640,
+                ":2: there is no key `speed`",
+            ),
+            (Some("mtu = 1380\n"), 0o664, "`chmod go-w "),
+            (Some("mtu = 1380\n"), 0o646, "`chmod go-w "),
+        ] {
+            if let Some(content) = content {
+                write(&path, content, mode);
+            }
+            let output = run();
+            let error = error_of(&output);
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(error.contains(expected), "{error}");
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn help_names_every_variable_and_status() {
     let output = culvert(&["client", "run", "--help"]);
     let help = String::from_utf8(output.stdout).unwrap();
     for part in [
         "CULVERT_CLIENT_TOKEN_FILE",
         "CULVERT_TOKEN",
+        "CULVERT_CLIENT_CONFIG",
         "CULVERT_CLIENT_ID",
         "CULVERT_CLIENT_DNS_UPSTREAM",
         "CULVERT_CLIENT_STATUS_SOCKET",
@@ -126,6 +218,34 @@ fn a_portal_that_is_not_there_gives_status_4_if_asked() {
     );
     let output = namespace.outcome(&line).unwrap();
     assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
+#[test]
+fn with_a_log_directory_the_log_is_in_a_file_of_the_day_and_only_failure_is_on_standard_error() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write(&path.join("token"), &token(TokenKind::Client), 0o600);
+    let line = format!(
+        "env LOG_DIR={0}/log {CULVERT} client run --token-file {0}/token --state-dir {0}/state \
+         --status-socket {0}/sock --exit-when-unreachable",
+        path.display()
+    );
+    let output = namespace.outcome(&line).unwrap();
+    let error = error_of(&output);
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    let mut files = std::fs::read_dir(path.join("log")).unwrap();
+    let file = files.next().unwrap().unwrap();
+    let name = file.file_name().into_string().unwrap();
+    assert!(
+        name.starts_with("client.") && name.ends_with(".log"),
+        "{name}"
+    );
+    let log = std::fs::read_to_string(file.path()).unwrap();
+    assert!(log.contains("the portal can't be reached"), "{log}");
+    assert!(!log.contains('\u{1b}'), "{log}");
+    assert!(files.next().is_none());
 }
 
 #[test]

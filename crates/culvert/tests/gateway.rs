@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use culvert_ids::TokenId;
-use culvert_lab::{Namespace, Process};
+use culvert_lab::{Namespace, Process, ServiceManager};
 use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -84,8 +84,12 @@ fn status(dir: &Path) -> Option<serde_json::Value> {
 }
 
 fn run(namespace: &Namespace, dir: &Path) -> Process {
+    run_after("", namespace, dir)
+}
+
+fn run_after(prefix: &str, namespace: &Namespace, dir: &Path) -> Process {
     let line = format!(
-        "{CULVERT} gateway run --enable-forwarding --token-file {0}/token --state-dir {0}/gateway \
+        "{prefix} {CULVERT} gateway run --enable-forwarding --token-file {0}/token --state-dir {0}/gateway \
          --status-socket {0}/gateway.sock --health 127.0.0.1:9588 --metrics 127.0.0.1:9588",
         dir.display()
     );
@@ -183,6 +187,25 @@ fn a_gateway_without_its_portal_is_alive_and_not_ready_and_tells_why() {
     let ended = process.wait(PATIENCE).unwrap();
     assert!(ended.success(), "{}", process.output());
     assert!(!socket.exists());
+}
+
+#[test]
+fn the_service_manager_hears_that_a_gateway_goes_on_and_why_it_is_not_connected() {
+    let namespace = Namespace::new().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    write(&dir.join("token"), &token());
+    let manager = ServiceManager::listen().unwrap();
+    let process = run_after(&manager.prefix(Duration::from_secs(1)), &namespace, dir);
+    let hears = |text, times| {
+        let heard = manager.hears(text, times, PATIENCE);
+        heard.unwrap_or_else(|error| panic!("{error:#}\n{}", process.output()));
+    };
+    hears("WATCHDOG=1", 5);
+    hears("STATUS=not connected to the portal: ", 1);
+    process.terminate().unwrap();
+    hears("STOPPING=1", 1);
+    assert!(!manager.told().iter().any(|told| told.contains("READY=1")));
 }
 
 /// A portal in the namespace, and a token of its own for a gateway of site `office`.

@@ -14,6 +14,6 @@ pub mod status;
 
 pub use culvert_host::StatusError;
 pub use error::GatewayError;
-pub use observer::{Health, Observed, Observer, ask_status, observe};
+pub use observer::{Observed, Observer, ask_status};
 pub use settings::{Enrolment, PublicEndpoint, Settings};
 pub use shell::run;

@@ -1,4 +1,5 @@
-//! Opening files that hold secrets, and refusing those that others can read or have put there.
+//! Opening files that hold secrets, and refusing those that others can read or have put there; and
+//! files that say what to do, which others may read but not change.
 //!
 //! Every check is made on the open descriptor that is then read: nobody can exchange the file between
 //! the check and the reading.
@@ -18,6 +19,14 @@ use crate::HostError;
 
 /// Permission bits that let anyone but the owner do anything.
 const OTHERS: u32 = 0o077;
+
+/// Permission bits that let anyone but the owner change something.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Permission bits of a file of root and root's group that let anyone but those two do anything, or
+/// the group change it. systemd gives a unit's user access to its credentials by an access control
+/// list, whose mask stands in the place of the group's bits (`acl(5)`): 0440.
+const OTHERS_OF_A_CREDENTIAL: u32 = 0o027;
 
 /// The permission bits of a mode, with set-user-id, set-group-id and sticky.
 const PERMISSIONS: u32 = 0o7777;
@@ -73,6 +82,11 @@ pub enum FileRefusal {
         /// The permission bits.
         mode: u32,
     },
+    /// Others than the owner may change it.
+    WritableByOthers {
+        /// The permission bits.
+        mode: u32,
+    },
     /// It has further names, under which others may reach it.
     SeveralLinks {
         /// How many names it has.
@@ -87,6 +101,8 @@ pub enum FileRefusal {
     Empty,
     /// It holds something else than one line of printable ASCII.
     NotOneLine,
+    /// It is not UTF-8.
+    NotText,
     /// Another process uses this directory.
     InUse,
 }
@@ -105,10 +121,9 @@ impl fmt::Display for FileRefused {
                 f,
                 "{path} is a symbolic link: give the path of the file itself (`readlink -f {path}`)"
             ),
-            FileRefusal::NotAFile => write!(
-                f,
-                "{path} is not a regular file: give the path of one that holds the secret"
-            ),
+            FileRefusal::NotAFile => {
+                write!(f, "{path} is not a regular file: give the path of one")
+            }
             FileRefusal::NotADirectory => {
                 write!(f, "{path} is not a directory: remove it or choose another")
             }
@@ -121,6 +136,11 @@ impl fmt::Display for FileRefused {
                 f,
                 "{path} has mode {mode:04o}, others than its owner can use it: `chmod {} {path}`",
                 if mode & 0o100 == 0 { "600" } else { "700" }
+            ),
+            FileRefusal::WritableByOthers { mode } => write!(
+                f,
+                "{path} has mode {mode:04o}, others than its owner can change it: \
+                 `chmod go-w {path}`"
             ),
             FileRefusal::SeveralLinks { links } => write!(
                 f,
@@ -136,6 +156,9 @@ impl fmt::Display for FileRefused {
                 f,
                 "{path} is not one line of printable ASCII: write the token alone into it"
             ),
+            FileRefusal::NotText => {
+                write!(f, "{path} is not text in UTF-8: is it the right file?")
+            }
             FileRefusal::InUse => write!(
                 f,
                 "{path} is in use by another process: end that one, or give this one a directory \
@@ -150,18 +173,40 @@ impl std::error::Error for FileRefused {}
 /// What kind of thing a path must name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A regular file with one name.
+    /// A regular file.
     File,
     /// A directory.
     Directory,
 }
 
-/// Opens `name`, relative to `dir`, for reading and checks what was opened. `path` is the name for
-/// errors.
+/// What others than its owner may do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Nothing. A file has no further names.
+    Excluded,
+    /// Nothing, as far as a service manager's credentials show that.
+    ExcludedFromCredential,
+    /// Read it.
+    MayRead,
+}
+
+/// Opens `name`, relative to `dir`, for reading and checks that nobody else can use what was opened.
+/// `path` is the name for errors.
 pub(crate) fn open_private(
     dir: impl AsFd,
     name: &Path,
     kind: Kind,
+    path: &Path,
+) -> Result<File, HostError> {
+    open_checked(dir, name, kind, Others::Excluded, path)
+}
+
+/// Does the same, for others who may do as much as this.
+pub(crate) fn open_checked(
+    dir: impl AsFd,
+    name: &Path,
+    kind: Kind,
+    others: Others,
     path: &Path,
 ) -> Result<File, HostError> {
     // O_NONBLOCK: opening a pipe must not wait for a writer.
@@ -186,9 +231,10 @@ pub(crate) fn open_private(
     let found = Found {
         mode: found.mode(),
         owner: found.uid(),
+        group: found.gid(),
         links: found.nlink(),
     };
-    match found.judge(kind, own_user_id()) {
+    match found.judge(kind, others, own_user_id()) {
         Ok(()) => Ok(file),
         Err(refusal) => Err(refused(refusal)),
     }
@@ -238,13 +284,19 @@ struct Found {
     /// Kind and permission bits.
     mode: u32,
     owner: u32,
+    group: u32,
     links: u64,
 }
 
 impl Found {
-    /// Whether it is of this kind and private to root or to the user `own`.
-    fn judge(self, kind: Kind, own: u32) -> Result<(), FileRefusal> {
-        let Self { mode, owner, links } = self;
+    /// Whether it is of this kind, of root or the user `own`, and closed to others.
+    fn judge(self, kind: Kind, others: Others, own: u32) -> Result<(), FileRefusal> {
+        let Self {
+            mode,
+            owner,
+            group,
+            links,
+        } = self;
         match (FileType::from_raw_mode(mode), kind) {
             (FileType::RegularFile, Kind::File) | (FileType::Directory, Kind::Directory) => {}
             (_, Kind::File) => return Err(FileRefusal::NotAFile),
@@ -253,13 +305,23 @@ impl Found {
         if owner != 0 && owner != own {
             return Err(FileRefusal::ForeignOwner { owner });
         }
-        if mode & OTHERS != 0 {
+        let forbidden = match others {
+            Others::MayRead => OTHERS_WRITE,
+            Others::ExcludedFromCredential if (owner, group) == (0, 0) => OTHERS_OF_A_CREDENTIAL,
+            Others::Excluded | Others::ExcludedFromCredential => OTHERS,
+        };
+        if mode & forbidden != 0 {
             let mode = mode & PERMISSIONS;
-            return Err(FileRefusal::OpenToOthers { mode });
+            return Err(match others {
+                Others::MayRead => FileRefusal::WritableByOthers { mode },
+                Others::Excluded | Others::ExcludedFromCredential => {
+                    FileRefusal::OpenToOthers { mode }
+                }
+            });
         }
         // A directory has a name in each directory below it; a file that was deleted while open has
         // none.
-        if kind == Kind::File && links != 1 {
+        if kind == Kind::File && others != Others::MayRead && links != 1 {
             return Err(FileRefusal::SeveralLinks { links });
         }
         Ok(())
@@ -283,9 +345,48 @@ mod tests {
             let own = 2;
             let private = permissions & 0o077 == 0;
             let good = kind == 0o100_000 && private && (owner == 0 || owner == own) && links == 1;
-            let found = Found { mode: kind | permissions, owner, links };
-            let judged = found.judge(Kind::File, own);
+            let found = Found { mode: kind | permissions, owner, group: 0, links };
+            let judged = found.judge(Kind::File, Others::Excluded, own);
             prop_assert_eq!(judged.is_ok(), good, "{:?}", judged);
+        }
+
+        #[test]
+        fn what_says_what_to_do_may_be_read_by_all_and_changed_by_root_or_oneself_alone(
+            permissions in 0_u32..0o1000,
+            owner in 0_u32..4,
+        ) {
+            let own = 2;
+            let good = permissions & 0o022 == 0 && (owner == 0 || owner == own);
+            let found = Found { mode: 0o100_000 | permissions, owner, group: 7, links: 2 };
+            let judged = found.judge(Kind::File, Others::MayRead, own);
+            prop_assert_eq!(judged.is_ok(), good, "{:?}", judged);
+        }
+    }
+
+    #[test]
+    fn the_mask_of_an_access_control_list_may_show_in_the_mode_of_roots_credential_alone() {
+        let judge = |mode: u32, owner, group| {
+            let found = Found {
+                mode: 0o100_000 | mode,
+                owner,
+                group,
+                links: 1,
+            };
+            found.judge(Kind::File, Others::ExcludedFromCredential, 2)
+        };
+        assert_eq!(judge(0o440, 0, 0), Ok(()));
+        assert_eq!(judge(0o400, 2, 2), Ok(()));
+        for (mode, owner, group) in [
+            (0o440, 2, 2),
+            (0o440, 0, 2),
+            (0o444, 0, 0),
+            (0o460, 0, 0),
+            (0o400, 3, 0),
+        ] {
+            assert!(
+                judge(mode, owner, group).is_err(),
+                "{mode:o} {owner} {group}"
+            );
         }
     }
 

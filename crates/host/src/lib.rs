@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod config_file;
 mod error;
 mod family;
 mod file_check;
@@ -13,8 +14,10 @@ mod firewall;
 mod forwarding;
 mod identity;
 mod interface_name;
+mod log_dir;
 mod netlink;
 mod notify;
+mod observer;
 mod probe;
 mod routing;
 mod state_dir;
@@ -23,6 +26,7 @@ mod token_file;
 mod watch;
 
 pub use addresses::MAX_CANDIDATES;
+pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
 pub use error::HostError;
 pub use family::Family;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
@@ -33,14 +37,16 @@ pub use firewall::{
 pub use forwarding::{enable_forwarding, forwards, require_forwarding};
 pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
+pub use log_dir::LogDir;
 pub use notify::{notify_ready, notify_status, notify_stopping};
+pub use observer::{Health, Observed, Observer, observe};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
-pub use status_socket::{StatusError, StatusRequest, StatusSocket, ask_status};
-pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_token_file};
+pub use status_socket::{NoAsk, StatusError, StatusRequest, StatusSocket, ask_access, ask_status};
+pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! started from here inherits it.
 
 use sd_notify::NotifyState;
+use std::time::Duration;
 
 /// The most characters of a status: what fits a terminal's line in `systemctl status`, with room.
 const MAX_STATUS_CHARACTERS: usize = 200;
@@ -25,6 +26,17 @@ pub fn notify_stopping(status: &str) {
         NotifyState::Stopping,
         NotifyState::Status(&one_line(status)),
     ]);
+}
+
+/// The program goes on with its work.
+pub(crate) fn notify_alive() {
+    notify(&[NotifyState::Watchdog]);
+}
+
+/// How long the service manager waits for [`notify_alive`] before it ends and restarts the program;
+/// nothing where it does not wait for it.
+pub(crate) fn watchdog_span() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
 }
 
 fn notify(states: &[NotifyState<'_>]) {

@@ -42,6 +42,21 @@ pub struct StateLock {
     _file: OwnedFd,
 }
 
+/// Makes a directory with mode 0700 if it is missing, and its parents with 0755.
+pub(crate) fn make_directory(path: &Path) -> Result<(), HostError> {
+    if let Some(parent) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(PARENT_MODE)
+            .create(parent)
+            .map_err(|error| HostError::file("make", parent, error))?;
+    }
+    match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(HostError::file("make", path, error)),
+    }
+}
+
 impl StateDir {
     /// Opens the directory; makes it with mode 0700 if it is missing, and its parents with 0755.
     ///
@@ -49,17 +64,7 @@ impl StateDir {
     /// [`HostError::FileRefused`] with the fix where it is open to others, somebody else's, a
     /// symbolic link or no directory; the system's error where it cannot be made.
     pub fn open(path: &Path) -> Result<Self, HostError> {
-        if let Some(parent) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(PARENT_MODE)
-                .create(parent)
-                .map_err(|error| HostError::file("make", parent, error))?;
-        }
-        match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(HostError::file("make", path, error)),
-        }
+        make_directory(path)?;
         Ok(Self {
             path: path.to_owned(),
             dir: open_private(CWD, path, Kind::Directory, path)?,

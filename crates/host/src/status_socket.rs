@@ -1,5 +1,5 @@
-//! The socket at which a running client or gateway tells its state: a line of JSON, answered by a line
-//! of JSON.
+//! The socket at which a running client or gateway tells its state, and a client is asked to ask for
+//! access: a line of JSON, answered by a line of JSON (docs/status-socket.md).
 
 use crate::HostError;
 use serde::de::DeserializeOwned;
@@ -33,16 +33,23 @@ const SOCKET_MODE: u32 = 0o660;
 
 /// What is asked.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Request {
+struct Request<A> {
     schema_version: u32,
-    request: RequestKind,
+    request: RequestKind<A>,
 }
 
+/// Each is answered by the state.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum RequestKind {
+enum RequestKind<A> {
     Status,
+    /// Ask for access first.
+    Ask(A),
 }
+
+/// What access may be asked for where there is nothing to ask for: it can't be written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum NoAsk {}
 
 /// What is answered.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,8 +59,14 @@ enum Answer<S> {
     Error(String),
 }
 
-/// Asks whoever runs for its state; the answer goes into the channel.
-pub type StatusRequest<S> = oneshot::Sender<S>;
+/// A request for the state of whoever runs.
+#[derive(Debug)]
+pub struct StatusRequest<S, A = NoAsk> {
+    /// What access to ask for before it is answered.
+    pub ask: Option<A>,
+    /// Where the answer goes; whoever asked may be gone.
+    pub answer: oneshot::Sender<S>,
+}
 
 /// The socket, which is removed when this is dropped.
 #[derive(Debug)]
@@ -68,11 +81,15 @@ impl StatusSocket {
     ///
     /// # Errors
     /// [`HostError::SocketInUse`] where another process answers there, and the system's.
-    pub fn bind<S: Serialize + Send + 'static>(
+    pub fn bind<S, A>(
         path: &Path,
         schema_version: u32,
-        requests: mpsc::Sender<StatusRequest<S>>,
-    ) -> Result<Self, HostError> {
+        requests: mpsc::Sender<StatusRequest<S, A>>,
+    ) -> Result<Self, HostError>
+    where
+        S: Serialize + Send + 'static,
+        A: DeserializeOwned + Send + 'static,
+    {
         let listener = listen(path).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => HostError::SocketInUse {
                 path: path.to_owned(),
@@ -102,12 +119,34 @@ pub async fn ask_status<S: DeserializeOwned>(
     program: &'static str,
     schema_version: u32,
 ) -> Result<S, StatusError> {
+    exchange(path, program, schema_version, RequestKind::<NoAsk>::Status).await
+}
+
+/// Asks for access to `what`, and then as [`ask_status`].
+///
+/// # Errors
+/// What is wrong, for people.
+pub async fn ask_access<S: DeserializeOwned, A: Serialize>(
+    path: &Path,
+    program: &'static str,
+    schema_version: u32,
+    what: A,
+) -> Result<S, StatusError> {
+    exchange(path, program, schema_version, RequestKind::Ask(what)).await
+}
+
+async fn exchange<S: DeserializeOwned, A: Serialize>(
+    path: &Path,
+    program: &'static str,
+    schema_version: u32,
+    request: RequestKind<A>,
+) -> Result<S, StatusError> {
     let exchange = async {
         let stream = UnixStream::connect(path).await?;
         let (reader, mut writer) = stream.into_split();
         let request = Request {
             schema_version,
-            request: RequestKind::Status,
+            request,
         };
         let mut line = serde_json::to_vec(&request)?;
         line.push(b'\n');
@@ -198,11 +237,14 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn accept<S: Serialize + Send + 'static>(
+async fn accept<S, A>(
     listener: UnixListener,
     schema_version: u32,
-    requests: mpsc::Sender<StatusRequest<S>>,
-) {
+    requests: mpsc::Sender<StatusRequest<S, A>>,
+) where
+    S: Serialize + Send + 'static,
+    A: DeserializeOwned + Send + 'static,
+{
     /// How long accepting pauses where there are no file descriptors left.
     const PAUSE: Duration = Duration::from_millis(100);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -230,17 +272,23 @@ async fn accept<S: Serialize + Send + 'static>(
     }
 }
 
-async fn serve<S: Serialize>(
+async fn serve<S: Serialize, A: DeserializeOwned>(
     stream: UnixStream,
     schema_version: u32,
-    requests: &mpsc::Sender<StatusRequest<S>>,
+    requests: &mpsc::Sender<StatusRequest<S, A>>,
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(MAX_REQUEST_LEN));
     reader.read_until(b'\n', &mut line).await?;
-    let answer = match serde_json::from_slice::<Request>(&line) {
-        Ok(request) if request.schema_version == schema_version => status(requests).await,
+    let answer = match serde_json::from_slice::<Request<A>>(&line) {
+        Ok(request) if request.schema_version == schema_version => {
+            let ask = match request.request {
+                RequestKind::Status => None,
+                RequestKind::Ask(what) => Some(what),
+            };
+            status(requests, ask).await
+        }
         Ok(request) => Answer::Error(format!(
             "schema_version {} is not spoken here, but {schema_version}",
             request.schema_version
@@ -254,9 +302,9 @@ async fn serve<S: Serialize>(
     writer.write_all(&answer).await
 }
 
-async fn status<S>(requests: &mpsc::Sender<StatusRequest<S>>) -> Answer<S> {
-    let (sender, answered) = oneshot::channel();
-    let asked = requests.send(sender).await.is_ok();
+async fn status<S, A>(requests: &mpsc::Sender<StatusRequest<S, A>>, ask: Option<A>) -> Answer<S> {
+    let (answer, answered) = oneshot::channel();
+    let asked = requests.send(StatusRequest { ask, answer }).await.is_ok();
     match answered.await {
         Ok(status) if asked => Answer::Status(Box::new(status)),
         _ => Answer::Error("it is ending".to_owned()),
@@ -279,12 +327,39 @@ mod tests {
                 "{\"schema_version\":9,\"request\":\"status\"}\n",
                 "schema_version 9",
             ),
+            (
+                "{\"schema_version\":1,\"request\":{\"ask\":\"web\"}}\n",
+                "write a line",
+            ),
         ] {
             let mut stream = UnixStream::connect(&path).await.unwrap();
             stream.write_all(line.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
             assert!(answer.contains(expected), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_access_is_asked_for_comes_with_the_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("client.sock");
+        let (requests, mut received) = mpsc::channel::<StatusRequest<u8, String>>(1);
+        let _socket = StatusSocket::bind(&path, 1, requests).unwrap();
+        for ask in [None, Some("web")] {
+            let answering = async {
+                let request = received.recv().await.unwrap();
+                assert_eq!(request.ask.as_deref(), ask);
+                request.answer.send(7).unwrap();
+            };
+            let asking = async {
+                match ask {
+                    None => ask_status::<u8>(&path, "client", 1).await,
+                    Some(what) => ask_access(&path, "client", 1, what).await,
+                }
+            };
+            let (asked, ()) = tokio::join!(asking, answering);
+            assert_eq!(asked.unwrap(), 7);
         }
     }
 
@@ -315,7 +390,7 @@ mod tests {
         let _socket = StatusSocket::bind(&path, 2, requests).unwrap();
         let answering = async {
             let request = received.recv().await.unwrap();
-            request.send(vec![7, 8]).unwrap();
+            request.answer.send(vec![7, 8]).unwrap();
         };
         let (asked, ()) = tokio::join!(ask_status::<Vec<u8>>(&path, "gateway", 2), answering);
         assert_eq!(asked.unwrap(), [7, 8]);

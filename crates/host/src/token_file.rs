@@ -1,13 +1,16 @@
 //! The file that holds a token, such as `/etc/culvert/token`.
 
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::CWD;
 use zeroize::Zeroizing;
 
 use crate::HostError;
-use crate::file_check::{FileRefusal, Kind, open_private, read_bounded, refuse};
+use crate::file_check::{
+    FileRefusal, Kind, Others, open_checked, open_private, read_bounded, refuse,
+};
 
 /// The most bytes of a token file. A token is an id, a secret of 43 letters and at most a URL (2,048
 /// bytes in practice, a third more in base64) with a fingerprint.
@@ -40,7 +43,27 @@ impl fmt::Debug for TokenText {
 /// # Errors
 /// [`HostError::FileRefused`] with the fix; [`FileRefusal::Missing`] where there is no such file.
 pub fn read_token_file(path: &Path) -> Result<TokenText, HostError> {
-    let file = open_private(CWD, path, Kind::File, path)?;
+    read_token(open_private(CWD, path, Kind::File, path)?, path)
+}
+
+/// Reads the token that a service manager hands over as the file `name` of a unit's directory of
+/// credentials (systemd: `$CREDENTIALS_DIRECTORY`).
+///
+/// Directory and file must belong to root or the user who runs this. Nobody else may write to the
+/// directory, or do anything with the file; its group's bits may show an access control list where
+/// owner and group are root.
+///
+/// # Errors
+/// As [`read_token_file`]; [`FileRefusal::Missing`] where there is no such credential.
+pub fn read_credential(directory: &Path, name: &str) -> Result<TokenText, HostError> {
+    let dir = open_checked(CWD, directory, Kind::Directory, Others::MayRead, directory)?;
+    let path = directory.join(name);
+    let others = Others::ExcludedFromCredential;
+    let file = open_checked(&dir, Path::new(name), Kind::File, others, &path)?;
+    read_token(file, &path)
+}
+
+fn read_token(file: File, path: &Path) -> Result<TokenText, HostError> {
     let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
     let text = content.expose().trim_ascii();
     if text.is_empty() {

@@ -24,6 +24,12 @@ pub const ANSWER_LIMIT_MS: u64 = 10_000;
 pub const OFFLINE_LIMIT_MS: u64 = 5_000;
 
 impl<P> Client<P> {
+    /// Somebody at this machine wants access to a resource, without a packet or a query.
+    pub fn handle_ask(&mut self, resource: ResourceId, now_ms: u64) {
+        self.want(resource, None, now_ms);
+        self.finish(now_ms);
+    }
+
     /// Makes sure that access to a resource is asked for, and to those with the same target.
     /// `name` is wanted with it where the target is a pattern.
     pub(super) fn want(

@@ -62,6 +62,14 @@ impl<P> Client<P> {
         }
     }
 
+    /// Whether packets may have somewhere to go: there is somebody to ask for access, or access that was
+    /// given before.
+    #[must_use]
+    pub fn is_of_use(&self) -> bool {
+        let is_granted = |access: &Access<P>| access.grant.is_some();
+        self.session.is_open() || self.accesses.values().any(is_granted)
+    }
+
     /// One line for a service manager.
     #[must_use]
     pub fn summary(&self) -> String {

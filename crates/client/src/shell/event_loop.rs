@@ -8,8 +8,8 @@ use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::tunnel::Tunnel;
 use crate::core::{Client, Ending, Output, PacketFacts};
-use crate::status_socket::StatusRequest;
-use crate::{ClientError, Settings};
+use crate::observer::StatusRequest;
+use crate::{ClientError, Observed, Settings};
 use culvert_engine::Unrouted;
 use culvert_host::{NetworkChange, Wanted};
 use culvert_link::CLOCK_TOLERANCE_MS;
@@ -32,9 +32,6 @@ const DNS_PORT: u16 = 53;
 /// tried for a duplicate for a second before it can be used.
 const DNS_RETRY_MS: u64 = 500;
 
-/// The longest sleep: timers stand still while the machine sleeps, and the boot-time clock does not.
-const MAX_SLEEP: Duration = Duration::from_secs(2);
-
 /// Packets and DNS messages that are taken in one go before their outputs are carried out together.
 const MAX_BATCH: usize = 64;
 
@@ -47,7 +44,7 @@ pub(super) struct EventLoop<R> {
     pub(super) listeners: Listeners,
     pub(super) dns_events: DnsEvents,
     pub(super) dns_received: mpsc::Receiver<DnsEvent>,
-    pub(super) status_requests: mpsc::Receiver<StatusRequest>,
+    pub(super) observed: Observed,
     pub(super) settings: Settings,
     pub(super) machine: String,
     pub(super) public_key: PublicKey,
@@ -83,6 +80,7 @@ impl<R: FnMut(&str)> EventLoop<R> {
         loop {
             self.carry_out()?;
             self.tell();
+            let rest = self.rest();
             let event = tokio::select! {
                 biased;
                 () = &mut stop => Event::Stop,
@@ -90,8 +88,8 @@ impl<R: FnMut(&str)> EventLoop<R> {
                 event = self.portal.next() => Event::Portal(event),
                 Some(change) = self.host.changed.recv() => Event::Network(change),
                 Ok(()) = self.host.state.changed() => Event::HostApplied,
-                Some(request) = self.status_requests.recv() => Event::Status(request),
-                () = sleep(sleep_span(&self.core, self.dns_retry_ms)) => Event::Time,
+                request = self.observed.next() => Event::Status(request),
+                () = sleep(rest) => Event::Time,
                 Some(packet) = self.tunnel.unrouted.recv() => Event::Packet(packet),
                 Some(event) = self.dns_received.recv() => Event::Dns(event),
             };
@@ -103,8 +101,11 @@ impl<R: FnMut(&str)> EventLoop<R> {
                 Event::Packet(packet) => self.handle_packets(packet),
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Status(request) => {
+                    if let Some(resource) = request.ask {
+                        self.core.handle_ask(resource, Now::read().boot_ms);
+                    }
                     // Whoever asked may be gone.
-                    let _unheard = request.send(self.status());
+                    let _unheard = request.answer.send(self.status());
                 }
                 Event::Network(change) => self.handle_network(change),
                 Event::HostApplied => {
@@ -343,19 +344,37 @@ impl<R: FnMut(&str)> EventLoop<R> {
         self.dns_problem = problem;
     }
 
-    /// Tells whoever started the client how it stands, where that has changed.
+    /// Tells whoever started the client how it stands, where that has changed, and that the loop goes on.
     fn tell(&mut self) {
-        let is_set_up = self.host.state.borrow().applied > 0;
-        let summary = self.core.summary();
-        if self.is_ready {
-            if summary != self.summary {
-                culvert_host::notify_status(&summary);
-            }
-        } else if self.core.is_connected() && is_set_up {
+        let not_ready = self.not_ready();
+        let mut summary = self.core.summary();
+        if self.core.is_connected()
+            && let Some(why) = &not_ready
+        {
+            summary = format!("{summary}; {why}");
+        }
+        if !self.is_ready && self.core.is_connected() && not_ready.is_none() {
             self.is_ready = true;
             (self.ready)(&summary);
+        } else if summary != self.summary {
+            culvert_host::notify_status(&summary);
         }
+        self.observed.beat(not_ready);
         self.summary = summary;
+    }
+
+    /// How long nothing has to be done by itself. Timers stand still while the machine sleeps, and the
+    /// boot-time clock does not: no rest is long.
+    fn rest(&self) -> Duration {
+        let now_ms = Now::read().boot_ms;
+        let (core, retry_ms) = (&self.core, self.dns_retry_ms);
+        let due = [core.poll_timeout(), core.poll_report(now_ms), retry_ms];
+        let longest = self.observed.longest_rest();
+        let due_ms = due.into_iter().flatten().min();
+        let span = due_ms.map_or(longest, |due_ms| {
+            Duration::from_millis(due_ms.saturating_sub(now_ms))
+        });
+        span.min(longest)
     }
 }
 
@@ -374,15 +393,4 @@ fn dns_problem(at: std::net::SocketAddr, error: &std::io::Error) -> String {
         _ => "",
     };
     format!("names are not answered at {at}: {error}{fix}")
-}
-
-/// How long nothing has to be done by itself.
-fn sleep_span<P>(core: &Client<P>, dns_retry_ms: Option<u64>) -> Duration {
-    let now_ms = Now::read().boot_ms;
-    let due = [core.poll_timeout(), core.poll_report(now_ms), dns_retry_ms];
-    let due_ms = due.into_iter().flatten().min();
-    let span = due_ms.map_or(MAX_SLEEP, |due_ms| {
-        Duration::from_millis(due_ms.saturating_sub(now_ms))
-    });
-    span.min(MAX_SLEEP)
 }

@@ -9,9 +9,9 @@ mod tunnel;
 
 use crate::core;
 use crate::status::SCHEMA_VERSION;
-use crate::{ClientError, Settings};
+use crate::{ClientError, Observed, Settings};
 use clock::Now;
-use culvert_host::{Identity, StateDir, StatusSocket, WatchOptions};
+use culvert_host::{Identity, StateDir, WatchOptions};
 use culvert_link::Destination;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::Cipher;
@@ -23,11 +23,9 @@ use std::future::Future;
 use tokio::sync::mpsc;
 use tunnel::Tunnel;
 
-/// Status requests that wait for an answer.
-const MAX_WAITING_REQUESTS: usize = 16;
-
 /// Runs a client until `stop` is done, or until it can't go on. `ready` is called once, when the
-/// portal has said welcome and the host is set up for it.
+/// portal has said welcome and the host is set up for it. Who asks how the client is, through
+/// `observed` or at its socket, is answered meanwhile.
 ///
 /// Must be called in a tokio runtime with timers and I/O. What was set up on the host is removed at
 /// an orderly end; after a crash, resources stay unreachable until a client runs again.
@@ -36,6 +34,7 @@ const MAX_WAITING_REQUESTS: usize = 16;
 /// [`ClientError`] says what to do.
 pub async fn run(
     settings: Settings,
+    observed: Observed,
     stop: impl Future<Output = ()>,
     ready: impl FnMut(&str),
 ) -> Result<(), ClientError> {
@@ -48,8 +47,7 @@ pub async fn run(
     let key = PrivateKey::from_bytes(*identity.key.expose());
     let public_key = core::Options::key_of(&key.public_key());
     let core = core(&settings, identity.machine.clone(), public_key, now)?;
-    let (requests, status_requests) = mpsc::channel(MAX_WAITING_REQUESTS);
-    let status_socket = StatusSocket::bind(&settings.status_socket, SCHEMA_VERSION, requests)?;
+    let status_socket = observed.bind(&settings.status_socket, SCHEMA_VERSION)?;
     let (dns_events, dns_received) = mpsc::channel(dns::MAX_WAITING_MESSAGES);
     let mut listeners = Listeners::new(dns_events.clone());
     for address in &settings.dns_listen {
@@ -86,7 +84,7 @@ pub async fn run(
         listeners,
         dns_events,
         dns_received,
-        status_requests,
+        observed,
         machine: identity.machine,
         public_key,
         began_ms: now.boot_ms,

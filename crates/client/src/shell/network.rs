@@ -10,11 +10,18 @@ use tokio::task::JoinHandle;
 /// How long after a failure the host is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
+/// How often the host is looked at, whether interface, routes and rules stand: an interface that is
+/// taken down loses its routes without an event that is ours. With the routes of a thousand resources
+/// a look takes some milliseconds.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
 /// What the host did for the last wish, for whoever waits for it and for the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostState {
     /// How many wishes have been fulfilled.
     pub(crate) applied: u64,
+    /// Whether all was as wanted when it was last looked at.
+    pub(crate) stands: bool,
     /// What is wrong, each a line with its fix.
     pub(crate) problems: Vec<String>,
 }
@@ -77,6 +84,13 @@ impl Host {
         });
     }
 
+    /// Why nothing is led into the tunnel.
+    pub(crate) fn not_set_up(&self) -> Option<String> {
+        let state = self.state.borrow();
+        let why = || "its interface and routes are not set up yet".to_owned();
+        (!state.stands).then(|| state.problems.first().cloned().unwrap_or_else(why))
+    }
+
     /// What is wrong at the moment.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.state.borrow().problems.clone();
@@ -128,16 +142,14 @@ async fn reconcile(
                 !is_fulfilled
             }
         };
-        let retry = async {
-            match failed {
-                true => tokio::time::sleep(RETRY_AFTER).await,
-                false => std::future::pending().await,
-            }
+        let again_after = match failed {
+            true => RETRY_AFTER,
+            false => LOOK_EVERY,
         };
         tokio::select! {
             changed = wishes.changed() => if changed.is_err() { return },
             changed = repeat.changed() => if changed.is_err() { return },
-            () = retry => {}
+            () = tokio::time::sleep(again_after) => {}
         }
     }
 }
@@ -156,12 +168,15 @@ async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostSt
                 tracing::debug!(?changes, "the host is set up");
             }
             let notes: Vec<String> = applied.notes.iter().map(ToString::to_string).collect();
-            told.send_modify(|state| {
+            told.send_if_modified(|state| {
                 for note in notes.iter().filter(|note| !state.problems.contains(note)) {
                     tracing::warn!("{note}");
                 }
+                let is_news = !was_fulfilled || !changes.is_empty() || state.problems != notes;
                 state.applied += 1;
+                state.stands = true;
                 state.problems = notes;
+                is_news
             });
             true
         }
@@ -171,6 +186,7 @@ async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostSt
                 if state.problems.first() != Some(&problem) {
                     tracing::error!("{problem}");
                 }
+                state.stands = false;
                 state.problems = vec![problem];
             });
             false

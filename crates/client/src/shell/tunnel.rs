@@ -3,6 +3,7 @@
 
 use crate::ClientError;
 use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
+use crate::status::DropStatus;
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Options, PeerChange, Prefix, Unrouted,
 };
@@ -114,19 +115,17 @@ impl Tunnel {
     }
 
     /// Everything that was dropped, by stage and reason, where the count is not zero.
-    pub(crate) fn drops(&self) -> Vec<(String, u64)> {
+    pub(crate) fn drops(&self) -> Vec<DropStatus> {
         let Ok(status) = self.device.status() else {
             return Vec::new();
         };
         let drops = status.drops.iter().filter(|drop| drop.count > 0);
-        drops
-            .map(|drop| {
-                (
-                    format!("dropped_{}_{}", drop.stage, drop.reason),
-                    drop.count,
-                )
-            })
-            .collect()
+        let told = drops.map(|drop| DropStatus {
+            stage: drop.stage.to_owned(),
+            reason: drop.reason.to_owned(),
+            count: drop.count,
+        });
+        told.collect()
     }
 
     /// Ends the device; its interface goes.

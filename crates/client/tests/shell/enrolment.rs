@@ -55,7 +55,13 @@ fn a_portal_that_is_not_there_ends_the_client_only_if_asked() {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings(&directory, &token);
         settings.exit_when_unreachable = true;
-        let ended = culvert_client::run(settings, std::future::pending(), |_| {}).await;
+        let ended = culvert_client::run(
+            settings,
+            culvert_host::observe().1,
+            std::future::pending(),
+            |_| {},
+        )
+        .await;
         let error = ended.unwrap_err();
         assert!(matches!(error, ClientError::Unreachable(_)), "{error}");
     });

@@ -106,7 +106,10 @@ impl Running {
         let status_socket = settings.status_socket.clone();
         let client = async move {
             let stop = async move { stopped.notified().await };
-            culvert_client::run(settings, stop, |_| is_ready.notify_one()).await
+            culvert_client::run(settings, culvert_host::observe().1, stop, |_| {
+                is_ready.notify_one();
+            })
+            .await
         };
         Self {
             stop,

@@ -2,6 +2,7 @@
 
 use super::policies::default_name;
 use super::words::{Wanted, allowed, parse_allowed, target_kind};
+use crate::toml_file::{self, FileError};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{
     ActorKind, Desired, DesiredActor, DesiredGroup, DesiredPolicy, DesiredResource, DesiredSite,
@@ -9,7 +10,6 @@ use culvert_wire::api::{
 };
 use culvert_wire::model::{Condition, Filter, TargetKind};
 use serde::Deserialize;
-use std::fmt;
 use toml::Spanned;
 
 /// What a file asks for, and where in the file it does.
@@ -17,22 +17,6 @@ use toml::Spanned;
 pub(super) struct AccessFile {
     pub(super) desired: Desired,
     lines: Lines,
-}
-
-/// A file that is not understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FileError {
-    line: Option<usize>,
-    message: String,
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(out, "{line}: {}", self.message),
-            None => write!(out, " {}", self.message),
-        }
-    }
 }
 
 /// Lines on which things begin, in the order of [`Desired`].
@@ -150,11 +134,8 @@ impl OneOrMore {
 impl AccessFile {
     /// Reads the text of a file.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
-        let line_of = |offset: usize| 1 + text[..offset].matches('\n').count();
-        let written: Written = toml::from_str(text).map_err(|error| FileError {
-            line: error.span().map(|span| line_of(span.start)),
-            message: error.message().replace('\n', " "),
-        })?;
+        let line_of = |offset| toml_file::line_of(text, offset);
+        let written: Written = toml::from_str(text).map_err(|error| FileError::of(&error, text))?;
         let mut file = Self {
             desired: Desired::default(),
             lines: Lines::default(),

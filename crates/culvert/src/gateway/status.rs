@@ -58,13 +58,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let status = runtime.block_on(ask_status(&arguments.socket));
     let status = status.map_err(|error: StatusError| Failure::new(Status::Failed, error))?;
     let text = match arguments.json {
-        true => {
-            let mut line = serde_json::to_string(&status).map_err(|error| {
-                Failure::new(Status::Failed, format_args!("writing JSON: {error}"))
-            })?;
-            line.push('\n');
-            line
-        }
+        true => crate::status::json_line(&status)?,
         false => table::render(&status),
     };
     print(text.as_bytes())?;

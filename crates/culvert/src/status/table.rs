@@ -7,6 +7,13 @@ use culvert_client::status::{
 use culvert_wire::Cipher;
 use std::fmt::Write;
 
+/// The resources alone.
+pub(crate) fn render_resources(status: &Status) -> String {
+    let mut text = String::new();
+    resources(status, &mut text);
+    text.trim_start().to_owned()
+}
+
 /// The state as text.
 pub(super) fn render(status: &Status) -> String {
     let mut text = String::new();
@@ -270,4 +277,4 @@ fn tenths(bits: u64, unit: u64, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,6 +13,7 @@ use crate::GatewayError;
 use crate::core::{self, Ending, Gateway, Kept, Output};
 use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
+use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
 use culvert_host::{Identity, NetworkWatch, StateDir, StatusSocket, WatchOptions, notify_stopping};
 use culvert_link::{ConnectError, Connected, Connection, Destination, connect};
@@ -37,9 +38,6 @@ const LOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How often the kernel's table is looked at: the gates do not depend on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
-
-/// How long the core is left alone at most; it asks for most wake-ups itself.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// Runs a gateway until `stop` is there, or until it can't go on. Who asks how it is, through
 /// `observed` or at its socket, is answered meanwhile.
@@ -270,7 +268,7 @@ impl Shell {
             }
             Event::Status(request) => {
                 // Whoever asked may be gone.
-                let _unheard = request.send(self.status()?);
+                let _unheard = request.answer.send(self.status()?);
             }
             Event::Guard => {
                 if !self.host.is_guarded().await? {
@@ -352,8 +350,9 @@ impl Shell {
 
     fn wake_up(&self) -> Instant {
         let now_ms = culvert_engine::boot_time_ms();
-        let sleep = self.core.poll_timeout().map_or(LONGEST_SLEEP, |at_ms| {
-            Duration::from_millis(at_ms.saturating_sub(now_ms)).min(LONGEST_SLEEP)
+        let longest = self.observed.longest_rest();
+        let sleep = self.core.poll_timeout().map_or(longest, |at_ms| {
+            Duration::from_millis(at_ms.saturating_sub(now_ms)).min(longest)
         });
         Instant::now() + sleep
     }
@@ -430,7 +429,7 @@ fn status_socket(
     settings: &Settings,
     observed: &Observed,
 ) -> (Option<StatusSocket>, Option<String>) {
-    match observed.bind(&settings.status_socket) {
+    match observed.bind(&settings.status_socket, SCHEMA_VERSION) {
         Ok(socket) => (Some(socket), None),
         Err(error) => {
             let problem = format!("`culvert gateway status` is not answered: {error}");

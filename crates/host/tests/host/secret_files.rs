@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use culvert_host::{
     FileRefusal, FileRefused, HostError, MAX_STATE_FILE_BYTES, MAX_TOKEN_FILE_BYTES, StateDir,
-    read_token_file,
+    read_credential, read_token_file,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -71,6 +71,30 @@ fn a_token_that_others_can_use_is_refused_with_the_command_that_closes_it() {
         text.contains(&format!("`chmod 600 {}`", path.display())),
         "{text}"
     );
+}
+
+#[test]
+fn a_credential_is_read_from_a_directory_that_nobody_else_can_write() {
+    let dir = temporary_dir();
+    for (of_directory, of_file) in [(0o500, 0o400), (0o550, 0o440)] {
+        let path = token_file(&dir, TOKEN.as_bytes(), of_file);
+        fs::set_permissions(dir.path(), Permissions::from_mode(of_directory)).expect("a mode");
+        let token = read_credential(dir.path(), "token").expect("it is as systemd makes it");
+        assert_eq!(token.expose(), TOKEN);
+        let missing = refused(read_credential(dir.path(), "another"));
+        assert_eq!(missing.refusal, FileRefusal::Missing);
+        for mode in [0o570, 0o522, 0o777] {
+            fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
+            let open = refused(read_credential(dir.path(), "token"));
+            assert_eq!(open.refusal, FileRefusal::WritableByOthers { mode });
+        }
+        fs::remove_file(path).expect("it is removed");
+    }
+    let path = token_file(&dir, TOKEN.as_bytes(), 0o400);
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o500)).expect("a mode");
+    chown(&path, Some(NOBODY), None).expect("root may give files away");
+    let foreign = refused(read_credential(dir.path(), "token"));
+    assert_eq!(foreign.refusal, FileRefusal::ForeignOwner { owner: NOBODY });
 }
 
 #[test]

@@ -49,7 +49,9 @@ impl Client {
         self.dir.join("state")
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Where it tells its state.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
         self.dir.join("status.sock")
     }
 

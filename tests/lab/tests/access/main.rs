@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod asking;
 mod common;
 mod conditions;
 #[path = "../../../fixtures/country_file.rs"]
@@ -19,6 +20,7 @@ mod one_time;
 mod options;
 mod outage;
 mod reach;
+mod readiness;
 mod revocation;
 mod silence;
 mod spread;

@@ -7,6 +7,14 @@ use crate::status::{CounterStatus, DnsStatus, SCHEMA_VERSION, Status};
 use culvert_wire::Timestamp;
 
 impl<R> EventLoop<R> {
+    /// Why packets for resources don't get there.
+    pub(super) fn not_ready(&self) -> Option<String> {
+        match self.core.is_of_use() {
+            false => Some(format!("{}; it holds no grant", self.core.summary())),
+            true => self.host.not_set_up(),
+        }
+    }
+
     /// Everything that there is to tell.
     pub(super) fn status(&self) -> Status {
         let now = Now::read();
@@ -16,8 +24,11 @@ impl<R> EventLoop<R> {
         problems.extend(view.portal.clock_problem());
         let counters = counter_list(&view.counters)
             .into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .chain(self.tunnel.drops());
+            .map(|(name, count)| CounterStatus {
+                name: name.to_owned(),
+                count,
+            });
+        let not_ready_because = self.not_ready();
         Status {
             schema_version: SCHEMA_VERSION,
             version: self.settings.version.clone(),
@@ -32,6 +43,8 @@ impl<R> EventLoop<R> {
             ipv6: view.interface.map(|interface| interface.ipv6),
             portal_url: self.settings.enrolment.portal.url.clone(),
             portal: view.portal,
+            ready: not_ready_because.is_none(),
+            not_ready_because,
             resources: view.resources,
             unreadable: view.unreadable,
             gateways: view.gateways,
@@ -40,9 +53,8 @@ impl<R> EventLoop<R> {
                 listening: self.listeners.addresses(),
                 upstreams: self.settings.dns_upstreams.clone(),
             },
-            counters: counters
-                .map(|(name, count)| CounterStatus { name, count })
-                .collect(),
+            drops: self.tunnel.drops(),
+            counters: counters.collect(),
             problems,
         }
     }

@@ -1,9 +1,11 @@
 use super::*;
-use culvert_client::status::{DnsStatus, ReasonStatus, SCHEMA_VERSION, UnreadableStatus};
+use culvert_client::status::{
+    CounterStatus, DnsStatus, DropStatus, ReasonStatus, SCHEMA_VERSION, UnreadableStatus,
+};
 use culvert_ids::{GatewayId, ResourceId, SiteId};
 use culvert_wire::{PublicKey, Timestamp};
 
-fn status() -> Status {
+pub(crate) fn status() -> Status {
     let gateway = GatewayId::from_bytes([1; 16]);
     let resource = |number: u8, name: &str, target: &str, state| ResourceStatus {
         id: ResourceId::from_bytes([number; 16]),
@@ -54,6 +56,8 @@ fn status() -> Status {
             sessions: 1,
             clock_ahead_ms: None,
         },
+        ready: false,
+        not_ready_because: Some("it does not answer".to_owned()),
         resources: vec![granted, denied],
         unreadable: Vec::new(),
         gateways: vec![GatewayStatus {
@@ -67,7 +71,7 @@ fn status() -> Status {
             handshake_age_ms: Some(42_000),
             heard_ms_ago: Some(10),
             silent_for_ms: None,
-            rx_bytes: 0,
+            rx_bytes: 1_000,
             tx_bytes: 0,
             rx_bytes_per_s: 125_000_000,
             tx_bytes_per_s: 125,
@@ -75,7 +79,15 @@ fn status() -> Status {
         }],
         names: Vec::new(),
         dns: DnsStatus::default(),
-        counters: Vec::new(),
+        drops: vec![DropStatus {
+            stage: "outbound".to_owned(),
+            reason: "no_peer".to_owned(),
+            count: 3,
+        }],
+        counters: vec![CounterStatus {
+            name: "granted".to_owned(),
+            count: 5,
+        }],
         problems: vec!["the clock is wrong: set it".to_owned()],
     }
 }

@@ -1,16 +1,16 @@
-//! `--health` and `--metrics`: what a gateway tells supervisors and collectors.
+//! Health and metrics of a client or a gateway, as supervisors and collectors ask for them.
 
-use super::metrics;
 use crate::exit::{Failure, Status};
-use crate::exposition;
+use crate::exposition::{self, Format};
 use crate::http::{self, Request, Response};
-use culvert_gateway::{Health, Observer};
+use crate::visible::visible;
+use culvert_host::{Health, Observer};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use tokio::runtime::Handle;
 
-/// Sockets that are open before the gateway starts: an address that can't be used ends it at once.
-pub(super) struct Listeners(Vec<(TcpListener, Routes)>);
+/// Sockets that are open before the service starts: an address that can't be used ends it at once.
+pub(crate) struct Listeners(Vec<(TcpListener, Routes)>);
 
 /// What is served at one address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,7 @@ struct Routes {
 
 impl Listeners {
     /// Opens them; both may be one.
-    pub(super) fn bind(
+    pub(crate) fn bind(
         health: Option<SocketAddr>,
         metrics: Option<SocketAddr>,
     ) -> Result<Self, Failure> {
@@ -49,25 +49,41 @@ impl Listeners {
         Ok(Self(listeners.collect::<Result<_, Failure>>()?))
     }
 
-    /// Serves them on threads of their own until the process ends. Must be called in a tokio runtime.
-    pub(super) fn serve(self, observer: &Observer) -> Result<(), Failure> {
+    /// Serves them on threads of their own until the process ends; `render` makes metrics of a state.
+    /// Must be called in a tokio runtime.
+    pub(crate) fn serve<S, A>(
+        self,
+        observer: &Observer<S, A>,
+        render: fn(&S, Format) -> String,
+    ) -> Result<(), Failure>
+    where
+        S: Clone + Send + 'static,
+        A: Clone + Send + 'static,
+    {
         for (listener, routes) in self.0 {
             let (observer, runtime) = (observer.clone(), Handle::current());
-            let answer = move |request: Request<'_>| answer(request, routes, &observer, &runtime);
-            http::spawn("gateway-http", listener, answer)
+            let answer =
+                move |request: Request<'_>| answer(request, routes, &observer, render, &runtime);
+            http::spawn("http", listener, answer)
                 .map_err(|error| Failure::io("starting a thread", &error))?;
         }
         Ok(())
     }
 }
 
-fn answer(request: Request<'_>, routes: Routes, observer: &Observer, runtime: &Handle) -> Response {
+fn answer<S, A>(
+    request: Request<'_>,
+    routes: Routes,
+    observer: &Observer<S, A>,
+    render: fn(&S, Format) -> String,
+    runtime: &Handle,
+) -> Response {
     match request.path {
         "/healthz" if routes.health => alive(&observer.health()),
         "/readyz" if routes.health => ready(&observer.health()),
         "/metrics" if routes.metrics => exposition::answer(request, |format| {
             let status = runtime.block_on(observer.status())?;
-            Some(metrics::render(&status, format))
+            Some(render(&status, format))
         }),
         _ => Response::not_found(match (routes.health, routes.metrics) {
             (true, true) => "there are /healthz, /readyz and /metrics\n",
@@ -81,52 +97,61 @@ fn answer(request: Request<'_>, routes: Routes, observer: &Observer, runtime: &H
 fn alive(health: &Health) -> Response {
     match health {
         Health::Ready | Health::NotReady(_) => Response::text("200 OK", "alive\n"),
-        Health::Stuck => Response::unavailable("the gateway does nothing any more\n"),
+        Health::Stuck => Response::unavailable(STUCK),
     }
 }
 
-/// Whether clients may be sent here.
+/// Whether it does what it is there for.
 fn ready(health: &Health) -> Response {
     match health {
         Health::Ready => Response::text("200 OK", "ready\n"),
-        Health::NotReady(why) => Response::unavailable(format!("{why}\n")),
-        Health::Stuck => Response::unavailable("the gateway does nothing any more\n"),
+        // A reason may hold text of the operating system or of the portal.
+        Health::NotReady(why) => Response::unavailable(format!("{}\n", visible(why))),
+        Health::Stuck => Response::unavailable(STUCK),
     }
 }
+
+const STUCK: &str = "it has ended, or does nothing any more\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::http::tests::ask;
-    use culvert_gateway::observe;
+    use culvert_host::{NoAsk, observe};
 
     const BOTH: Routes = Routes {
         health: true,
         metrics: true,
     };
 
-    fn code(path: &str, routes: Routes, observer: &Observer) -> String {
+    fn code(path: &str, routes: Routes, observer: &Observer<u8>) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
         let answered = ask(&request, &|request| {
-            answer(request, routes, observer, runtime.handle())
+            answer(
+                request,
+                routes,
+                observer,
+                |_, _| String::new(),
+                runtime.handle(),
+            )
         });
         answered.split(' ').nth(1).unwrap().to_owned()
     }
 
     #[test]
-    fn a_gateway_that_starts_is_alive_and_not_ready() {
-        let (observer, _observed) = observe();
+    fn one_that_starts_is_alive_and_not_ready() {
+        let (observer, _observed) = observe::<u8, NoAsk>();
         assert_eq!(code("/healthz", BOTH, &observer), "200");
         assert_eq!(code("/readyz", BOTH, &observer), "503");
     }
 
     #[test]
-    fn a_gateway_that_has_ended_is_neither_and_has_no_metrics() {
-        let (observer, observed) = observe();
+    fn one_that_has_ended_is_neither_and_has_no_metrics() {
+        let (observer, observed) = observe::<u8, NoAsk>();
         drop(observed);
         for path in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(code(path, BOTH, &observer), "503", "{path}");
@@ -135,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_address_serves_what_it_was_given_for_alone() {
-        let (observer, _observed) = observe();
+        let (observer, _observed) = observe::<u8, NoAsk>();
         let health = Routes {
             health: true,
             metrics: false,

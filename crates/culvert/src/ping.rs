@@ -1,0 +1,193 @@
+//! `culvert ping`: whether there is a way to a resource, step by step.
+
+use crate::client::DEFAULT_STATUS_SOCKET;
+use crate::exit::{Failure, Status as Exit, print};
+use crate::status::table;
+use clap::Args;
+use culvert_client::status::{AccessState, PortalState, ResourceStatus, Status};
+use culvert_client::{StatusError, ask_access, ask_status};
+use culvert_ids::ResourceId;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a way may take to come about: the portal has ten seconds for an answer, and a handshake
+/// that is lost is made again after five.
+const LIMIT: Duration = Duration::from_secs(16);
+
+/// How often the client is asked how far it is.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Codes of a "no" that says that there shall be no access. Others say that there could not be any.
+const FORBIDDEN: [&str; 6] = [
+    "bad_token",
+    "no_access",
+    "condition_not_met",
+    "expired",
+    "policy_changed",
+    "revoked",
+];
+
+/// Ask for access to a resource, and say at which step it fails if it does
+///
+/// It goes as far as the gateway: whether a program answers behind it, its filters and the resource
+/// itself decide.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
+pub(crate) struct PingArguments {
+    /// The resource's name, its id, or its address as "culvert resources" shows them
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+
+    /// Where the client answers
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CULVERT_CLIENT_STATUS_SOCKET",
+        default_value = DEFAULT_STATUS_SOCKET
+    )]
+    socket: PathBuf,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  there is access, and the gateway answers
+  1  no client answers, there is no such resource, no gateway answers, or something failed
+  2  the command line is wrong
+  4  the client is not connected to the portal
+  5  access is denied";
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert ping web
+  culvert ping db.corp.example && psql -h db.corp.example
+
+Exit status:
+  0  there is access, and the gateway answers
+  1  no client answers, there is no such resource, no gateway answers, or something failed
+  2  the command line is wrong
+  4  the client is not connected to the portal
+  5  access is denied";
+
+/// How far the way to a resource goes.
+enum Step {
+    /// All the way, in words.
+    There(String),
+    /// Nothing is decided yet; this is what is waited for.
+    Waits(Exit, String),
+    /// It ends here.
+    Ends(Exit, String),
+}
+
+/// Carries out `culvert ping`.
+pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("starting", &error))?;
+    let found = runtime.block_on(ping(&arguments.socket, &arguments.resource))?;
+    print(format!("{}\n", crate::visible::visible(&found)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn ping(socket: &Path, wanted: &str) -> Result<String, Failure> {
+    let failed = |error: StatusError| Failure::new(Exit::Failed, error);
+    let status = ask_status(socket).await.map_err(failed)?;
+    let id = find(&status, wanted)?;
+    let mut status = ask_access(socket, id).await.map_err(failed)?;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match step(&status, id) {
+            Step::There(found) => return Ok(found),
+            Step::Ends(exit, why) => return Err(Failure::new(exit, why)),
+            Step::Waits(exit, why) if deadline <= Instant::now() => {
+                return Err(Failure::new(exit, why));
+            }
+            Step::Waits(..) => sleep(POLL_INTERVAL).await,
+        }
+        status = ask_status(socket).await.map_err(failed)?;
+    }
+}
+
+fn find(status: &Status, wanted: &str) -> Result<ResourceId, Failure> {
+    let is_meant = |resource: &&ResourceStatus| {
+        resource.name == wanted || resource.target == wanted || resource.id.to_string() == wanted
+    };
+    let found = status.resources.iter().find(is_meant);
+    let mut unreadable = status.unreadable.iter();
+    let unreadable = unreadable.find(|it| it.name.as_deref() == Some(wanted));
+    found.map(|resource| resource.id).ok_or_else(|| {
+        let why = match unreadable {
+            Some(unreadable) => format!("`{wanted}` can't be read: {}", unreadable.why),
+            None => format!(
+                "this client has no resource `{wanted}`: \"culvert resources\" lists them; if it should \
+                 have it, no policy lets it, or the portal has not been reached yet"
+            ),
+        };
+        Failure::new(Exit::Failed, why)
+    })
+}
+
+fn step(status: &Status, id: ResourceId) -> Step {
+    let Some(resource) = status.resources.iter().find(|resource| resource.id == id) else {
+        let why = "the portal has just taken the resource away: no policy lets this client use it";
+        return Step::Ends(Exit::Denied, why.to_owned());
+    };
+    let name = &resource.name;
+    let (code, why) = resource
+        .why
+        .as_ref()
+        .map_or(("", ""), |why| (why.code.as_str(), why.text.as_str()));
+    let is_connected = status.portal.state == PortalState::Connected;
+    let no_portal = || {
+        let portal = table::portal(&status.portal);
+        format!("{name}: the portal can't be asked for access: {portal}")
+    };
+    match resource.state {
+        AccessState::Granted => at_gateway(status, resource),
+        AccessState::Denied if FORBIDDEN.contains(&code) => {
+            Step::Ends(Exit::Denied, format!("{name}: access is denied: {why}"))
+        }
+        AccessState::Denied if !is_connected => Step::Ends(Exit::PortalUnreachable, no_portal()),
+        AccessState::Denied => {
+            Step::Ends(Exit::Failed, format!("{name}: access was not given: {why}"))
+        }
+        AccessState::Asking | AccessState::Idle if !is_connected => {
+            Step::Waits(Exit::PortalUnreachable, no_portal())
+        }
+        AccessState::Asking | AccessState::Idle => Step::Waits(
+            Exit::Failed,
+            format!("{name}: the portal has not answered the request for access"),
+        ),
+    }
+}
+
+fn at_gateway(status: &Status, resource: &ResourceStatus) -> Step {
+    let name = &resource.name;
+    let mut gateways = status.gateways.iter();
+    let gateway = gateways.find(|gateway| Some(gateway.id) == resource.gateway);
+    let Some(gateway) = gateway else {
+        return Step::Waits(Exit::Failed, format!("{name}: the grant names no gateway"));
+    };
+    let endpoint = gateway.endpoint.map(|endpoint| endpoint.to_string());
+    match (gateway.handshake_age_ms, endpoint) {
+        (Some(age_ms), Some(endpoint)) if gateway.path != "none" => Step::There(format!(
+            "{name}: access is granted, {} answers at {endpoint} (handshake {} ago)",
+            gateway.name,
+            table::span(age_ms)
+        )),
+        _ => {
+            let candidates = gateway.candidates.iter().map(ToString::to_string);
+            let candidates = candidates.collect::<Vec<_>>().join(", ");
+            Step::Waits(
+                Exit::Failed,
+                format!(
+                    "{name}: access is granted, but {} does not answer at {candidates}: a firewall, or \
+                     a router and no --public-endpoint at the gateway",
+                    gateway.name
+                ),
+            )
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `culvert resources`: what the client on this machine may ask for.
+
+use crate::client::DEFAULT_STATUS_SOCKET;
+use crate::exit::{Failure, print};
+use crate::status::{self, table};
+use clap::Args;
+use culvert_client::status::{ResourceStatus, SCHEMA_VERSION, UnreadableStatus};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show the resources that the client on this machine knows, and whether there is access or why not
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
+pub(crate) struct ResourcesArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
+    /// Where the client answers
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CULVERT_CLIENT_STATUS_SOCKET",
+        default_value = DEFAULT_STATUS_SOCKET
+    )]
+    socket: PathBuf,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  no client answers, or something failed
+  2  the command line is wrong";
+
+const EXAMPLES: &str = "\
+Examples:
+  culvert resources
+  culvert resources --json | jq -r '.resources[] | select(.state == \"granted\") | .name'
+
+Exit status:
+  0  done
+  1  no client answers, or something failed
+  2  the command line is wrong";
+
+/// The part of a status that is about resources, in the same form.
+#[derive(Serialize)]
+struct Resources<'a> {
+    schema_version: u32,
+    resources: &'a [ResourceStatus],
+    unreadable: &'a [UnreadableStatus],
+}
+
+/// Carries out `culvert resources`.
+pub(crate) fn run(arguments: &ResourcesArguments) -> Result<ExitCode, Failure> {
+    let status = status::ask(&arguments.socket)?;
+    let text = match arguments.json {
+        true => status::json_line(&Resources {
+            schema_version: SCHEMA_VERSION,
+            resources: &status.resources,
+            unreadable: &status.unreadable,
+        })?,
+        false => table::render_resources(&status),
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,200 @@
+//! Between a running client or gateway and whoever asks how it is: health, status, and the service
+//! manager's watchdog.
+
+use crate::notify::{notify_alive, watchdog_span};
+use crate::{HostError, NoAsk, StatusRequest, StatusSocket};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+/// Status requests that wait for an answer: the connections of the socket, and some collectors.
+const MAX_WAITING_REQUESTS: usize = 16;
+
+/// Who runs looks around at least this often, so that its pulse tells something.
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
+/// One that did not look around for five times as long hangs.
+const PULSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long one that lives may take over an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Who asks, and what the one that runs needs to answer. `S` is the form in which it tells its state,
+/// `A` what access it may be asked for.
+#[must_use]
+pub fn observe<S, A>() -> (Observer<S, A>, Observed<S, A>) {
+    let (requests, received) = mpsc::channel(MAX_WAITING_REQUESTS);
+    let (pulse, seen) = watch::channel(Pulse {
+        at: Instant::now(),
+        not_ready: Some("it is starting".to_owned()),
+    });
+    let observer = Observer {
+        requests: requests.clone(),
+        pulse: seen,
+    };
+    let observed = Observed {
+        requests,
+        received,
+        pulse,
+        watchdog: watchdog_span().map(Watchdog::new),
+    };
+    (observer, observed)
+}
+
+/// Asks a client or gateway of this process.
+#[derive(Clone, Debug)]
+pub struct Observer<S, A = NoAsk> {
+    requests: mpsc::Sender<StatusRequest<S, A>>,
+    pulse: watch::Receiver<Pulse>,
+}
+
+/// How it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It does what it is there for.
+    Ready,
+    /// It works, but does not, for this reason.
+    NotReady(String),
+    /// It has ended, or does nothing any more.
+    Stuck,
+}
+
+impl<S, A> Observer<S, A> {
+    /// How it is, without waiting for it.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let has_ended = self.pulse.has_changed().is_err();
+        let pulse = self.pulse.borrow();
+        match &pulse.not_ready {
+            _ if has_ended || pulse.at.elapsed() > PULSE_LIMIT => Health::Stuck,
+            Some(why) => Health::NotReady(why.clone()),
+            None => Health::Ready,
+        }
+    }
+
+    /// Everything that it tells of itself; nothing where it does not answer in time.
+    pub async fn status(&self) -> Option<S> {
+        let (answer, answered) = oneshot::channel();
+        let asked = async {
+            let request = StatusRequest { ask: None, answer };
+            self.requests.send(request).await.ok()?;
+            answered.await.ok()
+        };
+        tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?
+    }
+}
+
+/// What it saw of itself when it last looked.
+#[derive(Debug)]
+struct Pulse {
+    at: Instant,
+    not_ready: Option<String>,
+}
+
+/// When the service manager is to hear that the event loop goes on.
+#[derive(Debug)]
+struct Watchdog {
+    /// A quarter of what it waits for: with a turn of the loop at least as often, it hears in half.
+    every: Duration,
+    due: Instant,
+}
+
+impl Watchdog {
+    fn new(span: Duration) -> Self {
+        Self {
+            every: span / 4,
+            due: Instant::now(),
+        }
+    }
+}
+
+/// The end of the one that runs.
+#[derive(Debug)]
+pub struct Observed<S, A = NoAsk> {
+    requests: mpsc::Sender<StatusRequest<S, A>>,
+    received: mpsc::Receiver<StatusRequest<S, A>>,
+    pulse: watch::Sender<Pulse>,
+    watchdog: Option<Watchdog>,
+}
+
+impl<S, A> Observed<S, A>
+where
+    S: Serialize + Send + 'static,
+    A: DeserializeOwned + Send + 'static,
+{
+    /// Answers at a Unix socket too, in the form `schema_version`. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`StatusSocket::bind`].
+    pub fn bind(&self, path: &Path, schema_version: u32) -> Result<StatusSocket, HostError> {
+        StatusSocket::bind(path, schema_version, self.requests.clone())
+    }
+}
+
+impl<S, A> Observed<S, A> {
+    /// The next request.
+    pub async fn next(&mut self) -> StatusRequest<S, A> {
+        match self.received.recv().await {
+            Some(request) => request,
+            // It has a sender of its own.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The event loop has made a turn, and the next one comes within [`Self::longest_rest`].
+    pub fn beat(&mut self, not_ready: Option<String>) {
+        let now = Instant::now();
+        self.pulse.send_replace(Pulse { at: now, not_ready });
+        if let Some(watchdog) = &mut self.watchdog
+            && watchdog.due <= now
+        {
+            watchdog.due = now + watchdog.every;
+            notify_alive();
+        }
+    }
+
+    /// How long the event loop may sleep at most.
+    #[must_use]
+    pub fn longest_rest(&self) -> Duration {
+        let watchdog = self.watchdog.as_ref();
+        watchdog.map_or(LONGEST_REST, |watchdog| watchdog.every.min(LONGEST_REST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_is_ready_while_it_says_so_and_stuck_when_it_says_nothing_more() {
+        let (observer, mut observed) = observe::<u8, NoAsk>();
+        assert_eq!(
+            observer.health(),
+            Health::NotReady("it is starting".to_owned())
+        );
+        observed.beat(Some("it drains".to_owned()));
+        assert_eq!(observer.health(), Health::NotReady("it drains".to_owned()));
+        observed.beat(None);
+        tokio::time::advance(PULSE_LIMIT).await;
+        assert_eq!(observer.health(), Health::Ready);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(observer.health(), Health::Stuck);
+        observed.beat(None);
+        assert_eq!(observer.health(), Health::Ready);
+        drop(observed);
+        assert_eq!(observer.health(), Health::Stuck);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_one_that_does_not_answer_is_not_kept_waiting() {
+        let (observer, mut observed) = observe::<u8, NoAsk>();
+        assert_eq!(observer.status().await, None);
+        // The request is still there: whoever made it is gone.
+        assert!(observed.next().await.answer.is_closed());
+        drop(observed);
+        assert_eq!(observer.status().await, None);
+    }
+}
