@@ -121,7 +121,7 @@ fn a_portal_that_is_not_there_gives_status_4_if_asked() {
     write(&path.join("token"), &token(TokenKind::Client), 0o600);
     let line = format!(
         "{CULVERT} client run --token-file {0}/token --state-dir {0}/state --status-socket {0}/sock \
-         --exit-when-unreachable",
+         --dns off --exit-when-unreachable",
         path.display()
     );
     let output = namespace.outcome(&line).unwrap();
@@ -134,7 +134,7 @@ fn a_token_in_the_environment_is_not_there_once_the_client_runs() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("sock");
     let line = format!(
-        "{CULVERT} client run --state-dir {}/state --status-socket {}",
+        "{CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
         directory.path().display(),
         socket.display()
     );

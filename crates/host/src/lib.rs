@@ -16,6 +16,7 @@ mod interface_name;
 mod netlink;
 mod notify;
 mod probe;
+mod resolver;
 mod routing;
 mod state_dir;
 mod status_socket;
@@ -35,6 +36,7 @@ pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
 pub use notify::{notify_ready, notify_status, notify_stopping};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
+pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };

@@ -5,20 +5,26 @@ mod dns;
 mod event_loop;
 mod network;
 mod portal;
+mod resolver;
 mod tunnel;
 
 use crate::core;
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Settings};
 use clock::Now;
-use culvert_host::{Identity, StateDir, StatusSocket, WatchOptions};
+use culvert_host::{
+    Identity, ResolverControl, RoutedDomains, StateDir, StatusSocket, WatchOptions,
+};
 use culvert_link::Destination;
+use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::Cipher;
 use dns::Listeners;
 use event_loop::EventLoop;
 use network::Host;
 use portal::Portal;
+use resolver::Resolver;
+use std::collections::BTreeSet;
 use std::future::Future;
 use tokio::sync::mpsc;
 use tunnel::Tunnel;
@@ -43,6 +49,11 @@ pub async fn run(
     culvert_host::require_tun_device()?;
     let state = StateDir::open(&settings.state_dir)?;
     let _lock = state.lock()?;
+    let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
+    if let Err(error) = control.clean_up() {
+        tracing::error!(%error, "the system's resolver is not as it was before a crash");
+    }
+    control.check()?;
     let identity = Identity::load(&state, settings.id.as_deref())?;
     let now = Now::read();
     let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -72,6 +83,7 @@ pub async fn run(
         destinations: Vec::new(),
         debounce: culvert_host::DEBOUNCE,
     });
+    let resolver = Resolver::start(control);
     let portal = Portal::new(Destination {
         portal: settings.enrolment.portal.clone(),
         path: culvert_wire::CLIENT_SESSION_PATH,
@@ -82,6 +94,7 @@ pub async fn run(
         core,
         tunnel,
         host,
+        resolver,
         portal,
         listeners,
         dns_events,
@@ -92,6 +105,7 @@ pub async fn run(
         began_ms: now.boot_ms,
         interface: None,
         routes: None,
+        domains: RoutedDomains::Within(BTreeSet::new()),
         dns_problem: None,
         dns_retry_ms: None,
         ending: None,
@@ -130,8 +144,15 @@ fn core<P>(
         ciphers: fast_ciphers(),
         dns_listen: settings.dns_listen.clone(),
         dns_upstreams: settings.dns_upstreams.clone(),
+        portal: portal_name(&settings.enrolment.portal.url),
     };
     Ok(core::Client::new(options, seed, now.boot_ms))
+}
+
+/// The portal's host, where it is known by name.
+fn portal_name(url: &str) -> Option<DomainName> {
+    let host = url.strip_prefix("https://")?.split([':', '/']).next()?;
+    host.parse().ok()
 }
 
 /// Suites for which this processor has instructions.

@@ -19,6 +19,7 @@ mod one_time;
 mod options;
 mod outage;
 mod reach;
+mod resolver;
 mod revocation;
 mod silence;
 mod spread;
