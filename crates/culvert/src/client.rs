@@ -162,6 +162,10 @@ struct RunArguments {
 enum DnsMode {
     /// What fits the machine
     Auto,
+    /// systemd-resolved, for the domains of resources
+    Resolved,
+    /// The program resolvconf
+    Resolvconf,
     /// /etc/resolv.conf, which is put back at the end
     File,
     /// Not at all
@@ -172,6 +176,8 @@ impl From<DnsMode> for ResolverChoice {
     fn from(mode: DnsMode) -> Self {
         match mode {
             DnsMode::Auto => Self::Auto,
+            DnsMode::Resolved => Self::Mode(ResolverMode::Resolved),
+            DnsMode::Resolvconf => Self::Mode(ResolverMode::Resolvconf),
             DnsMode::File => Self::Mode(ResolverMode::File),
             DnsMode::Off => Self::Mode(ResolverMode::Off),
         }

@@ -166,6 +166,41 @@ pub enum HostError {
         interface: String,
     },
 
+    /// Local: there is no systemd-resolved.
+    #[error(
+        "systemd-resolved does not answer on the system bus ({message}): start it (`systemctl start \
+         systemd-resolved`), or choose another --dns"
+    )]
+    ResolvedMissing {
+        /// What came back.
+        message: String,
+    },
+
+    /// Local: systemd-resolved refused.
+    #[error(
+        "systemd-resolved refuses {action}: {message}; run as root or allow it by a polkit rule, leave \
+         the tunnel's interface unmanaged by systemd-networkd, or choose another --dns"
+    )]
+    ResolvedRefused {
+        /// The call.
+        action: &'static str,
+        /// What it said.
+        message: String,
+    },
+
+    /// Local: there is no program `resolvconf`.
+    #[error(
+        "there is no program resolvconf: install openresolv or resolvconf, or choose another --dns"
+    )]
+    ResolvconfMissing,
+
+    /// Local: the program `resolvconf` refused.
+    #[error("resolvconf can't be told of the tunnel: {message}; choose another --dns")]
+    ResolvconfRefused {
+        /// What it said.
+        message: String,
+    },
+
     /// Configuration: the file that names resolvers is a link to what another program writes.
     #[error(
         "{} is a symbolic link to {}, which another program writes: put a plain file in its place, or \

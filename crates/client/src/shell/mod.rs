@@ -50,10 +50,10 @@ pub async fn run(
     let state = StateDir::open(&settings.state_dir)?;
     let _lock = state.lock()?;
     let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
-    if let Err(error) = control.clean_up() {
+    if let Err(error) = control.clean_up().await {
         tracing::error!(%error, "the system's resolver is not as it was before a crash");
     }
-    control.check()?;
+    control.check().await?;
     let identity = Identity::load(&state, settings.id.as_deref())?;
     let now = Now::read();
     let key = PrivateKey::from_bytes(*identity.key.expose());

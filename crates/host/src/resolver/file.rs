@@ -126,7 +126,7 @@ impl FileControl {
             Err(error) => return Err(error),
         };
         let backup = state.read(BACKUP)?;
-        let backup = backup.as_ref().map(|backup| backup.expose());
+        let backup = backup.as_ref().map(crate::SecretBytes::expose);
         let mut steps = match (now, backup) {
             (Some(now), None) if is_ours(&now) => {
                 return Err(HostError::ResolvConfOfAnother {

@@ -1,14 +1,20 @@
 //! The system's resolver: names are asked of the client, and as before once it ends.
 //!
 //! [`ResolverControl`] makes it so by one of several ways ([`ResolverMode`]); which one fits the
-//! machine is found out or told. What a crash left behind is undone by
+//! machine is found out ([`detect`]) or told. What a crash left behind is undone by
 //! [`ResolverControl::clean_up`], whatever way is taken then.
 
+mod detect;
 mod file;
 mod resolv_conf;
+mod resolvconf;
+mod resolved;
 
 use crate::{HostError, InterfaceName, StateDir};
+use detect::Facts;
 use file::FileControl;
+use resolvconf::Resolvconf;
+use resolved::Resolved;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +28,10 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// By which way the system is told whom to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolverMode {
+    /// systemd-resolved, over D-Bus: names in [`ResolverWanted::domains`] are asked of the client.
+    Resolved,
+    /// The program `resolvconf`: every name is asked of the client.
+    Resolvconf,
     /// The file `/etc/resolv.conf`: every name is asked of the client.
     File,
     /// Not at all.
@@ -61,6 +71,7 @@ pub enum RoutedDomains {
 #[derive(Debug)]
 struct Paths {
     resolv_conf: PathBuf,
+    nsswitch: PathBuf,
 }
 
 /// Points the system's resolver at the client. One at a time for each state directory.
@@ -75,6 +86,8 @@ pub struct ResolverControl {
 /// The way that was taken.
 #[derive(Debug)]
 enum Backend {
+    Resolved(Box<Resolved>),
+    Resolvconf(Resolvconf),
     File(FileControl),
     Off,
 }
@@ -85,6 +98,7 @@ impl ResolverControl {
     pub fn new(choice: ResolverChoice, state: StateDir) -> Self {
         let paths = Paths {
             resolv_conf: "/etc/resolv.conf".into(),
+            nsswitch: "/etc/nsswitch.conf".into(),
         };
         Self {
             choice,
@@ -98,8 +112,10 @@ impl ResolverControl {
     ///
     /// # Errors
     /// Why it can't be undone, and what to do.
-    pub fn clean_up(&mut self) -> Result<(), HostError> {
-        self.file().restore(&self.state)
+    pub async fn clean_up(&mut self) -> Result<(), HostError> {
+        let taken_back = resolvconf::remove(&self.state).await;
+        self.file().restore(&self.state)?;
+        taken_back
     }
 
     /// Whether the way that was told can be taken on this machine; where it is to be found out,
@@ -107,8 +123,12 @@ impl ResolverControl {
     ///
     /// # Errors
     /// Why it can't be taken, and what to do.
-    pub fn check(&self) -> Result<(), HostError> {
+    pub async fn check(&self) -> Result<(), HostError> {
         match self.choice {
+            ResolverChoice::Mode(ResolverMode::Resolved) => Resolved::connect().await.map(drop),
+            ResolverChoice::Mode(ResolverMode::Resolvconf) => {
+                Resolvconf::find(&self.paths.resolv_conf).await.map(drop)
+            }
             ResolverChoice::Mode(ResolverMode::File) => self.file().check(),
             ResolverChoice::Auto | ResolverChoice::Mode(ResolverMode::Off) => Ok(()),
         }
@@ -126,26 +146,39 @@ impl ResolverControl {
     ) -> Result<(), HostError> {
         let backend = match self.backend.take() {
             Some(backend) => backend,
-            None => self.choose(),
+            None => self.choose().await?,
         };
         match self.backend.insert(backend) {
+            Backend::Resolved(resolved) => resolved.apply(wanted, tell).await,
+            Backend::Resolvconf(program) => {
+                let (interface, server) = (&wanted.interface, wanted.server);
+                program.apply(interface, server, &self.state, tell).await
+            }
             Backend::File(file) => file.apply(wanted.server, &self.state, tell),
             Backend::Off => Ok(()),
         }
     }
 
-    /// The way that was taken last.
+    /// The way that was taken, or that was asked for.
     #[must_use]
     pub fn mode(&self) -> Option<ResolverMode> {
-        self.backend.as_ref().map(|backend| match backend {
+        let taken = self.backend.as_ref().map(|backend| match backend {
+            Backend::Resolved(_) => ResolverMode::Resolved,
+            Backend::Resolvconf(_) => ResolverMode::Resolvconf,
             Backend::File(_) => ResolverMode::File,
             Backend::Off => ResolverMode::Off,
+        });
+        taken.or(match self.choice {
+            ResolverChoice::Mode(mode) => Some(mode),
+            ResolverChoice::Auto => None,
         })
     }
 
     /// Returns once somebody has changed what [`Self::apply`] made.
-    pub async fn changed(&self) {
-        match &self.backend {
+    pub async fn changed(&mut self) {
+        match &mut self.backend {
+            Some(Backend::Resolved(resolved)) => resolved.changed().await,
+            Some(Backend::Resolvconf(program)) => program.changed().await,
             Some(Backend::File(file)) => {
                 while file.is_in_force() {
                     tokio::time::sleep(CHECK_EVERY).await;
@@ -161,20 +194,30 @@ impl ResolverControl {
     /// Why it can't be done, and what to do.
     pub async fn remove(&mut self) -> Result<(), HostError> {
         match self.backend.take() {
+            Some(Backend::Resolved(mut resolved)) => resolved.remove().await,
+            Some(Backend::Resolvconf(_)) => resolvconf::remove(&self.state).await,
             Some(Backend::File(mut file)) => file.restore(&self.state),
             Some(Backend::Off) | None => Ok(()),
         }
     }
 
-    fn choose(&self) -> Backend {
+    async fn choose(&self) -> Result<Backend, HostError> {
         let mode = match self.choice {
             ResolverChoice::Mode(mode) => mode,
-            ResolverChoice::Auto => ResolverMode::File,
+            ResolverChoice::Auto => {
+                let resolved = Resolved::connect().await;
+                let resolvconf = Resolvconf::find(&self.paths.resolv_conf).await;
+                Facts::gather(&self.paths, resolved.is_ok(), resolvconf.is_ok()).decide()
+            }
         };
-        match mode {
+        Ok(match mode {
+            ResolverMode::Resolved => Backend::Resolved(Box::new(Resolved::connect().await?)),
+            ResolverMode::Resolvconf => {
+                Backend::Resolvconf(Resolvconf::find(&self.paths.resolv_conf).await?)
+            }
             ResolverMode::File => Backend::File(self.file()),
             ResolverMode::Off => Backend::Off,
-        }
+        })
     }
 
     fn file(&self) -> FileControl {
@@ -187,7 +230,8 @@ impl ResolverMode {
     #[must_use]
     pub const fn is_split(self) -> bool {
         match self {
-            Self::File | Self::Off => false,
+            Self::Resolved => true,
+            Self::Resolvconf | Self::File | Self::Off => false,
         }
     }
 }
@@ -195,6 +239,8 @@ impl ResolverMode {
 impl fmt::Display for ResolverMode {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
+            Self::Resolved => "resolved",
+            Self::Resolvconf => "resolvconf",
             Self::File => "file",
             Self::Off => "off",
         })

@@ -65,6 +65,12 @@ impl ResolvConf {
     }
 }
 
+/// All but the server that is the client itself.
+pub(super) fn without(own: IpAddr, mut known: ResolvConf) -> ResolvConf {
+    known.servers.retain(|server| server.address != own);
+    known
+}
+
 impl Server {
     fn parse(word: &str) -> Option<Self> {
         let (address, zone) = match word.split_once('%') {
