@@ -49,11 +49,7 @@ pub async fn run(
     culvert_host::require_tun_device()?;
     let state = StateDir::open(&settings.state_dir)?;
     let _lock = state.lock()?;
-    let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
-    if let Err(error) = control.clean_up().await {
-        tracing::error!(%error, "the system's resolver is not as it was before a crash");
-    }
-    control.check().await?;
+    let control = resolver_control(&settings).await?;
     let identity = Identity::load(&state, settings.id.as_deref())?;
     let now = Now::read();
     let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -147,6 +143,17 @@ fn core<P>(
         portal: portal_name(&settings.enrolment.portal.url),
     };
     Ok(core::Client::new(options, seed, now.boot_ms))
+}
+
+/// What has the system ask here. What a crash left of it is undone first: the portal's name may have to
+/// be found.
+async fn resolver_control(settings: &Settings) -> Result<ResolverControl, ClientError> {
+    let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
+    if let Err(error) = control.clean_up().await {
+        tracing::error!(%error, "the system's resolver is not as it was before a crash");
+    }
+    control.check().await?;
+    Ok(control)
 }
 
 /// The portal's host, where it is known by name.

@@ -270,7 +270,7 @@ fn a_pattern_that_allows_nothing_is_refused_and_not_forwarded() {
 fn the_portals_own_name_is_asked_elsewhere_whatever_it_matches() {
     let mut play = Play::open(&[(1, "*.corp.example")]);
     ask(&mut play, "Portal.corp.example", A);
-    assert_eq!((play.forwarded, play.said.len()), (1, 1), "hello alone");
+    assert_eq!(play.forwarded, 1);
     ask(&mut play, "db.corp.example", A);
     let (_, name) = requested(&mut play);
     assert_eq!((name.name.as_str(), play.forwarded), ("db.corp.example", 1));

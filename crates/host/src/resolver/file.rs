@@ -125,7 +125,7 @@ impl FileControl {
             Err(HostError::ResolvConfLink { .. } | HostError::ResolvConfTooLong { .. }) => None,
             Err(error) => return Err(error),
         };
-        let backup = state.read(BACKUP)?;
+        let backup = state.read_at_most(MAX_BYTES, BACKUP)?;
         let backup = backup.as_ref().map(crate::SecretBytes::expose);
         let mut steps = match (now, backup) {
             (Some(now), None) if is_ours(&now) => {

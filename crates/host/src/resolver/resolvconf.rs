@@ -18,6 +18,9 @@ const PROGRAM: &str = "resolvconf";
 /// What says, in the state directory, that an entry was made: under which name.
 pub(super) const ENTRY: &str = "resolvconf.entry";
 
+/// The longest entry: "tun." and the name of an interface.
+const MAX_ENTRY_BYTES: usize = 64;
+
 /// How long it may take: it runs the scripts of all subscribers, which restart services.
 const RUN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -127,7 +130,7 @@ impl Resolvconf {
 
 /// Takes back what a client has told it, this one or one before.
 pub(super) async fn remove(state: &StateDir) -> Result<(), HostError> {
-    let Some(entry) = state.read(ENTRY)? else {
+    let Some(entry) = state.read_at_most(MAX_ENTRY_BYTES, ENTRY)? else {
         return Ok(());
     };
     let entry = String::from_utf8_lossy(entry.expose()).into_owned();

@@ -84,7 +84,13 @@ fn the_file_names_our_server_and_is_put_back_byte_for_byte() {
     assert!(control.is_in_force());
     control.restore(&scene.state).unwrap();
     assert_eq!(scene.now().as_deref(), Some(BEFORE));
-    assert!(scene.state.read(BACKUP).unwrap().is_none());
+    assert!(
+        scene
+            .state
+            .read_at_most(MAX_BYTES, BACKUP)
+            .unwrap()
+            .is_none()
+    );
     assert!(!control.is_in_force());
 }
 
@@ -108,7 +114,13 @@ fn after_a_crash_at_each_step_a_start_and_an_end_leave_the_file_as_it_was() {
                 control.restore(&scene.state).unwrap();
                 let now = scene.now();
                 assert_eq!(now.as_deref(), before, "{overwrite} {done}");
-                assert!(scene.state.read(BACKUP).unwrap().is_none());
+                assert!(
+                    scene
+                        .state
+                        .read_at_most(MAX_BYTES, BACKUP)
+                        .unwrap()
+                        .is_none()
+                );
             }
         }
     }
@@ -130,7 +142,13 @@ fn a_file_that_another_has_written_since_is_left_alone_and_its_servers_are_asked
     fs::write(scene.path(), SHORT).unwrap();
     control.restore(&scene.state).unwrap();
     assert_eq!(scene.now().as_deref(), Some(SHORT));
-    assert!(scene.state.read(BACKUP).unwrap().is_none());
+    assert!(
+        scene
+            .state
+            .read_at_most(MAX_BYTES, BACKUP)
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
@@ -146,7 +164,13 @@ fn a_link_is_refused_and_what_is_wrong_is_named() {
         "{error}"
     );
     assert_eq!(fs::read_to_string(&target).unwrap(), BEFORE);
-    assert!(scene.state.read(BACKUP).unwrap().is_none());
+    assert!(
+        scene
+            .state
+            .read_at_most(MAX_BYTES, BACKUP)
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
@@ -156,7 +180,7 @@ fn what_another_client_wrote_is_not_taken_for_the_file_from_before() {
     let other = StateDir::open(&scene.directory.path().join("other")).unwrap();
     let error = scene.control().apply(server(), &other, |_| {});
     assert!(matches!(error, Err(HostError::ResolvConfOfAnother { .. })));
-    assert!(other.read(BACKUP).unwrap().is_none());
+    assert!(other.read_at_most(MAX_BYTES, BACKUP).unwrap().is_none());
 }
 
 #[test]
