@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the WireGuard implementations that tests speak to and that the benchmark measures against,
-# at pinned versions, into target/peers/bin; beside each lies a note of its version. What is there
+# at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
+# tests speak to come from Debian and are unpacked there, not installed: that would have them take over
+# this machine's own names. What is there
 # already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
@@ -21,6 +23,8 @@ wireguard-go   go    golang.zx2c4.com/wireguard       v0.0.0-20260522210424-ecfc
 tailscale      go    github.com/tailscale/wireguard-go v0.0.0-20260928213032-417aef361226 wireguard-go
 boringtun      cargo boringtun-cli                    0.7.1                               boringtun-cli
 gotatun        cargo gotatun-cli                      0.10.2                              gotatun
+resolved       debian systemd-resolved                any                                 lib/systemd/systemd-resolved
+openresolv     debian openresolv                      any                                 sbin/resolvconf
 TABLE
 }
 
@@ -31,6 +35,8 @@ program_of() {
         tailscale) echo wireguard-go-tailscale ;;
         boringtun) echo boringtun-cli ;;
         gotatun) echo gotatun-cli ;;
+        resolved) echo systemd-resolved ;;
+        openresolv) echo resolvconf ;;
     esac
 }
 
@@ -80,6 +86,23 @@ build_cargo() { # build_cargo NAME PACKAGE VERSION BUILT_AS
     fi
     mv "$root_dir/bin/$4" "$bin_dir/$(program_of "$1")"
     rm -rf "$root_dir" "$peers_dir/build-$1"
+}
+
+build_debian() { # build_debian NAME PACKAGE VERSION PATH_IN_PACKAGE
+    local root_dir=$peers_dir/debian-$1
+    rm -rf "$root_dir"
+    mkdir -p "$root_dir"
+    # The package lists of a fresh machine are empty or old.
+    if ! (cd "$root_dir" && { quietly "$1" apt-get download "$2" ||
+        { quietly "$1" apt-get update && quietly "$1" apt-get download "$2"; }; }) ||
+        ! dpkg -x "$root_dir/$2"_*.deb "$root_dir"; then
+        complain 4 "$1: 'apt-get download $2' failed: is this Debian or Ubuntu, and its archive reachable?"
+        return 1
+    fi
+    # Some releases have /usr in front of everything.
+    [ -e "$root_dir/$4" ] || ln -s usr/lib "$root_dir/lib" 2>/dev/null
+    [ -e "$root_dir/$4" ] || ln -s usr/sbin "$root_dir/sbin" 2>/dev/null
+    ln -sf "$root_dir/$4" "$bin_dir/$(program_of "$1")"
 }
 
 mkdir -p "$bin_dir" "$peers_dir/log"

@@ -25,6 +25,8 @@ setpriv       util-linux
 git           git
 cmake         cmake
 curl          curl
+dbus-daemon   dbus
+systemctl     systemd
 TABLE
 }
 

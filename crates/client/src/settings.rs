@@ -1,7 +1,7 @@
 //! What a client is told at its start.
 
 use crate::ClientError;
-use culvert_host::{InterfaceName, Routing};
+use culvert_host::{InterfaceName, ResolverChoice, Routing};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,7 +30,10 @@ pub struct Settings {
     /// Where DNS queries come in, besides port 53 of the tunnel's addresses. Whoever reaches them may
     /// ask.
     pub dns_listen: Vec<SocketAddr>,
-    /// Resolvers for names that are no resource; without them such names are refused.
+    /// How the system comes to ask here.
+    pub dns: ResolverChoice,
+    /// Resolvers for names that are no resource; without them those that the system asked before, where
+    /// it asks here for such names.
     pub dns_upstreams: Vec<SocketAddr>,
     /// Where `culvert status` asks.
     pub status_socket: PathBuf,

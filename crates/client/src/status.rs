@@ -184,6 +184,20 @@ pub struct DnsStatus {
     pub listening: Vec<SocketAddr>,
     /// Who answers all other names.
     pub upstreams: Vec<SocketAddr>,
+    /// How the system comes to ask here; none before that is known.
+    #[serde(default)]
+    pub control: Option<DnsControlStatus>,
+}
+
+/// How the system comes to ask the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DnsControlStatus {
+    /// `resolved`, `resolvconf`, `file` or `off`.
+    pub mode: String,
+    /// Whether it does ask here.
+    pub applied: bool,
+    /// The domains that are asked here; none where every name is.
+    pub domains: Option<Vec<String>>,
 }
 
 /// What was dropped.

@@ -7,10 +7,11 @@ use crate::exit::{Failure, Status};
 use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use culvert_client::{ClientError, Enrolment, Settings};
 use culvert_host::{
-    HostError, InterfaceName, Mark, Routing, Table, notify_ready, notify_stopping, observe,
+    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, notify_ready,
+    notify_stopping, observe,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ enum ClientCommand {
 /// Run the client
 ///
 /// Connects to the portal that its token names, brings up the tunnel's interface, leads resources into
-/// it and answers their names on port 53 of its addresses. Access is asked for with the first packet or
+/// it and answers their names on port 53 of its addresses, where the system then asks for them. Access is asked for with the first packet or
 /// query. It runs in the foreground until SIGTERM or SIGINT; a portal that cannot be reached is tried
 /// again for ever. When the client ends as asked, the host is as it was; when it crashes, resources
 /// are unreachable until it runs again. "culvert status" shows what it does.
@@ -111,6 +112,16 @@ struct RunArguments {
     #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
     table: Option<Table>,
 
+    /// How the system comes to ask the client for names of resources
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "CULVERT_CLIENT_DNS",
+        value_enum,
+        default_value_t = DnsMode::Auto
+    )]
+    dns: DnsMode,
+
     /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
     #[arg(
         long,
@@ -122,7 +133,7 @@ struct RunArguments {
 
     /// Ask this resolver for names that are no resource; may be repeated
     ///
-    /// Without one, such names are refused, and the system asks its next resolver.
+    /// Without one, those are asked that the system asked before; with --dns off, such names are refused.
     #[arg(
         long,
         value_name = "ADDR[:PORT]",
@@ -179,6 +190,33 @@ impl ClientArguments {
     }
 }
 
+/// How the system's resolver is pointed at the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DnsMode {
+    /// What fits the machine
+    Auto,
+    /// systemd-resolved, for the domains of resources
+    Resolved,
+    /// The program resolvconf
+    Resolvconf,
+    /// /etc/resolv.conf, which is put back at the end
+    File,
+    /// Not at all
+    Off,
+}
+
+impl From<DnsMode> for ResolverChoice {
+    fn from(mode: DnsMode) -> Self {
+        match mode {
+            DnsMode::Auto => Self::Auto,
+            DnsMode::Resolved => Self::Mode(ResolverMode::Resolved),
+            DnsMode::Resolvconf => Self::Mode(ResolverMode::Resolvconf),
+            DnsMode::File => Self::Mode(ResolverMode::File),
+            DnsMode::Off => Self::Mode(ResolverMode::Off),
+        }
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the client ended as asked
@@ -194,15 +232,12 @@ Examples:
     install -m 600 -D /dev/stdin /etc/culvert/token   # paste the token, then Ctrl-D
     culvert client run
 
-  Ask for a name of a resource:
+  Without a change to the system's resolver, ask for a name of a resource:
+    culvert client run --dns off
     dig @$(culvert status --json | jq -r .ipv4) db.corp.example
 
   With health for a supervisor and metrics for a collector on the same machine:
     culvert client run --health 127.0.0.1:9589
-
-  Let systemd-resolved send it the names of a domain:
-    resolvectl dns culvert0 $(culvert status --json | jq -r .ipv4)
-    resolvectl domain culvert0 '~corp.example'
 
 Exit status:
   0  the client ended as asked
@@ -271,6 +306,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         workers: arguments.workers.unwrap_or_else(crate::wg::default_workers),
         mtu: arguments.mtu,
         routing,
+        dns: arguments.dns.into(),
         dns_listen: arguments.dns_listen,
         dns_upstreams: arguments.dns_upstream,
         status_socket: arguments.status_socket,

@@ -98,6 +98,7 @@ fn options_that_cannot_be_end_with_status_2() {
         &["client", "run", "--mtu", "500"],
         &["client", "run", "--interface", "a/b"],
         &["client", "run", "--mark", "many"],
+        &["client", "run", "--dns", "networkmanager"],
         &["client", "run", "--dns-upstream", "dns.example"],
         &["client", "run", "--token"],
         &["status", "--no-such-flag"],
@@ -186,6 +187,7 @@ fn help_names_every_variable_and_status() {
         "CULVERT_TOKEN",
         "CULVERT_CLIENT_CONFIG",
         "CULVERT_CLIENT_ID",
+        "CULVERT_CLIENT_DNS",
         "CULVERT_CLIENT_DNS_UPSTREAM",
         "CULVERT_CLIENT_STATUS_SOCKET",
         "3  not enrolled",
@@ -213,7 +215,7 @@ fn a_portal_that_is_not_there_gives_status_4_if_asked() {
     write(&path.join("token"), &token(TokenKind::Client), 0o600);
     let line = format!(
         "{CULVERT} client run --token-file {0}/token --state-dir {0}/state --status-socket {0}/sock \
-         --exit-when-unreachable",
+         --dns off --exit-when-unreachable",
         path.display()
     );
     let output = namespace.outcome(&line).unwrap();
@@ -254,7 +256,7 @@ fn a_token_in_the_environment_is_not_there_once_the_client_runs() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("sock");
     let line = format!(
-        "{CULVERT} client run --state-dir {}/state --status-socket {}",
+        "{CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
         directory.path().display(),
         socket.display()
     );

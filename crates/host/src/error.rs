@@ -166,6 +166,87 @@ pub enum HostError {
         interface: String,
     },
 
+    /// Local: there is no systemd-resolved.
+    #[error(
+        "systemd-resolved does not answer on the system bus ({message}): start it (`systemctl start \
+         systemd-resolved`), or choose another --dns"
+    )]
+    ResolvedMissing {
+        /// What came back.
+        message: String,
+    },
+
+    /// Local: systemd-resolved refused.
+    #[error(
+        "systemd-resolved refuses {action}: {message}; run as root or allow it by a polkit rule, leave \
+         the tunnel's interface unmanaged by systemd-networkd, or choose another --dns"
+    )]
+    ResolvedRefused {
+        /// The call.
+        action: &'static str,
+        /// What it said.
+        message: String,
+    },
+
+    /// Local: there is no program `resolvconf`.
+    #[error(
+        "there is no program resolvconf: install openresolv or resolvconf, or choose another --dns"
+    )]
+    ResolvconfMissing,
+
+    /// Local: the program `resolvconf` refused.
+    #[error("resolvconf can't be told of the tunnel: {message}; choose another --dns")]
+    ResolvconfRefused {
+        /// What it said.
+        message: String,
+    },
+
+    /// Configuration: the file that names resolvers is a link to what another program writes.
+    #[error(
+        "{} is a symbolic link to {}, which another program writes: put a plain file in its place, or \
+         choose another --dns",
+        path.display(), target.display()
+    )]
+    ResolvConfLink {
+        /// The file.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
+
+    /// Local: the file that names resolvers was written by a client whose backup is not here.
+    #[error(
+        "{} was written by a client with another --state-dir than {}: end that client or start it once \
+         more, or write your own resolver into the file",
+        path.display(), state.display()
+    )]
+    ResolvConfOfAnother {
+        /// The file.
+        path: PathBuf,
+        /// Where the backup would be.
+        state: PathBuf,
+    },
+
+    /// Configuration: the file that names resolvers is longer than any that is one.
+    #[error("{} is or would be longer than {max_bytes} bytes: shorten it, or use --dns off", path.display())]
+    ResolvConfTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes it may have.
+        max_bytes: usize,
+    },
+
+    /// Local: the file that names resolvers can't be written.
+    #[error(
+        "cannot write {}: {source}; make it writable to this process, or use --dns off", path.display()
+    )]
+    ResolvConfNotWritten {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+
     /// Local: the system refused.
     #[error("cannot {action}: {source}")]
     System {

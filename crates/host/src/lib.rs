@@ -19,6 +19,7 @@ mod netlink;
 mod notify;
 mod observer;
 mod probe;
+mod resolver;
 mod routing;
 mod state_dir;
 mod status_socket;
@@ -41,6 +42,7 @@ pub use log_dir::LogDir;
 pub use notify::{notify_ready, notify_status, notify_stopping};
 pub use observer::{Health, Observed, Observer, observe};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
+pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };

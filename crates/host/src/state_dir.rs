@@ -100,9 +100,19 @@ impl StateDir {
     /// [`HostError::FileRefused`] with the fix where the file is laxer than [`write`](Self::write)
     /// makes it, or longer than [`MAX_STATE_FILE_BYTES`].
     pub fn read(&self, name: &str) -> Result<Option<SecretBytes>, HostError> {
+        self.read_at_most(MAX_STATE_FILE_BYTES, name)
+    }
+
+    /// As [`read`](Self::read), for a file that is known to be short: memory for the longest is taken,
+    /// and cleared.
+    pub(crate) fn read_at_most(
+        &self,
+        max_bytes: usize,
+        name: &str,
+    ) -> Result<Option<SecretBytes>, HostError> {
         let path = self.file_path(name)?;
         match open_private(&self.dir, Path::new(name), Kind::File, &path) {
-            Ok(file) => read_bounded(file, MAX_STATE_FILE_BYTES, &path).map(Some),
+            Ok(file) => read_bounded(file, max_bytes, &path).map(Some),
             Err(HostError::FileRefused(refused)) if refused.refusal == FileRefusal::Missing => {
                 Ok(None)
             }

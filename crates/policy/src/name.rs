@@ -95,6 +95,15 @@ impl NamePattern {
         !self.0.contains('*')
     }
 
+    /// The smallest domain that holds every name that fits: what stands right of all wildcards. There
+    /// is none where the last label is a wildcard.
+    #[must_use]
+    pub fn domain(&self) -> Option<DomainName> {
+        let right = self.0.rsplit('*').next()?;
+        let domain = right.strip_prefix('.').unwrap_or(right);
+        domain.parse().ok()
+    }
+
     /// Whether the name fits.
     #[must_use]
     pub fn matches(&self, name: &DomainName) -> bool {

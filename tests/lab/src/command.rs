@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 const COMMAND_LIMIT_S: &str = "60";
 
 /// What the lab calls, and the Debian package it comes from.
-const TOOLS: [(&str, &str); 9] = [
+const TOOLS: [(&str, &str); 10] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("setpriv", "util-linux"),
@@ -20,6 +20,7 @@ const TOOLS: [(&str, &str); 9] = [
     ("wg", "wireguard-tools"),
     ("wg-quick", "wireguard-tools"),
     ("nft", "nftables"),
+    ("dbus-daemon", "dbus"),
 ];
 
 /// Checks that this machine can run the lab.

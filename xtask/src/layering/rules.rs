@@ -188,7 +188,7 @@ pub(super) const EDGES: [(&str, &[&str]); 24] = [
 
 /// Who may depend directly on what reaches the operating system or is an async runtime. Whoever is
 /// listed nowhere may.
-pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
+pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
     (
         "getrandom",
         &[
@@ -235,6 +235,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 6] = [
             "culvert-store",
         ],
     ),
+    ("zbus", &["culvert-host"]),
 ];
 
 /// Crates that may hold unsafe code anywhere, each block with its reason. Every other root forbids

@@ -18,6 +18,7 @@ mod answers;
 mod asking;
 mod carve;
 mod directory;
+mod domains;
 mod gateways;
 mod messages;
 mod names;
@@ -35,6 +36,7 @@ pub use access::{
 pub use asking::{ANSWER_LIMIT_MS, MAX_ACCESSES, MAX_IN_FLIGHT, OFFLINE_LIMIT_MS};
 pub use culvert_link::HELLO_LIMIT_MS;
 pub use directory::{MAX_ALIKE, MAX_RESOURCES};
+pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, Refusal};
@@ -45,7 +47,7 @@ use access::{Access, Held};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_link::Session;
-use culvert_policy::Prefix;
+use culvert_policy::{DomainName, Prefix};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use directory::Directory;
@@ -72,6 +74,8 @@ pub struct Options {
     pub dns_listen: Vec<SocketAddr>,
     /// Resolvers for names that are no resource.
     pub dns_upstreams: Vec<SocketAddr>,
+    /// The portal's name, which is never a resource: without it there is nobody to ask for access.
+    pub portal: Option<DomainName>,
 }
 
 impl Options {
@@ -152,6 +156,7 @@ pub struct Client<P> {
     /// Whether `applied` may be out of date.
     is_stale: bool,
     routes: BTreeSet<Prefix>,
+    domains: Option<Domains>,
     /// Packets that go on with the next change of the data plane.
     resuming: Vec<Held<P>>,
     held_bytes: usize,
@@ -187,6 +192,7 @@ impl<P> Client<P> {
             routed: BTreeMap::new(),
             is_stale: false,
             routes: BTreeSet::new(),
+            domains: None,
             resuming: Vec::new(),
             held_bytes: 0,
             stub: None,

@@ -32,7 +32,11 @@ impl<P> Client<P> {
             return;
         };
         let directory = &self.directory;
-        let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
+        let portal = self.options.portal.as_ref();
+        let resource_of = |name: &DomainName| match portal == Some(name) {
+            true => None,
+            false => directory.for_name(name).map(|found| found.id),
+        };
         let now = Time::from_millis(now_ms);
         if let Err(reason) = stub.handle_query(query, transport, from, now, resource_of) {
             tracing::trace!(?reason, "a DNS query is dropped");
@@ -66,21 +70,24 @@ impl<P> Client<P> {
         self.finish(now_ms);
     }
 
-    /// The resolvers for other names are these from here on.
-    ///
-    /// # Errors
-    /// Why they can't be; those from before stay.
-    pub fn set_dns_upstreams(
-        &mut self,
-        upstreams: Vec<SocketAddr>,
-        now_ms: u64,
-    ) -> Result<(), culvert_dns::Error> {
-        if let Some(stub) = &mut self.stub {
-            stub.set_upstreams(upstreams.clone(), Time::from_millis(now_ms))?;
+    /// The resolvers for other names are those of these that can be: not the client itself.
+    pub fn set_dns_upstreams(&mut self, found: &[SocketAddr], now_ms: u64) {
+        let Some(stub) = &mut self.stub else {
+            return;
+        };
+        let usable = stub.usable_upstreams(found);
+        if usable != self.options.dns_upstreams {
+            // They are usable: nothing is refused.
+            let _set = stub.set_upstreams(usable.clone(), Time::from_millis(now_ms));
+            self.options.dns_upstreams = usable;
+            self.finish(now_ms);
         }
-        self.options.dns_upstreams = upstreams;
-        self.finish(now_ms);
-        Ok(())
+    }
+
+    /// The resolvers for other names.
+    #[must_use]
+    pub fn dns_upstreams(&self) -> &[SocketAddr] {
+        &self.options.dns_upstreams
     }
 
     /// Carries out what the stub wants, until it wants nothing more.

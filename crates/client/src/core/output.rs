@@ -8,7 +8,7 @@ use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use super::Refusal;
+use super::{Domains, Refusal};
 
 /// An effect, to be carried out in the order in which they are polled.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Output<P> {
     Interface(Interface),
     /// Exactly these ranges lead into the tunnel.
     Routes(BTreeSet<Prefix>),
+    /// Names of resources lie in these domains and nowhere else.
+    Domains(Domains),
     /// Peers change, and packets that had no route go on under the change.
     Engine {
         /// What changes, in this order.

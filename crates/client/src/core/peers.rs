@@ -26,6 +26,7 @@ impl<P> Client<P> {
         if std::mem::take(&mut self.is_stale) {
             peers = self.update_peers(now_ms);
             self.update_routes();
+            self.update_domains();
         }
         let known = begin
             .into_iter()

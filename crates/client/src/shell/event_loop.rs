@@ -6,12 +6,13 @@ use super::clock::Now;
 use super::dns::{Admit, DnsEvent, DnsEvents, Listeners, ask_upstream};
 use super::network::Host;
 use super::portal::{Portal, PortalEvent};
+use super::resolver::{Resolver, routed};
 use super::tunnel::Tunnel;
 use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Observed, Settings};
 use culvert_engine::Unrouted;
-use culvert_host::{NetworkChange, Wanted};
+use culvert_host::{NetworkChange, ResolverWanted, RoutedDomains, Wanted};
 use culvert_link::CLOCK_TOLERANCE_MS;
 use culvert_policy::Prefix;
 use culvert_wire::PublicKey;
@@ -40,6 +41,7 @@ pub(super) struct EventLoop<R> {
     pub(super) core: Client<Unrouted>,
     pub(super) tunnel: Tunnel,
     pub(super) host: Host,
+    pub(super) resolver: Resolver,
     pub(super) portal: Portal,
     pub(super) listeners: Listeners,
     pub(super) dns_events: DnsEvents,
@@ -51,6 +53,7 @@ pub(super) struct EventLoop<R> {
     pub(super) began_ms: u64,
     pub(super) interface: Option<Interface>,
     pub(super) routes: Option<BTreeSet<Prefix>>,
+    pub(super) domains: RoutedDomains,
     pub(super) dns_problem: Option<String>,
     pub(super) dns_retry_ms: Option<u64>,
     pub(super) ending: Option<Ending>,
@@ -68,6 +71,7 @@ enum Event {
     Status(StatusRequest),
     Network(NetworkChange),
     HostApplied,
+    Resolver,
     DeviceEnded(Option<culvert_engine::EngineError>),
     Time,
 }
@@ -88,6 +92,7 @@ impl<R: FnMut(&str)> EventLoop<R> {
                 event = self.portal.next() => Event::Portal(event),
                 Some(change) = self.host.changed.recv() => Event::Network(change),
                 Ok(()) = self.host.state.changed() => Event::HostApplied,
+                Ok(()) = self.resolver.state.changed() => Event::Resolver,
                 request = self.observed.next() => Event::Status(request),
                 () = sleep(rest) => Event::Time,
                 Some(packet) = self.tunnel.unrouted.recv() => Event::Packet(packet),
@@ -112,6 +117,7 @@ impl<R: FnMut(&str)> EventLoop<R> {
                     self.host.state.mark_unchanged();
                     self.bind_dns().await;
                 }
+                Event::Resolver => self.take_upstreams(),
                 Event::Time => self.handle_time().await?,
             }
         }
@@ -120,6 +126,8 @@ impl<R: FnMut(&str)> EventLoop<R> {
     /// Ends in order. `is_over` says that the host is to be as it was; otherwise what belongs into the
     /// tunnel stays unreachable.
     pub(super) async fn close(self, is_over: bool) {
+        // Whatever the end: nobody answers here any more.
+        self.resolver.remove().await;
         self.portal.close().await;
         if is_over {
             self.host.remove().await;
@@ -263,6 +271,10 @@ impl<R: FnMut(&str)> EventLoop<R> {
                     self.routes = Some(routes);
                     self.want_host();
                 }
+                Output::Domains(domains) => {
+                    self.domains = routed(&domains);
+                    self.want_resolver();
+                }
                 Output::Engine { peers, resume } => {
                     self.tunnel.apply(peers, resume)?;
                     self.host.set_destinations(self.core.destinations());
@@ -342,6 +354,32 @@ impl<R: FnMut(&str)> EventLoop<R> {
             self.dns_retry_ms = Some(Now::read().boot_ms + DNS_RETRY_MS);
         }
         self.dns_problem = problem;
+        self.want_resolver();
+    }
+
+    /// Has the system ask here, once there is somebody who answers.
+    fn want_resolver(&self) {
+        let listening = self.listeners.addresses();
+        let own = self.interface.map(own_addresses).unwrap_or_default();
+        let answers = |address: &IpAddr| listening.contains(&(*address, DNS_PORT).into());
+        if let Some(server) = own.into_iter().find(answers) {
+            self.resolver.want(ResolverWanted {
+                interface: self.settings.interface.clone(),
+                server,
+                domains: self.domains.clone(),
+            });
+        }
+    }
+
+    /// Other names are asked of those whom the system asked before, unless others were named.
+    fn take_upstreams(&mut self) {
+        let upstreams = self.resolver.state.borrow_and_update().upstreams.clone();
+        if let Some(upstreams) = upstreams
+            && self.settings.dns_upstreams.is_empty()
+        {
+            let now_ms = Now::read().boot_ms;
+            self.core.set_dns_upstreams(&upstreams, now_ms);
+        }
     }
 
     /// Tells whoever started the client how it stands, where that has changed, and that the loop goes on.

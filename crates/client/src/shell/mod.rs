@@ -5,20 +5,24 @@ mod dns;
 mod event_loop;
 mod network;
 mod portal;
+mod resolver;
 mod tunnel;
 
 use crate::core;
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};
 use clock::Now;
-use culvert_host::{Identity, StateDir, WatchOptions};
+use culvert_host::{Identity, ResolverControl, RoutedDomains, StateDir, WatchOptions};
 use culvert_link::Destination;
+use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::Cipher;
 use dns::Listeners;
 use event_loop::EventLoop;
 use network::Host;
 use portal::Portal;
+use resolver::Resolver;
+use std::collections::BTreeSet;
 use std::future::Future;
 use tokio::sync::mpsc;
 use tunnel::Tunnel;
@@ -42,6 +46,7 @@ pub async fn run(
     culvert_host::require_tun_device()?;
     let state = StateDir::open(&settings.state_dir)?;
     let _lock = state.lock()?;
+    let control = resolver_control(&settings).await?;
     let identity = Identity::load(&state, settings.id.as_deref())?;
     let now = Now::read();
     let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -70,6 +75,7 @@ pub async fn run(
         destinations: Vec::new(),
         debounce: culvert_host::DEBOUNCE,
     });
+    let resolver = Resolver::start(control);
     let portal = Portal::new(Destination {
         portal: settings.enrolment.portal.clone(),
         path: culvert_wire::CLIENT_SESSION_PATH,
@@ -80,6 +86,7 @@ pub async fn run(
         core,
         tunnel,
         host,
+        resolver,
         portal,
         listeners,
         dns_events,
@@ -90,6 +97,7 @@ pub async fn run(
         began_ms: now.boot_ms,
         interface: None,
         routes: None,
+        domains: RoutedDomains::Within(BTreeSet::new()),
         dns_problem: None,
         dns_retry_ms: None,
         ending: None,
@@ -128,8 +136,26 @@ fn core<P>(
         ciphers: fast_ciphers(),
         dns_listen: settings.dns_listen.clone(),
         dns_upstreams: settings.dns_upstreams.clone(),
+        portal: portal_name(&settings.enrolment.portal.url),
     };
     Ok(core::Client::new(options, seed, now.boot_ms))
+}
+
+/// What has the system ask here. What a crash left of it is undone first: the portal's name may have to
+/// be found.
+async fn resolver_control(settings: &Settings) -> Result<ResolverControl, ClientError> {
+    let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
+    if let Err(error) = control.clean_up().await {
+        tracing::error!(%error, "the system's resolver is not as it was before a crash");
+    }
+    control.check().await?;
+    Ok(control)
+}
+
+/// The portal's host, where it is known by name.
+fn portal_name(url: &str) -> Option<DomainName> {
+    let host = url.strip_prefix("https://")?.split([':', '/']).next()?;
+    host.parse().ok()
 }
 
 /// Suites for which this processor has instructions.

@@ -1,8 +1,9 @@
 //! DNS names: from a query to a grant and an answer.
 
 use super::play::{
-    Granting, HOUR_MS, Play, gateway_id, grant_id, reason, resource, resource_id, to,
+    Granting, HOUR_MS, Play, gateway_id, grant_id, interface, reason, resource, resource_id, to,
 };
+use culvert_client::core::Domains;
 use culvert_dns::Transport;
 use culvert_wire::messages::{FromClient, ReasonCode, ResolvedName, ToClient, WantedName};
 
@@ -263,4 +264,51 @@ fn a_pattern_that_allows_nothing_is_refused_and_not_forwarded() {
     ask(&mut play, "a.corp.example", A);
     assert_eq!((code(&play.answers[0]), play.forwarded), (5, 0));
     assert!(play.said.is_empty());
+}
+
+#[test]
+fn the_portals_own_name_is_asked_elsewhere_whatever_it_matches() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "Portal.corp.example", A);
+    assert_eq!(play.forwarded, 1);
+    ask(&mut play, "db.corp.example", A);
+    let (_, name) = requested(&mut play);
+    assert_eq!((name.name.as_str(), play.forwarded), ("db.corp.example", 1));
+}
+
+#[test]
+fn where_names_lie_is_told_with_each_change_of_it() {
+    let mut play = Play::open(&[(1, "*.corp.example"), (2, "10.0.0.0/8")]);
+    let set = |number, address| ToClient::ResourceSet {
+        resource: resource(number, address),
+    };
+    play.hear(set(3, "db.corp.example"));
+    play.hear(set(4, "wiki.example"));
+    play.hear(ToClient::ResourceRemoved {
+        resource: resource_id(1),
+    });
+    let within = |names: &[&str]| {
+        let names = names.iter().map(|name| name.parse().unwrap());
+        Domains::Within(names.collect())
+    };
+    let expected = [
+        within(&["corp.example"]),
+        within(&["corp.example", "wiki.example"]),
+        within(&["db.corp.example", "wiki.example"]),
+    ];
+    assert_eq!(play.domains, expected);
+}
+
+#[test]
+fn of_the_resolvers_that_the_system_asked_before_the_client_is_none() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    let (own, other) = (interface(9), "192.0.2.7:53".parse().unwrap());
+    let found = [
+        (own.ipv4, 53).into(),
+        (own.ipv6, 53).into(),
+        "100.96.0.9:53".parse().unwrap(),
+        other,
+    ];
+    play.client.set_dns_upstreams(&found, play.now_ms);
+    assert_eq!(play.client.dns_upstreams(), [other]);
 }

@@ -1,7 +1,7 @@
 //! The play: a client, what it said, and shorthands for what it hears.
 
 use culvert_client::core::{
-    Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate, Refusal,
+    Client, Domains, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate, Refusal,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::{Prefix, Service};
@@ -32,6 +32,7 @@ pub(crate) struct Play {
     pub(crate) ended: Option<Ending>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: BTreeSet<Prefix>,
+    pub(crate) domains: Vec<Domains>,
     pub(crate) resumed: Vec<u32>,
     pub(crate) refused: Vec<(u32, Refusal)>,
     pub(crate) answers: Vec<Vec<u8>>,
@@ -114,6 +115,7 @@ pub(crate) fn options() -> Options {
         ciphers: vec![Cipher::ChaCha20Poly1305],
         dns_listen: Vec::new(),
         dns_upstreams: vec!["192.0.2.53:53".parse().unwrap()],
+        portal: Some("portal.corp.example".parse().unwrap()),
     }
 }
 
@@ -156,6 +158,7 @@ impl Play {
             ended: None,
             interfaces: Vec::new(),
             routes: BTreeSet::new(),
+            domains: Vec::new(),
             resumed: Vec::new(),
             refused: Vec::new(),
             answers: Vec::new(),
@@ -364,6 +367,7 @@ impl Play {
                 Output::End(ending) => self.ended = Some(ending),
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Routes(routes) => self.routes = routes,
+                Output::Domains(domains) => self.domains.push(domains),
                 Output::Engine { peers, resume } => {
                     for update in peers {
                         self.update(update);

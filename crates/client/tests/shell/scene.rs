@@ -4,7 +4,7 @@ use crate::portal::{DEADLINE, FakePortal};
 use anyhow::Result;
 use culvert_client::status::Status;
 use culvert_client::{ClientError, Enrolment, Settings, ask_status};
-use culvert_host::Routing;
+use culvert_host::{ResolverChoice, ResolverMode, Routing};
 use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,6 +88,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         workers: 1,
         mtu: 1420,
         routing: Routing::CLIENT,
+        dns: ResolverChoice::Mode(ResolverMode::Off),
         dns_listen: Vec::new(),
         dns_upstreams: Vec::new(),
         status_socket: directory.path().join("client.sock"),

@@ -2,7 +2,7 @@
 
 use crate::visible::visible;
 use culvert_client::status::{
-    AccessState, GatewayStatus, PortalState, PortalStatus, ResourceStatus, Status,
+    AccessState, DnsControlStatus, GatewayStatus, PortalState, PortalStatus, ResourceStatus, Status,
 };
 use culvert_wire::Cipher;
 use std::fmt::Write;
@@ -60,6 +60,9 @@ fn machine(status: &Status, text: &mut String) {
             format_args!("names      answered at {}", listening.join(", ")),
         );
     }
+    if let Some(control) = &status.dns.control {
+        line(text, format_args!("dns        {}", dns(control)));
+    }
     line(
         text,
         format_args!(
@@ -68,6 +71,20 @@ fn machine(status: &Status, text: &mut String) {
             status.version
         ),
     );
+}
+
+/// Whether the system asks the client, and for what.
+fn dns(control: &DnsControlStatus) -> String {
+    let mode = &control.mode;
+    match (&control.domains, control.applied) {
+        (_, false) if mode == "off" => "off: the system is not told to ask here".to_owned(),
+        (_, false) => format!("{mode}: does not work, see PROBLEMS"),
+        (Some(domains), true) if domains.is_empty() => {
+            format!("{mode}: no resource has a name")
+        }
+        (Some(domains), true) => format!("{mode}: asks here for {}", domains.join(", ")),
+        (None, true) => format!("{mode}: asks here for every name"),
+    }
 }
 
 pub(crate) fn portal(portal: &PortalStatus) -> String {

@@ -22,6 +22,17 @@ impl Stub {
         Ok(())
     }
 
+    /// Of these servers, those that can be upstreams, as many as there may be.
+    #[must_use]
+    pub fn usable_upstreams(&self, servers: &[SocketAddr]) -> Vec<SocketAddr> {
+        let is_usable = |server: &&SocketAddr| {
+            let one = std::slice::from_ref(*server);
+            upstreams::usable(one, &self.listens_on, self.names.ranges()).is_ok()
+        };
+        let usable = servers.iter().filter(is_usable);
+        usable.copied().take(crate::UPSTREAMS_MAX).collect()
+    }
+
     /// An upstream's answer came in, by `transport`, from `from`.
     ///
     /// # Errors

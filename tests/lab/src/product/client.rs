@@ -22,6 +22,9 @@ pub struct Client {
     pub name: String,
     /// Further arguments of `culvert client run`, for every start from here on.
     pub arguments: String,
+    /// A shell script that gives each of its programs the files of its machine, where they are not this
+    /// one's: mounts, and variables of the environment.
+    pub machine: String,
     dir: PathBuf,
     process: Option<Process>,
 }
@@ -32,6 +35,7 @@ impl Client {
             namespace,
             name: "laptop".to_owned(),
             arguments: String::new(),
+            machine: String::new(),
             dir,
             process: None,
         }
@@ -69,8 +73,24 @@ impl Client {
     /// # Errors
     /// When it can't be started.
     pub fn launch(&mut self) -> Result<()> {
-        self.process = Some(self.namespace.spawn(&self.command()?)?);
+        let command = self.command()?;
+        self.process = Some(match self.machine.is_empty() {
+            true => self.namespace.spawn(&command)?,
+            false => self.namespace.spawn_script(&self.on_machine(&command))?,
+        });
         Ok(())
+    }
+
+    /// Runs a command with the files of its machine.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn run(&self, line: &str) -> Result<String> {
+        self.namespace.shell(&self.on_machine(line))
+    }
+
+    fn on_machine(&self, line: &str) -> String {
+        format!("{}\nexec {line}", self.machine)
     }
 
     /// Waits until the portal has welcomed it and its routes stand, which is a moment later.
@@ -91,12 +111,17 @@ impl Client {
     /// When there is no program.
     pub fn command(&self) -> Result<String> {
         Ok(format!(
-            "{} client run --token-file {} --state-dir {} --name {} --status-socket {} {}",
+            "{} client run --token-file {} --state-dir {} --name {} --status-socket {} {} {}",
             culvert_program()?.display(),
             self.token_file().display(),
             self.state_dir().display(),
             self.name,
             self.socket().display(),
+            // The resolver of the machine that runs the tests is none of theirs.
+            match self.arguments.contains("--dns ") {
+                true => "",
+                false => "--dns off",
+            },
             self.arguments,
         ))
     }

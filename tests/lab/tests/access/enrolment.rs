@@ -114,7 +114,7 @@ fn a_one_time_token_enrols_no_second_machine() {
 /// Another machine, which is not the client's.
 fn ends_beside(product: &Product, token: &Path) {
     let outcome = product.nat.outcome(&format!(
-        "{} client run --token-file {} --state-dir {1}.state --status-socket {1}.sock --log-level error",
+        "{} client run --token-file {} --state-dir {1}.state --status-socket {1}.sock --dns off --log-level error",
         culvert_program().unwrap().display(),
         token.display(),
     ));

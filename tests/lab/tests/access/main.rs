@@ -21,6 +21,7 @@ mod options;
 mod outage;
 mod reach;
 mod readiness;
+mod resolver;
 mod revocation;
 mod silence;
 mod spread;

@@ -155,6 +155,7 @@ impl ClientNode {
             ciphers: self.ciphers.clone(),
             dns_listen: Vec::new(),
             dns_upstreams: vec![SocketAddr::from(([192, 0, 2, 253], 53))],
+            portal: None,
         };
         let now_ms = self.boot_ms(net);
         let mut core = Client::new(options, net.random.bytes(), now_ms);
@@ -613,6 +614,7 @@ impl ClientNode {
             }
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
+            Output::Domains(_) => {}
             Output::Engine { peers, resume } => {
                 for update in peers {
                     self.apply(update, net);

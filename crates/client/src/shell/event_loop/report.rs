@@ -21,6 +21,8 @@ impl<R> EventLoop<R> {
         let view = self.core.view(now.boot_ms, now.unix_ms);
         let mut problems = self.host.problems();
         problems.extend(self.dns_problem.clone());
+        let resolver = self.resolver.state.borrow();
+        problems.extend(resolver.problem.clone());
         problems.extend(view.portal.clock_problem());
         let counters = counter_list(&view.counters)
             .into_iter()
@@ -51,7 +53,8 @@ impl<R> EventLoop<R> {
             names: view.names,
             dns: DnsStatus {
                 listening: self.listeners.addresses(),
-                upstreams: self.settings.dns_upstreams.clone(),
+                upstreams: self.core.dns_upstreams().to_vec(),
+                control: resolver.status.clone(),
             },
             drops: self.tunnel.drops(),
             counters: counters.collect(),

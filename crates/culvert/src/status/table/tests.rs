@@ -136,6 +136,42 @@ RESOURCES
 }
 
 #[test]
+fn whether_and_for_what_the_system_asks_the_client_is_told() {
+    let domains = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+    for (mode, applied, domains, expected) in [
+        (
+            "off",
+            false,
+            None,
+            "off: the system is not told to ask here",
+        ),
+        ("file", true, None, "file: asks here for every name"),
+        ("file", false, None, "file: does not work, see PROBLEMS"),
+        (
+            "resolved",
+            true,
+            domains(&[]),
+            "resolved: no resource has a name",
+        ),
+        (
+            "resolved",
+            true,
+            domains(&["a.example", "b"]),
+            "resolved: asks here for a.example, b",
+        ),
+    ] {
+        let mut status = status();
+        status.dns.control = Some(DnsControlStatus {
+            mode: mode.to_owned(),
+            applied,
+            domains,
+        });
+        let line = format!("\ndns        {expected}\n");
+        assert!(render(&status).contains(&line), "{line}");
+    }
+}
+
+#[test]
 fn the_json_form_reads_what_it_writes() {
     let status = status();
     let text = serde_json::to_string(&status).unwrap();

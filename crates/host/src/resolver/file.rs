@@ -1,0 +1,272 @@
+//! `/etc/resolv.conf` as a plain file: what was there is kept in the state directory, and put back.
+//!
+//! Where the file can be exchanged it is, and a reader finds one or the other. Where it is mounted by
+//! itself, as in containers, or lies in a directory that may not be written, it is overwritten: one
+//! write as long as the longer of the two, which a killed process has made or not, then a cut. What
+//! such a cut would have taken are line ends. The backup is written first and goes last, so a crash
+//! anywhere leaves a file that the next start knows how to undo.
+
+use super::resolv_conf::{ResolvConf, had_none_before, is_ours, ours};
+use crate::{HostError, StateDir};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// The backup in the state directory: there it can be written wherever the file itself can, and
+/// belongs to one client.
+pub(super) const BACKUP: &str = "resolv.conf.before";
+
+/// The longest file, before and after: a page, so that no signal tears the write of it. The longest
+/// that tools write, with half a page of comments, has 1 KiB.
+const MAX_BYTES: usize = 4096;
+
+/// Who may do what with the file: its owner writes, all read.
+const MODE: Mode = Mode::from_raw_mode(0o644);
+
+/// The file and who it is exchanged for.
+#[derive(Debug)]
+pub(super) struct FileControl {
+    path: PathBuf,
+    /// What was written last.
+    written: Option<Written>,
+}
+
+#[derive(Debug)]
+struct Written {
+    server: IpAddr,
+    text: String,
+    upstreams: Vec<SocketAddr>,
+}
+
+/// One thing that either happens or does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    WriteBackup(Vec<u8>),
+    /// The file becomes another one.
+    Exchange(Vec<u8>),
+    /// The bytes take the place of as many from the beginning.
+    Overwrite(Vec<u8>),
+    Cut(u64),
+    Remove,
+    DropBackup,
+}
+
+impl FileControl {
+    pub(super) const fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            written: None,
+        }
+    }
+
+    /// Whether this way can be taken at all.
+    pub(super) fn check(&self) -> Result<(), HostError> {
+        self.read().map(drop)
+    }
+
+    /// Makes the file name `server`. `tell` hears who is to answer other names before anybody asks.
+    pub(super) fn apply(
+        &mut self,
+        server: IpAddr,
+        state: &StateDir,
+        tell: impl FnOnce(&[SocketAddr]),
+    ) -> Result<(), HostError> {
+        if let Some(written) = &self.written
+            && written.server == server
+            && self.is_in_force()
+        {
+            tell(&written.upstreams);
+            return Ok(());
+        }
+        self.restore(state)?;
+        let before = self.read()?;
+        let text = ours(before.as_deref(), server);
+        if text.len() > MAX_BYTES {
+            return Err(self.too_long());
+        }
+        let known = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
+        let upstreams = ResolvConf::parse(&known).upstreams(super::interface_index);
+        tell(&upstreams);
+        for step in self.plan_taking(before.as_deref(), &text) {
+            self.take(&step, state)?;
+        }
+        self.written = Some(Written {
+            server,
+            text,
+            upstreams,
+        });
+        Ok(())
+    }
+
+    /// Whether the file still says what was written last.
+    pub(super) fn is_in_force(&self) -> bool {
+        let written = self.written.as_ref().map(|it| it.text.as_bytes());
+        written.is_some() && matches!(self.read(), Ok(now) if now.as_deref() == written)
+    }
+
+    /// Puts back what was there before. What others have written since stays.
+    pub(super) fn restore(&mut self, state: &StateDir) -> Result<(), HostError> {
+        self.written = None;
+        // A crash may have left it behind.
+        let _left = rustix::fs::unlink(self.unfinished());
+        for step in self.plan_restoring(state)? {
+            self.take(&step, state)?;
+        }
+        Ok(())
+    }
+
+    fn plan_restoring(&self, state: &StateDir) -> Result<Vec<Step>, HostError> {
+        let now = match self.read() {
+            Ok(now) => now,
+            // Another program has put a link, or something else, in the place of ours.
+            Err(HostError::ResolvConfLink { .. } | HostError::ResolvConfTooLong { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let backup = state.read_at_most(MAX_BYTES, BACKUP)?;
+        let backup = backup.as_ref().map(crate::SecretBytes::expose);
+        let mut steps = match (now, backup) {
+            (Some(now), None) if is_ours(&now) => {
+                return Err(HostError::ResolvConfOfAnother {
+                    path: self.path.clone(),
+                    state: state.path().to_owned(),
+                });
+            }
+            (_, None) => return Ok(Vec::new()),
+            (Some(now), Some(_)) if had_none_before(&now) && !self.is_overwritten() => {
+                vec![Step::Remove]
+            }
+            (Some(now), Some(backup)) if is_ours(&now) => self.plan_writing(Some(&now), backup),
+            (Some(now), Some(backup)) if is_uncut(&now, backup) => {
+                vec![Step::Cut(backup.len() as u64)]
+            }
+            (_, Some(_)) => Vec::new(),
+        };
+        steps.push(Step::DropBackup);
+        Ok(steps)
+    }
+
+    fn plan_taking(&self, before: Option<&[u8]>, text: &str) -> Vec<Step> {
+        let mut steps = vec![Step::WriteBackup(before.unwrap_or_default().to_vec())];
+        steps.extend(self.plan_writing(before, text.as_bytes()));
+        steps
+    }
+
+    fn plan_writing(&self, before: Option<&[u8]>, content: &[u8]) -> Vec<Step> {
+        match (before, self.is_overwritten()) {
+            (Some(before), true) => plan_overwriting(before, content),
+            _ => vec![Step::Exchange(content.to_vec())],
+        }
+    }
+
+    /// Whether the file can't be exchanged for another: it is mounted by itself, or nothing may be
+    /// made beside it.
+    fn is_overwritten(&self) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let is_mounted = rustix::fs::statx(CWD, &self.path, flags, StatxFlags::TYPE)
+            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+        is_mounted || rustix::fs::access(self.directory(), Access::WRITE_OK).is_err()
+    }
+
+    fn take(&self, step: &Step, state: &StateDir) -> Result<(), HostError> {
+        let done = match step {
+            Step::WriteBackup(content) => return state.write(BACKUP, content),
+            Step::DropBackup => return state.remove(BACKUP),
+            Step::Exchange(content) => self.exchange(content),
+            Step::Overwrite(content) => self.open().and_then(|mut file| {
+                file.write_all(content)?;
+                file.sync_all()
+            }),
+            Step::Cut(length) => self.open().and_then(|file| {
+                file.set_len(*length)?;
+                file.sync_all()
+            }),
+            Step::Remove => rustix::fs::unlink(&self.path).map_err(io::Error::from),
+        };
+        done.map_err(|source| HostError::ResolvConfNotWritten {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn exchange(&self, content: &[u8]) -> io::Result<()> {
+        let unfinished = self.unfinished();
+        match rustix::fs::unlink(&unfinished) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(&unfinished, flags, MODE)?);
+        // The mode given above has lost what the umask forbids.
+        rustix::fs::fchmod(&file, MODE)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(rustix::fs::rename(&unfinished, &self.path)?)
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
+    }
+
+    /// What the file says; `None` where there is none.
+    fn read(&self) -> Result<Option<Vec<u8>>, HostError> {
+        // O_NONBLOCK: opening a pipe must not wait for a writer.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match rustix::fs::open(&self.path, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(self.is_a_link()),
+            Err(error) => return Err(HostError::file("read", &self.path, error)),
+        };
+        let mut content = Vec::new();
+        let read = file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content);
+        read.map_err(|error| HostError::file("read", &self.path, error))?;
+        match content.len() > MAX_BYTES {
+            true => Err(self.too_long()),
+            false => Ok(Some(content)),
+        }
+    }
+
+    fn is_a_link(&self) -> HostError {
+        HostError::ResolvConfLink {
+            path: self.path.clone(),
+            target: std::fs::read_link(&self.path).unwrap_or_default(),
+        }
+    }
+
+    fn too_long(&self) -> HostError {
+        HostError::ResolvConfTooLong {
+            path: self.path.clone(),
+            max_bytes: MAX_BYTES,
+        }
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The file while it is being written.
+    fn unfinished(&self) -> PathBuf {
+        self.directory().join(".resolv.conf.culvert")
+    }
+}
+
+/// What is left over of the longer one is cut off; until then it is empty lines.
+fn plan_overwriting(before: &[u8], content: &[u8]) -> Vec<Step> {
+    let mut padded = content.to_vec();
+    padded.resize(content.len().max(before.len()), b'\n');
+    vec![Step::Overwrite(padded), Step::Cut(content.len() as u64)]
+}
+
+/// Whether this is the backup, written back but not yet cut.
+fn is_uncut(now: &[u8], backup: &[u8]) -> bool {
+    now.strip_prefix(backup)
+        .is_some_and(|rest| rest.iter().all(|byte| *byte == b'\n'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The system's resolver: names are asked of the client, and as before once it ends.
+//!
+//! [`ResolverControl`] makes it so by one of several ways ([`ResolverMode`]); which one fits the
+//! machine is found out ([`detect`]) or told. What a crash left behind is undone by
+//! [`ResolverControl::clean_up`], whatever way is taken then.
+
+mod detect;
+mod file;
+mod resolv_conf;
+mod resolvconf;
+mod resolved;
+
+use crate::{HostError, InterfaceName, StateDir};
+use detect::Facts;
+use file::FileControl;
+use resolvconf::Resolvconf;
+use resolved::Resolved;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often the file is looked at: whoever renews a DHCP lease may write it, and names of resources
+/// should not be asked elsewhere for longer than a resolver waits for an answer.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// By which way the system is told whom to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResolverMode {
+    /// systemd-resolved, over D-Bus: names in [`ResolverWanted::domains`] are asked of the client.
+    Resolved,
+    /// The program `resolvconf`: every name is asked of the client.
+    Resolvconf,
+    /// The file `/etc/resolv.conf`: every name is asked of the client.
+    File,
+    /// Not at all.
+    Off,
+}
+
+/// What the administrator wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResolverChoice {
+    /// What fits the machine.
+    Auto,
+    /// This way and no other.
+    Mode(ResolverMode),
+}
+
+/// How names are to be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolverWanted {
+    /// The tunnel's interface.
+    pub interface: InterfaceName,
+    /// Who answers, on port 53.
+    pub server: IpAddr,
+    /// Names that are asked there, where the way can tell them apart.
+    pub domains: RoutedDomains,
+}
+
+/// Which names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoutedDomains {
+    /// These and all below them.
+    Within(BTreeSet<String>),
+    /// Every name.
+    All,
+}
+
+/// The files that say who resolves names.
+#[derive(Debug)]
+struct Paths {
+    resolv_conf: PathBuf,
+    nsswitch: PathBuf,
+}
+
+/// Points the system's resolver at the client. One at a time for each state directory.
+#[derive(Debug)]
+pub struct ResolverControl {
+    choice: ResolverChoice,
+    paths: Paths,
+    state: StateDir,
+    backend: Option<Backend>,
+}
+
+/// The way that was taken.
+#[derive(Debug)]
+enum Backend {
+    Resolved(Box<Resolved>),
+    Resolvconf(Resolvconf),
+    File(FileControl),
+    Off,
+}
+
+impl ResolverControl {
+    /// Changes nothing yet. `state` keeps what was there before.
+    #[must_use]
+    pub fn new(choice: ResolverChoice, state: StateDir) -> Self {
+        let paths = Paths {
+            resolv_conf: "/etc/resolv.conf".into(),
+            nsswitch: "/etc/nsswitch.conf".into(),
+        };
+        Self {
+            choice,
+            paths,
+            state,
+            backend: None,
+        }
+    }
+
+    /// Undoes what a client that did not end in order left behind.
+    ///
+    /// # Errors
+    /// Why it can't be undone, and what to do.
+    pub async fn clean_up(&mut self) -> Result<(), HostError> {
+        let taken_back = resolvconf::remove(&self.state).await;
+        self.file().restore(&self.state)?;
+        taken_back
+    }
+
+    /// Whether the way that was told can be taken on this machine; where it is to be found out,
+    /// nothing is wrong.
+    ///
+    /// # Errors
+    /// Why it can't be taken, and what to do.
+    pub async fn check(&self) -> Result<(), HostError> {
+        match self.choice {
+            ResolverChoice::Mode(ResolverMode::Resolved) => Resolved::connect().await.map(drop),
+            ResolverChoice::Mode(ResolverMode::Resolvconf) => {
+                Resolvconf::find(&self.paths.resolv_conf).await.map(drop)
+            }
+            ResolverChoice::Mode(ResolverMode::File) => self.file().check(),
+            ResolverChoice::Auto | ResolverChoice::Mode(ResolverMode::Off) => Ok(()),
+        }
+    }
+
+    /// Makes it so; does nothing where it is so. `tell` hears whom the system asked before, and asks
+    /// for all other names, before the first of them comes in.
+    ///
+    /// # Errors
+    /// Why it can't be done, and what to do. The system is as before then.
+    pub async fn apply(
+        &mut self,
+        wanted: &ResolverWanted,
+        tell: impl FnOnce(&[SocketAddr]),
+    ) -> Result<(), HostError> {
+        let backend = match self.backend.take() {
+            Some(backend) => backend,
+            None => self.choose().await?,
+        };
+        match self.backend.insert(backend) {
+            Backend::Resolved(resolved) => resolved.apply(wanted, tell).await,
+            Backend::Resolvconf(program) => {
+                let (interface, server) = (&wanted.interface, wanted.server);
+                program.apply(interface, server, &self.state, tell).await
+            }
+            Backend::File(file) => file.apply(wanted.server, &self.state, tell),
+            Backend::Off => Ok(()),
+        }
+    }
+
+    /// The way that was taken, or that was asked for.
+    #[must_use]
+    pub fn mode(&self) -> Option<ResolverMode> {
+        let taken = self.backend.as_ref().map(|backend| match backend {
+            Backend::Resolved(_) => ResolverMode::Resolved,
+            Backend::Resolvconf(_) => ResolverMode::Resolvconf,
+            Backend::File(_) => ResolverMode::File,
+            Backend::Off => ResolverMode::Off,
+        });
+        taken.or(match self.choice {
+            ResolverChoice::Mode(mode) => Some(mode),
+            ResolverChoice::Auto => None,
+        })
+    }
+
+    /// Returns once somebody has changed what [`Self::apply`] made.
+    pub async fn changed(&mut self) {
+        match &mut self.backend {
+            Some(Backend::Resolved(resolved)) => resolved.changed().await,
+            Some(Backend::Resolvconf(program)) => program.changed().await,
+            Some(Backend::File(file)) => {
+                while file.is_in_force() {
+                    tokio::time::sleep(CHECK_EVERY).await;
+                }
+            }
+            Some(Backend::Off) | None => std::future::pending().await,
+        }
+    }
+
+    /// Makes the system as it was, and forgets which way was taken: another may fit by now.
+    ///
+    /// # Errors
+    /// Why it can't be done, and what to do.
+    pub async fn remove(&mut self) -> Result<(), HostError> {
+        match self.backend.take() {
+            Some(Backend::Resolved(mut resolved)) => resolved.remove().await,
+            Some(Backend::Resolvconf(_)) => resolvconf::remove(&self.state).await,
+            Some(Backend::File(mut file)) => file.restore(&self.state),
+            Some(Backend::Off) | None => Ok(()),
+        }
+    }
+
+    async fn choose(&self) -> Result<Backend, HostError> {
+        let mode = match self.choice {
+            ResolverChoice::Mode(mode) => mode,
+            ResolverChoice::Auto => {
+                let resolved = Resolved::connect().await;
+                let resolvconf = Resolvconf::find(&self.paths.resolv_conf).await;
+                Facts::gather(&self.paths, resolved.is_ok(), resolvconf.is_ok()).decide()
+            }
+        };
+        Ok(match mode {
+            ResolverMode::Resolved => Backend::Resolved(Box::new(Resolved::connect().await?)),
+            ResolverMode::Resolvconf => {
+                Backend::Resolvconf(Resolvconf::find(&self.paths.resolv_conf).await?)
+            }
+            ResolverMode::File => Backend::File(self.file()),
+            ResolverMode::Off => Backend::Off,
+        })
+    }
+
+    fn file(&self) -> FileControl {
+        FileControl::new(self.paths.resolv_conf.clone())
+    }
+}
+
+impl ResolverMode {
+    /// Whether the system asks here for the names of [`ResolverWanted::domains`] alone.
+    #[must_use]
+    pub const fn is_split(self) -> bool {
+        match self {
+            Self::Resolved => true,
+            Self::Resolvconf | Self::File | Self::Off => false,
+        }
+    }
+}
+
+impl fmt::Display for ResolverMode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Resolved => "resolved",
+            Self::Resolvconf => "resolvconf",
+            Self::File => "file",
+            Self::Off => "off",
+        })
+    }
+}
+
+/// The kernel's number of an interface.
+fn interface_index(name: &str) -> Option<u32> {
+    let name: InterfaceName = name.parse().ok()?;
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    );
+    rustix::net::netdevice::name_to_index(socket.ok()?, name.as_str()).ok()
+}

@@ -1,0 +1,218 @@
+//! What `/etc/resolv.conf` says, and what it is to say (`resolv.conf(5)`). Pure.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
+
+/// The first line of a file that a client wrote: by it the next start knows that it is to be undone.
+pub(super) const HEADER: &str =
+    "# Written by the culvert client, which puts the file from before back when it ends.";
+
+/// The second line where there was no file before.
+const NONE_BEFORE: &str = "# Before, there was no file.";
+
+/// The port of DNS.
+const DNS_PORT: u16 = 53;
+
+/// The file as far as Culvert reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ResolvConf {
+    /// Who is asked, in this order.
+    pub(super) servers: Vec<Server>,
+    /// All other directives, such as `search` and `options`, each a line as it stands.
+    pub(super) directives: Vec<String>,
+}
+
+/// One `nameserver`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) address: IpAddr,
+    /// The interface of a link-local address.
+    pub(super) zone: Option<String>,
+}
+
+impl ResolvConf {
+    /// Reads it; what is no directive is left out, as the C library does.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut servers = Vec::new();
+        let mut directives = Vec::new();
+        for line in text.lines() {
+            // The C library takes both as comments, in the first column alone.
+            if line.starts_with(['#', ';']) {
+                continue;
+            }
+            let mut words = line.split_ascii_whitespace();
+            match words.next() {
+                None => {}
+                Some("nameserver") => servers.extend(words.next().and_then(Server::parse)),
+                Some(_) => directives.push(line.trim_end().to_owned()),
+            }
+        }
+        Self {
+            servers,
+            directives,
+        }
+    }
+
+    /// Who can be asked instead of the C library. Where nobody is named, it asks this machine.
+    pub(super) fn upstreams(&self, zone_index: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
+        if self.servers.is_empty() {
+            return vec![(Ipv4Addr::LOCALHOST, DNS_PORT).into()];
+        }
+        let servers = self.servers.iter();
+        servers
+            .filter_map(|server| server.reached_at(&zone_index))
+            .collect()
+    }
+}
+
+/// All but the server that is the client itself.
+pub(super) fn without(own: IpAddr, mut known: ResolvConf) -> ResolvConf {
+    known.servers.retain(|server| server.address != own);
+    known
+}
+
+impl Server {
+    fn parse(word: &str) -> Option<Self> {
+        let (address, zone) = match word.split_once('%') {
+            Some((address, zone)) => (address, Some(zone.to_owned())),
+            None => (word, None),
+        };
+        let address = address.parse().ok()?;
+        Some(Self { address, zone })
+    }
+
+    fn reached_at(&self, zone_index: impl Fn(&str) -> Option<u32>) -> Option<SocketAddr> {
+        match (self.address, &self.zone) {
+            (IpAddr::V6(address), Some(zone)) => {
+                let index = zone_index(zone)?;
+                Some(SocketAddrV6::new(address, DNS_PORT, 0, index).into())
+            }
+            // The C library means this machine by it.
+            (IpAddr::V4(address), _) if address.is_unspecified() => {
+                Some((Ipv4Addr::LOCALHOST, DNS_PORT).into())
+            }
+            (address, _) => Some((address, DNS_PORT).into()),
+        }
+    }
+}
+
+/// Whether a client wrote this.
+pub(super) fn is_ours(text: &[u8]) -> bool {
+    first_line(text) == Some(HEADER.as_bytes())
+}
+
+/// Whether there was no file before what a client wrote.
+pub(super) fn had_none_before(text: &[u8]) -> bool {
+    is_ours(text) && text.split(|byte| *byte == b'\n').nth(1) == Some(NONE_BEFORE.as_bytes())
+}
+
+/// What the file is to say so that every name is asked of `server` alone: another one beside it would
+/// be asked for what this one refuses.
+pub(super) fn ours(before: Option<&[u8]>, server: IpAddr) -> String {
+    let mut text = format!("{HEADER}\n");
+    if before.is_none() {
+        // Writing to a string never fails.
+        let _infallible = writeln!(text, "{NONE_BEFORE}");
+    }
+    let _infallible = writeln!(text, "nameserver {server}");
+    let before = String::from_utf8_lossy(before.unwrap_or_default()).into_owned();
+    for directive in ResolvConf::parse(&before).directives {
+        let _infallible = writeln!(text, "{directive}");
+    }
+    text
+}
+
+fn first_line(text: &[u8]) -> Option<&[u8]> {
+    text.split(|byte| *byte == b'\n').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const USUAL: &str = "# by dhclient\nsearch corp.example lan\nnameserver 192.0.2.53\n\
+         nameserver\t2001:db8::53 # second\n; nameserver 192.0.2.1\noptions edns0 trust-ad\n";
+
+    #[test]
+    fn the_usual_file_is_read() {
+        let read = ResolvConf::parse(USUAL);
+        let addresses: Vec<String> = read
+            .servers
+            .iter()
+            .map(|it| it.address.to_string())
+            .collect();
+        assert_eq!(addresses, ["192.0.2.53", "2001:db8::53"]);
+        let directives = ["search corp.example lan", "options edns0 trust-ad"];
+        assert_eq!(read.directives, directives);
+    }
+
+    #[test]
+    fn our_file_has_one_server_and_the_other_directives() {
+        let text = ours(Some(USUAL.as_bytes()), "100.64.0.7".parse().unwrap());
+        assert_eq!(
+            text,
+            format!(
+                "{HEADER}\nnameserver 100.64.0.7\nsearch corp.example lan\noptions edns0 trust-ad\n"
+            )
+        );
+        assert!(is_ours(text.as_bytes()) && !had_none_before(text.as_bytes()));
+        assert!(had_none_before(
+            ours(None, "100.64.0.7".parse().unwrap()).as_bytes()
+        ));
+        assert!(!is_ours(USUAL.as_bytes()) && !is_ours(b""));
+    }
+
+    #[test]
+    fn upstreams_are_what_the_c_library_would_ask() {
+        let upstreams = |text: &str| {
+            let index = |zone: &str| (zone == "eth0").then_some(2);
+            let upstreams = ResolvConf::parse(text).upstreams(index);
+            upstreams
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(upstreams("search x\n"), ["127.0.0.1:53"]);
+        assert_eq!(upstreams("nameserver 0.0.0.0\n"), ["127.0.0.1:53"]);
+        assert_eq!(upstreams("nameserver fe80::1%eth0"), ["[fe80::1%2]:53"]);
+        assert!(upstreams("nameserver fe80::1%gone").is_empty());
+        assert_eq!(upstreams("nameserver 9.9.9.9\r\n"), ["9.9.9.9:53"]);
+    }
+
+    fn a_line() -> impl Strategy<Value = String> {
+        prop_oneof![
+            any::<Ipv4Addr>().prop_map(|it| format!("nameserver {it}")),
+            any::<std::net::Ipv6Addr>().prop_map(|it| format!("  nameserver  {it}%eth0")),
+            "search [a-z]{1,8}( [a-z.]{1,8})?",
+            "options [a-z:0-9]{1,12}",
+            "[#;] ?[ -~]{0,20}",
+            "[ \\t]{0,3}",
+            "[ -~]{0,20}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_there_ours_names_our_server_alone_and_keeps_the_directives(
+            lines in proptest::collection::vec(a_line(), 0..8),
+            server: IpAddr,
+        ) {
+            let before = lines.join("\n");
+            let written = ours(Some(before.as_bytes()), server);
+            let read = ResolvConf::parse(&written);
+            let expected = ResolvConf {
+                servers: vec![Server { address: server, zone: None }],
+                directives: ResolvConf::parse(&before).directives,
+            };
+            prop_assert_eq!(read, expected);
+            prop_assert!(is_ours(written.as_bytes()) && !had_none_before(written.as_bytes()));
+        }
+
+        #[test]
+        fn nothing_that_a_file_may_hold_is_too_much(bytes: Vec<u8>, server: IpAddr) {
+            let written = ours(Some(&bytes), server);
+            prop_assert!(is_ours(written.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! systemd-resolved, over D-Bus: names of given domains are asked of the client, all others as before.
+//!
+//! What it is told belongs to the tunnel's interface and goes with it, so that a crash leaves nothing.
+
+use super::{ResolverWanted, RoutedDomains, interface_index};
+use crate::HostError;
+use futures_util::{Stream, StreamExt};
+use rustix::net::AddressFamily;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::timeout;
+use zbus::proxy::CacheProperties;
+use zbus::{Connection, Proxy};
+
+const SERVICE: &str = "org.freedesktop.resolve1";
+const PATH: &str = "/org/freedesktop/resolve1";
+const MANAGER: &str = "org.freedesktop.resolve1.Manager";
+
+/// How long one call may take: it answers in milliseconds, and the bus starts it in some hundred.
+const CALL_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long it may be away while it starts again, before that counts as a failure.
+const RESTART_LIMIT: Duration = Duration::from_secs(10);
+
+/// How a domain is said that is only for finding the resolver, never for completing names.
+const ROUTING_ONLY: bool = true;
+
+/// The domain of every name.
+const ROOT: &str = ".";
+
+/// A server as the bus has it: its interface, the family, the address.
+type BusServer = (i32, i32, Vec<u8>);
+
+/// What happens to systemd-resolved.
+enum Notice {
+    /// It has started, or ended.
+    Owner { is_there: bool },
+    /// Something of it is another.
+    Properties,
+}
+
+/// A connection to systemd-resolved.
+pub(super) struct Resolved {
+    manager: Proxy<'static>,
+    notices: Pin<Box<dyn Stream<Item = Notice> + Send + Sync>>,
+    /// The interface that it was told of.
+    index: Option<i32>,
+    upstreams: Vec<SocketAddr>,
+}
+
+impl Resolved {
+    /// Connects, and starts it where the bus can.
+    pub(super) async fn connect() -> Result<Self, HostError> {
+        let connected = timeout(CALL_LIMIT, Self::try_connect()).await;
+        let missing = |message| HostError::ResolvedMissing { message };
+        match connected {
+            Ok(Ok(resolved)) => Ok(resolved),
+            Ok(Err(error)) => Err(missing(one_line(&error.to_string()))),
+            Err(_elapsed) => Err(missing("no answer within a second".to_owned())),
+        }
+    }
+
+    async fn try_connect() -> zbus::Result<Self> {
+        let builder = zbus::connection::Builder::system().method_timeout(CALL_LIMIT);
+        let connection = builder.build().await?;
+        let peer = proxy(&connection, "org.freedesktop.DBus.Peer").await?;
+        peer.call::<_, _, ()>("Ping", &()).await?;
+        let manager = proxy(&connection, MANAGER).await?;
+        let owners = manager.receive_owner_changed().await?;
+        let owners = owners.map(|owner| Notice::Owner {
+            is_there: owner.is_some(),
+        });
+        let properties = proxy(&connection, "org.freedesktop.DBus.Properties").await?;
+        let of_manager = [(0, MANAGER)];
+        let changes = properties
+            .receive_signal_with_args("PropertiesChanged", &of_manager)
+            .await?;
+        let changes = changes.map(|_| Notice::Properties);
+        Ok(Self {
+            manager,
+            notices: Box::pin(futures_util::stream::select(owners, changes)),
+            index: None,
+            upstreams: Vec::new(),
+        })
+    }
+
+    /// Has it ask `wanted.server` for the domains.
+    pub(super) async fn apply(
+        &mut self,
+        wanted: &ResolverWanted,
+        tell: impl FnOnce(&[SocketAddr]),
+    ) -> Result<(), HostError> {
+        let index = interface_index(wanted.interface.as_str())
+            .and_then(|index| i32::try_from(index).ok())
+            .ok_or_else(|| HostError::NoInterface {
+                interface: wanted.interface.clone(),
+            })?;
+        self.index = Some(index);
+        self.upstreams = self.ask_upstreams().await?;
+        tell(&self.upstreams);
+        let (domains, is_default) = match &wanted.domains {
+            RoutedDomains::All => (vec![(ROOT, ROUTING_ONLY)], true),
+            RoutedDomains::Within(domains) => {
+                let domains = domains.iter().map(|it| (it.as_str(), ROUTING_ONLY));
+                (domains.collect(), false)
+            }
+        };
+        let servers = vec![bus_server(wanted.server)];
+        self.call("SetLinkDNS", &(index, servers)).await?;
+        self.call("SetLinkDomains", &(index, domains)).await?;
+        self.call("SetLinkDefaultRoute", &(index, is_default))
+            .await?;
+        // Nothing of this concerns a tunnel. Builds without one of them refuse that one.
+        for switch in [
+            "SetLinkLLMNR",
+            "SetLinkMulticastDNS",
+            "SetLinkDNSSEC",
+            "SetLinkDNSOverTLS",
+        ] {
+            if let Err(error) = self.call(switch, &(index, "no")).await {
+                tracing::debug!(%error, "systemd-resolved can't be told to leave something out");
+            }
+        }
+        self.call("FlushCaches", &()).await
+    }
+
+    /// Returns once it was started again, has other servers, or is no longer there.
+    pub(super) async fn changed(&mut self) {
+        while let Some(notice) = self.notices.next().await {
+            match notice {
+                Notice::Owner { is_there: true } => return,
+                Notice::Owner { is_there: false } => {
+                    // Whether it comes or not: the next attempt tells.
+                    let _back = timeout(RESTART_LIMIT, self.is_back()).await;
+                    return;
+                }
+                Notice::Properties => match self.ask_upstreams().await {
+                    Ok(upstreams) if upstreams == self.upstreams => {}
+                    Ok(_) | Err(_) => return,
+                },
+            }
+        }
+    }
+
+    async fn is_back(&mut self) {
+        while let Some(notice) = self.notices.next().await {
+            if matches!(notice, Notice::Owner { is_there: true }) {
+                return;
+            }
+        }
+    }
+
+    /// Has it forget the interface.
+    pub(super) async fn remove(&mut self) -> Result<(), HostError> {
+        match self.index.take() {
+            None => Ok(()),
+            Some(index) => {
+                self.call("RevertLink", &(index,)).await?;
+                self.call("FlushCaches", &()).await
+            }
+        }
+    }
+
+    /// Whom it asks on other interfaces.
+    async fn ask_upstreams(&self) -> Result<Vec<SocketAddr>, HostError> {
+        let property = self.manager.get_property::<Vec<BusServer>>("DNS").await;
+        let servers = property.map_err(|error| refused("DNS", &error))?;
+        let others = servers
+            .iter()
+            .filter(|(index, ..)| Some(*index) != self.index);
+        Ok(others.filter_map(reached_at).collect())
+    }
+
+    async fn call<B>(&self, method: &'static str, body: &B) -> Result<(), HostError>
+    where
+        B: serde::Serialize + zbus::DynamicType,
+    {
+        let called = self.manager.call::<_, _, ()>(method, body).await;
+        called.map_err(|error| refused(method, &error))
+    }
+}
+
+impl fmt::Debug for Resolved {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Resolved")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn proxy(connection: &Connection, interface: &'static str) -> zbus::Result<Proxy<'static>> {
+    zbus::proxy::Builder::new(connection)
+        .destination(SERVICE)
+        .path(PATH)
+        .interface(interface)
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await
+}
+
+fn refused(action: &'static str, error: &zbus::Error) -> HostError {
+    HostError::ResolvedRefused {
+        action,
+        message: one_line(&error.to_string()),
+    }
+}
+
+/// What another program says, as a part of one line.
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A server as `SetLinkDNS` takes it.
+fn bus_server(address: IpAddr) -> (i32, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (
+            family_number(AddressFamily::INET),
+            address.octets().to_vec(),
+        ),
+        IpAddr::V6(address) => (
+            family_number(AddressFamily::INET6),
+            address.octets().to_vec(),
+        ),
+    }
+}
+
+fn reached_at((index, _, bytes): &BusServer) -> Option<SocketAddr> {
+    /// The port of DNS.
+    const DNS_PORT: u16 = 53;
+    if let Ok(address) = <[u8; 4]>::try_from(bytes.as_slice()) {
+        return Some((address, DNS_PORT).into());
+    }
+    let address = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?);
+    let scope = match address.is_unicast_link_local() {
+        true => u32::try_from(*index).ok()?,
+        false => 0,
+    };
+    Some(SocketAddrV6::new(address, DNS_PORT, 0, scope).into())
+}
+
+/// The number of a family of addresses (`AF_INET`, `AF_INET6`).
+fn family_number(family: AddressFamily) -> i32 {
+    family.as_raw().into()
+}
