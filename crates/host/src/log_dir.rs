@@ -20,7 +20,7 @@ impl LogDir {
     /// Opens the directory; makes it with mode 0700 if it is missing, and its parents with 0755.
     ///
     /// # Errors
-    /// [`HostError::FileRefused`](crate::HostError::FileRefused) with the fix where others can write
+    /// [`HostError::FileRefused`] with the fix where others can write
     /// to it, it is a symbolic link or no directory; the system's error where it cannot be made.
     pub fn open(path: &Path) -> Result<Self, HostError> {
         make_directory(path)?;
