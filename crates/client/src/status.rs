@@ -1,7 +1,7 @@
 //! The client's state, as its status socket tells it and `culvert status` shows it.
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
-pub use culvert_link::{PortalState, PortalStatus};
+pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -198,24 +198,4 @@ pub struct DnsControlStatus {
     pub applied: bool,
     /// The domains that are asked here; none where every name is.
     pub domains: Option<Vec<String>>,
-}
-
-/// What was dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DropStatus {
-    /// Where on the road.
-    pub stage: String,
-    /// Why.
-    pub reason: String,
-    /// How often, since the start.
-    pub count: u64,
-}
-
-/// A number of events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CounterStatus {
-    /// What is counted.
-    pub name: String,
-    /// How often it happened, since the start.
-    pub count: u64,
 }

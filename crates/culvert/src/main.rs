@@ -21,6 +21,7 @@ mod http;
 mod listeners;
 mod log_files;
 mod logging;
+mod node_metrics;
 mod ping;
 mod portal;
 mod resources;

@@ -1,7 +1,7 @@
 //! The gateway's state, as its status socket tells it and `culvert gateway status` shows it.
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
-pub use culvert_link::{PortalState, PortalStatus};
+pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -180,24 +180,4 @@ pub enum FirewallState {
     Absent,
     /// As it should.
     Intact,
-}
-
-/// What was dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DropStatus {
-    /// Where on the road.
-    pub stage: String,
-    /// Why.
-    pub reason: String,
-    /// How often, since the start.
-    pub count: u64,
-}
-
-/// A number of events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CounterStatus {
-    /// What is counted.
-    pub name: String,
-    /// How often it happened, since the start.
-    pub count: u64,
 }

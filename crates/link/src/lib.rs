@@ -23,4 +23,4 @@ pub use connection::{
 };
 pub use error::ConnectError;
 pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
-pub use status::{CLOCK_TOLERANCE_MS, PortalState, PortalStatus};
+pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};

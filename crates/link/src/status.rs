@@ -1,4 +1,4 @@
-//! The session with the portal, as clients and gateways tell of it.
+//! What clients and gateways tell of alike: the session with the portal, drops and counters.
 
 use crate::{Session, State};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,26 @@ pub struct PortalStatus {
     pub sessions: u64,
     /// By how much this machine's clock is ahead of the portal's, in milliseconds.
     pub clock_ahead_ms: Option<i64>,
+}
+
+/// What was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropStatus {
+    /// Where on the road.
+    pub stage: String,
+    /// Why.
+    pub reason: String,
+    /// How often, since the start.
+    pub count: u64,
+}
+
+/// A number of events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterStatus {
+    /// What is counted.
+    pub name: String,
+    /// How often it happened, since the start.
+    pub count: u64,
 }
 
 /// A portal whose clock is off by this much from this machine's is worth a word, in milliseconds.

@@ -130,6 +130,15 @@ impl Running {
         }
     }
 
+    /// Waits until its first gateway has sent it more than handshakes are.
+    pub(crate) async fn until_it_hears_much(&self) {
+        let hears = |status: &Status| {
+            let first = status.gateways.first();
+            first.is_some_and(|gateway| gateway.rx_bytes > 1_000)
+        };
+        self.until(hears).await;
+    }
+
     /// Waits until the client's state is as `is_so` says.
     pub(crate) async fn until(&self, is_so: impl Fn(&Status) -> bool) -> Status {
         let wait = async {

@@ -248,14 +248,7 @@ fn a_gateway_that_is_killed_is_replaced_within_five_seconds() {
             let (number, asked, _) = request(&mut session).await;
             let grant = first.grant(number, asked, 1, scene.candidates(1), &[]);
             session.say(grant).await;
-            client
-                .until(|status| {
-                    status
-                        .gateways
-                        .first()
-                        .is_some_and(|it| it.rx_bytes > 1_000)
-                })
-                .await;
+            client.until_it_hears_much().await;
             first.kill();
             loop {
                 let FromClient::RequestAccess {
@@ -295,14 +288,7 @@ fn a_client_that_changes_its_address_goes_on_within_two_seconds() {
             let (number, asked, _) = request(&mut session).await;
             let grant = gateway.grant(number, asked, 1, scene.candidates(1), &[]);
             session.say(grant).await;
-            client
-                .until(|status| {
-                    status
-                        .gateways
-                        .first()
-                        .is_some_and(|it| it.rx_bytes > 1_000)
-                })
-                .await;
+            client.until_it_hears_much().await;
             let (link, old) = (&scene.link, scene.link.subnet.host(Family::V4, 1));
             let new = link.subnet.host(Family::V4, 77);
             for line in [

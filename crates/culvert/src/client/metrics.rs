@@ -1,13 +1,14 @@
 //! The client's state as metrics.
 
 use crate::exposition::{Exposition, Format};
-use culvert_client::status::{AccessState, GatewayStatus, PortalState, Status};
+use crate::node_metrics;
+use culvert_client::status::{AccessState, GatewayStatus, Status};
 
 /// All metrics of a client.
 pub(super) fn render(status: &Status, format: Format) -> String {
     let mut text = Exposition::new("culvert_client", Vec::new(), format);
     machine(status, &mut text);
-    portal(status, &mut text);
+    node_metrics::portal(&status.portal, &mut text);
     access(status, &mut text);
     gateways(&status.gateways, &mut text);
     text.finish()
@@ -33,22 +34,6 @@ fn machine(status: &Status, text: &mut Exposition<'_>) {
     text.sample("problems", &[], status.problems.len());
 }
 
-fn portal(status: &Status, text: &mut Exposition<'_>) {
-    let portal = &status.portal;
-    let is_connected = portal.state == PortalState::Connected;
-    text.gauge("portal_connected", "Whether the portal has welcomed it.");
-    text.sample("portal_connected", &[], u8::from(is_connected));
-    text.gauge(
-        "portal_state_seconds",
-        "Since the session with the portal was opened, or lost.",
-    );
-    text.seconds("portal_state_seconds", &[], portal.state_for_ms);
-    text.counter("portal_attempts", "Attempts to connect to the portal.");
-    text.sample("portal_attempts_total", &[], portal.attempts);
-    text.counter("portal_sessions", "Sessions that came about.");
-    text.sample("portal_sessions_total", &[], portal.sessions);
-}
-
 fn access(status: &Status, text: &mut Exposition<'_>) {
     text.gauge("resources", "Resources, by the state of access to them.");
     for (name, state) in [
@@ -69,19 +54,12 @@ fn access(status: &Status, text: &mut Exposition<'_>) {
     text.sample("held_packets", &[], held.sum::<usize>());
     text.gauge("names", "Names that gateways translate.");
     text.sample("names", &[], status.names.len());
-    text.counter("events", "What happened to requests, packets and queries.");
-    for counter in &status.counters {
-        let labels = [("event", counter.name.as_str())];
-        text.sample("events_total", &labels, counter.count);
-    }
-    text.counter(
-        "drops",
-        "Packets, records and datagrams that were not passed on.",
+    node_metrics::events(
+        &status.counters,
+        "What happened to requests, packets and queries.",
+        text,
     );
-    for drop in &status.drops {
-        let labels = [("stage", drop.stage.as_str()), ("reason", &drop.reason)];
-        text.sample("drops_total", &labels, drop.count);
-    }
+    node_metrics::drops(&status.drops, text);
 }
 
 fn gateways(gateways: &[GatewayStatus], text: &mut Exposition<'_>) {

@@ -1,13 +1,14 @@
 //! The gateway's state as metrics.
 
 use crate::exposition::{Exposition, Format};
-use culvert_gateway::status::{ClientStatus, FirewallState, PortalState, Status};
+use crate::node_metrics;
+use culvert_gateway::status::{ClientStatus, FirewallState, Status};
 
 /// All metrics of a gateway.
 pub(super) fn render(status: &Status, format: Format) -> String {
     let mut text = Exposition::new("culvert_gateway", Vec::new(), format);
     machine(status, &mut text);
-    portal(status, &mut text);
+    node_metrics::portal(&status.portal, &mut text);
     access(status, &mut text);
     clients(&status.clients, &mut text);
     host(status, &mut text);
@@ -36,22 +37,6 @@ fn machine(status: &Status, text: &mut Exposition<'_>) {
     text.sample("problems", &[], status.problems.len());
 }
 
-fn portal(status: &Status, text: &mut Exposition<'_>) {
-    let portal = &status.portal;
-    let is_connected = portal.state == PortalState::Connected;
-    text.gauge("portal_connected", "Whether the portal has welcomed it.");
-    text.sample("portal_connected", &[], u8::from(is_connected));
-    text.gauge(
-        "portal_state_seconds",
-        "Since the session with the portal was opened, or lost.",
-    );
-    text.seconds("portal_state_seconds", &[], portal.state_for_ms);
-    text.counter("portal_attempts", "Attempts to connect to the portal.");
-    text.sample("portal_attempts_total", &[], portal.attempts);
-    text.counter("portal_sessions", "Sessions that came about.");
-    text.sample("portal_sessions_total", &[], portal.sessions);
-}
-
 fn access(status: &Status, text: &mut Exposition<'_>) {
     for (name, help, count) in [
         ("clients", "Clients that hold a grant.", status.client_count),
@@ -67,19 +52,12 @@ fn access(status: &Status, text: &mut Exposition<'_>) {
         text.gauge(name, help);
         text.sample(name, &[], count);
     }
-    text.counter("events", "What happened to grants and messages.");
-    for counter in &status.counters {
-        let labels = [("event", counter.name.as_str())];
-        text.sample("events_total", &labels, counter.count);
-    }
-    text.counter(
-        "drops",
-        "Packets, records and datagrams that were not passed on.",
+    node_metrics::events(
+        &status.counters,
+        "What happened to grants and messages.",
+        text,
     );
-    for drop in &status.drops {
-        let labels = [("stage", drop.stage.as_str()), ("reason", &drop.reason)];
-        text.sample("drops_total", &labels, drop.count);
-    }
+    node_metrics::drops(&status.drops, text);
 }
 
 fn clients(clients: &[ClientStatus], text: &mut Exposition<'_>) {
