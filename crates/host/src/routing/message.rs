@@ -1,9 +1,9 @@
 //! Rules, routes and addresses as rtnetlink writes them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressScope,
@@ -168,6 +168,35 @@ pub(crate) fn table_of(message: &RouteMessage) -> u32 {
     attribute.unwrap_or_else(|| message.header.table.into())
 }
 
+/// What may be a host's local network: private use (RFC 1918, RFC 4193) and the link itself (RFC 3927,
+/// RFC 4291).
+///
+/// Where everything goes into the tunnel, only these may be led elsewhere by what the table `main`
+/// knows in particular. Otherwise whoever hands out addresses could take any part of the Internet out
+/// of the tunnel again, by a route (DHCP option 121, CVE-2024-3661) or by a link that pretends to be
+/// large (CVE-2023-36672).
+pub(super) fn local_ranges(family: Family) -> &'static [IpNet] {
+    const fn v4(octets: [u8; 4], prefix_len: u8) -> IpNet {
+        let [a, b, c, d] = octets;
+        IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_len))
+    }
+    const fn v6(first: u16, prefix_len: u8) -> IpNet {
+        let address = Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0);
+        IpNet::V6(Ipv6Net::new_assert(address, prefix_len))
+    }
+    const V4: [IpNet; 4] = [
+        v4([10, 0, 0, 0], 8),
+        v4([172, 16, 0, 0], 12),
+        v4([192, 168, 0, 0], 16),
+        v4([169, 254, 0, 0], 16),
+    ];
+    const V6: [IpNet; 2] = [v6(0xfc00, 7), v6(0xfe80, 10)];
+    match family {
+        Family::V4 => &V4,
+        Family::V6 => &V6,
+    }
+}
+
 /// A rule of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -181,8 +210,9 @@ pub(super) struct Rule {
 pub(super) enum RuleKind {
     /// `not fwmark MARK lookup TABLE`
     Unmarked(Mark, Table),
-    /// `lookup main suppress_prefixlength 0`: all that `main` has but its default route.
-    MainButDefault,
+    /// `to PREFIX lookup main suppress_prefixlength 0`: what `main` knows of one of the
+    /// [`local_ranges`], but for its default route.
+    Local(IpNet),
 }
 
 impl Rule {
@@ -192,7 +222,8 @@ impl Rule {
         let unmarked = |table| RuleKind::Unmarked(routing.mark, table);
         let mut kinds = vec![(first, unmarked(routing.table))];
         if full_tunnel {
-            kinds.push((first + 10, RuleKind::MainButDefault));
+            let local = local_ranges(family).iter();
+            kinds.extend(local.map(|range| (first + 10, RuleKind::Local(*range))));
             kinds.push((first + 20, unmarked(routing.default_table)));
         }
         let rule = |(preference, kind)| Self {
@@ -220,10 +251,14 @@ impl Rule {
                     RuleAttribute::FwMask(u32::MAX),
                 ]);
             }
-            RuleKind::MainButDefault => message.attributes.extend([
-                RuleAttribute::Table(MAIN_TABLE),
-                RuleAttribute::SuppressPrefixLen(0),
-            ]),
+            RuleKind::Local(range) => {
+                message.header.dst_len = range.prefix_len();
+                message.attributes.extend([
+                    RuleAttribute::Destination(range.addr()),
+                    RuleAttribute::Table(MAIN_TABLE),
+                    RuleAttribute::SuppressPrefixLen(0),
+                ]);
+            }
         }
         message
     }
@@ -231,15 +266,11 @@ impl Rule {
     /// What a message says if it is a rule as we make them.
     pub(super) fn read(message: &RuleMessage) -> Option<Self> {
         let header = &message.header;
-        if header.dst_len != 0
-            || header.src_len != 0
-            || header.tos != 0
-            || header.action != RuleAction::ToTable
-        {
+        if header.src_len != 0 || header.tos != 0 || header.action != RuleAction::ToTable {
             return None;
         }
         let (mut preference, mut table, mut mark, mut mask) = (0, None, None, None);
-        let (mut suppress, mut protocol) = (SUPPRESS_NOTHING, None);
+        let (mut suppress, mut protocol, mut to) = (SUPPRESS_NOTHING, None, None);
         for attribute in &message.attributes {
             match attribute {
                 RuleAttribute::Priority(value) => preference = *value,
@@ -248,6 +279,9 @@ impl Rule {
                 RuleAttribute::FwMask(value) => mask = Some(*value),
                 RuleAttribute::SuppressPrefixLen(value) => suppress = *value,
                 RuleAttribute::Protocol(value) => protocol = Some(*value),
+                RuleAttribute::Destination(address) => {
+                    to = Some(IpNet::new(*address, header.dst_len).ok()?);
+                }
                 // An interface, a user, a port: not ours.
                 _ => return None,
             }
@@ -256,11 +290,11 @@ impl Rule {
             return None;
         }
         let inverted = header.flags.contains(RuleFlags::Invert);
-        let kind = match (inverted, table?, mark, mask, suppress) {
-            (true, table, Some(mark), Some(u32::MAX), SUPPRESS_NOTHING) => {
+        let kind = match (inverted, table?, mark, mask, suppress, to) {
+            (true, table, Some(mark), Some(u32::MAX), SUPPRESS_NOTHING, None) => {
                 RuleKind::Unmarked(Mark::new(mark).ok()?, Table::new(table).ok()?)
             }
-            (false, MAIN_TABLE, None, None, 0) => RuleKind::MainButDefault,
+            (false, MAIN_TABLE, None, None, 0, Some(range)) => RuleKind::Local(range),
             _ => return None,
         };
         Some(Self {
@@ -284,12 +318,10 @@ impl fmt::Display for Rule {
                 "{family} rule {preference}: not fwmark {:#x} lookup {table}",
                 mark.get()
             ),
-            RuleKind::MainButDefault => {
-                write!(
-                    f,
-                    "{family} rule {preference}: lookup main suppress_prefixlength 0"
-                )
-            }
+            RuleKind::Local(range) => write!(
+                f,
+                "{family} rule {preference}: to {range} lookup main suppress_prefixlength 0"
+            ),
         }
     }
 }

@@ -7,7 +7,8 @@
 //! 0      from all lookup local
 //! 5010   not fwmark MARK lookup TABLE              10.0.0.0/8 dev cv0 metric 100
 //!                                                  unreachable 10.0.0.0/8 metric 4294967295
-//! 5020   lookup main suppress_prefixlength 0       only where 0.0.0.0/0 or ::/0 is wanted
+//! 5020   to 192.168.0.0/16 lookup main suppress_prefixlength 0
+//!                                                  and other local ranges, where 0.0.0.0/0 or ::/0 is wanted
 //! 5030   not fwmark MARK lookup DEFAULT_TABLE      the same
 //! 32766  from all lookup main
 //! ```
@@ -17,11 +18,11 @@
 //! next life finds them and goes on from there; an orderly end removes them.
 
 mod message;
+mod notes;
 mod plan;
 mod survey;
 mod wanted;
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -39,6 +40,8 @@ use crate::{Family, HostError, InterfaceName};
 
 use message::address_family;
 pub(crate) use message::{address_of, rule_table, table_of};
+pub use notes::Note;
+use notes::Surroundings;
 use plan::{Current, Ipv6, Link, Step, plan, removal};
 pub(crate) use survey::Path;
 pub use wanted::{MAX_ADDRESSES, MAX_PREFIXES, Mark, Preference, Routing, Table, Wanted};
@@ -59,33 +62,6 @@ pub struct Applied {
     pub changes: Vec<String>,
     /// What could not be set up and need not stop anybody.
     pub notes: Vec<Note>,
-}
-
-/// What an administrator should know of a set-up that succeeded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Note {
-    /// The kernel runs without IPv6: addresses and prefixes of it were passed over.
-    NoIpv6,
-    /// IPv6 is off on the interface: prefixes of it are unreachable.
-    Ipv6OffOnInterface {
-        /// The interface.
-        interface: InterfaceName,
-    },
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoIpv6 => f.write_str("this kernel runs without IPv6: resources have IPv4 only"),
-            Self::Ipv6OffOnInterface { interface } => write!(
-                f,
-                "IPv6 is off on {interface}, so IPv6 resources are unreachable: \
-                 `sysctl -w net/ipv6/conf/{interface}/disable_ipv6=0` or, for interfaces yet to \
-                 come, `sysctl -w net.ipv6.conf.default.disable_ipv6=0`"
-            ),
-        }
-    }
 }
 
 impl Network {
@@ -112,13 +88,12 @@ impl Network {
         let ipv6 = ipv6_of(&wanted.interface);
         let current = self.current(&wanted.routing, Some(link), ipv6).await?;
         let changes = self.follow(plan(wanted, &current)).await?;
-        let notes = match ipv6 {
-            Ipv6::On => Vec::new(),
-            Ipv6::Off => vec![Note::NoIpv6],
-            Ipv6::OffOnInterface => vec![Note::Ipv6OffOnInterface {
-                interface: wanted.interface.clone(),
-            }],
+        let surroundings = Surroundings {
+            links: self.links().await?,
+            addresses: self.all_addresses().await?,
+            rules: current.rules,
         };
+        let notes = surroundings.notes(wanted, ipv6);
         Ok(Applied { changes, notes })
     }
 

@@ -231,7 +231,7 @@ fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<St
         let rule = Rule::read(message);
         let ours = tables.contains(&rule_table(message))
             || rule.is_some_and(|rule| {
-                rule.kind == RuleKind::MainButDefault
+                matches!(rule.kind, RuleKind::Local(_))
                     && rule.preference == routing.preference.get() + 10
             });
         if !ours {

@@ -35,7 +35,8 @@ pub struct Wanted {
     /// [`MAX_ADDRESSES`].
     pub addresses: Vec<IpAddr>,
     /// What is behind the tunnel; host bits are passed over. At most [`MAX_PREFIXES`]. `0.0.0.0/0` and
-    /// `::/0` lead everything into the tunnel that no other route of the host is made for.
+    /// `::/0` lead everything into the tunnel but what the host knows a particular route for and may be
+    /// its local network.
     pub prefixes: Vec<IpNet>,
     /// The tables and rules.
     pub routing: Routing,
@@ -49,7 +50,7 @@ pub struct Routing {
     /// The table for prefixes. It is looked into before `main`: no route that the local network hands
     /// out can lead a resource elsewhere.
     pub table: Table,
-    /// The table for `0.0.0.0/0` and `::/0`. It is looked into after what `main` knows in particular.
+    /// The table for `0.0.0.0/0` and `::/0`. It is looked into after what `main` knows of local networks.
     pub default_table: Table,
     /// The preference of the first rule; further ones are 10 and 20 later.
     pub preference: Preference,

@@ -82,15 +82,19 @@ fn marked_packets_never_go_into_the_tunnel() {
 }
 
 #[test]
-fn a_tunnel_for_everything_leaves_particular_routes_alone() {
+fn a_tunnel_for_everything_leaves_the_local_network_alone_and_nothing_else() {
     let host = Host::new();
     run(&host.namespace, "ip route add 10.3.0.0/16 via 10.200.1.2");
+    // What a DHCP server can make a host do with option 121, and with a mask that is too short.
+    run(&host.namespace, "ip route add 192.0.0.0/8 via 10.200.1.2");
+    run(&host.namespace, "ip route add 198.0.0.0/7 dev veth1");
     let applied = host.apply(&wanted(&["0.0.0.0/0", "10.1.0.0/16"]));
+    assert!(host.route("198.51.100.1").contains("dev cv0 table 17239"));
     assert!(host.route("192.0.2.1").contains("dev cv0 table 17239"));
     assert!(host.route("10.1.2.3").contains("dev cv0 table 17238"));
     assert!(
         host.route("10.3.0.1").contains("dev veth1"),
-        "a particular route of the host"
+        "a private network with a route of its own"
     );
     assert!(
         host.route("10.200.1.2").contains("dev veth1"),
@@ -196,7 +200,7 @@ fn applying_twice_changes_nothing_the_second_time() {
     ]);
     assert!(!host.apply(&wanted).changes.is_empty());
     let before = host.everything();
-    assert_eq!(host.apply(&wanted), Applied::default());
+    assert_eq!(host.apply(&wanted).changes, [""; 0]);
     assert_eq!(host.everything(), before);
 }
 
@@ -247,7 +251,7 @@ fn an_orderly_end_leaves_the_host_as_it_was() {
     );
     run(
         &host.namespace,
-        "ip rule add lookup main suppress_prefixlength 0 pref 5020",
+        "ip rule add to 10.0.0.0/8 lookup main suppress_prefixlength 0 pref 5020",
     );
     run(
         &host.namespace,
@@ -471,5 +475,56 @@ fn without_cap_net_admin_the_error_says_so() {
     assert!(
         matches!(result, Err(HostError::NeedsNetAdmin)),
         "{result:?}"
+    );
+}
+
+#[test]
+fn what_of_the_host_is_in_the_tunnels_way_is_named_with_the_fix() {
+    let host = Host::new();
+    let notes = |prefixes: &[&str]| {
+        let applied = host.apply(&wanted(prefixes));
+        let texts = applied.notes.iter().map(ToString::to_string);
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(notes(&["10.1.0.0/16", "0.0.0.0/0"]), [""; 0]);
+    run(&host.namespace, "ip address add 100.100.7.7/10 dev veth1");
+    let [taken] = &notes(&["10.1.0.0/16"])[..] else {
+        panic!("one note");
+    };
+    assert!(
+        taken.contains("100.64.0.5 lies in 100.64.0.0/10, the network of veth1"),
+        "{taken}"
+    );
+    run(&host.namespace, "ip address del 100.100.7.7/10 dev veth1");
+    let [own] = &notes(&["10.200.0.0/16"])[..] else {
+        panic!("one note");
+    };
+    assert!(
+        own.contains("10.200.0.0/16 holds this machine's own network (10.200.1.1 of veth1)"),
+        "{own}"
+    );
+    run(&host.namespace, "ip rule add lookup main pref 100");
+    // These are for packets of their own.
+    run(
+        &host.namespace,
+        "ip rule add fwmark 0x7 lookup main pref 101",
+    );
+    run(&host.namespace, "ip rule add lookup main pref 6000");
+    let [earlier] = &notes(&["10.1.0.0/16"])[..] else {
+        panic!("one note");
+    };
+    assert!(earlier.contains("`ip rule list pref 100`"), "{earlier}");
+    run(&host.namespace, "ip rule del pref 100");
+    run(
+        &host.namespace,
+        "sysctl -q -w net.ipv4.conf.veth1.rp_filter=1",
+    );
+    assert_eq!(notes(&["10.1.0.0/16"]), [""; 0], "it does no harm then");
+    let [strict] = &notes(&["0.0.0.0/0"])[..] else {
+        panic!("one note");
+    };
+    assert!(
+        strict.contains("sysctl -w net/ipv4/conf/veth1/rp_filter=2"),
+        "{strict}"
     );
 }

@@ -10,7 +10,7 @@ use proptest::sample::{select, subsequence};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute};
 
-use super::super::message::{address_family, table_of};
+use super::super::message::{address_family, local_ranges, table_of};
 use super::super::wanted::{Mark, Preference};
 use super::*;
 
@@ -98,7 +98,7 @@ fn rule_of_others(family: Family) -> RuleMessage {
     let mut rule = Rule {
         family,
         preference: 77,
-        kind: RuleKind::MainButDefault,
+        kind: RuleKind::Local(local_ranges(family)[0]),
     }
     .message();
     rule.attributes
@@ -297,10 +297,10 @@ proptest! {
         for step in removal(&wanted.routing, &kernel) {
             follow(&mut kernel, &step);
         }
-        // Of an earlier life with another preference, one rule to `main` may be left: it decides as
+        // Of an earlier life with another preference, rules to `main` may be left: they decide as
         // the kernel's own does.
         kernel.rules.retain(|rule| !(Rule::read(rule).is_some_and(|rule| {
-            rule.kind == RuleKind::MainButDefault
+            matches!(rule.kind, RuleKind::Local(_))
         })));
         prop_assert_eq!(kernel.rules, of_others.to_vec());
         prop_assert_eq!(kernel.routes, Vec::new());
