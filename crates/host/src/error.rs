@@ -90,6 +90,16 @@ pub enum HostError {
         path: PathBuf,
     },
 
+    /// Local: another tunnel uses the routing table.
+    #[error(
+        "routing table {number} is that of another tunnel on this host: end that one, or start this one \
+         with an --interface, --table, --mark, --state-dir and --status-socket of its own"
+    )]
+    TableInUse {
+        /// Which.
+        number: u32,
+    },
+
     /// Local: there is no such interface.
     #[error(
         "there is no interface {interface}: another program has removed it, or not yet made it"

@@ -23,6 +23,7 @@ mod resolver;
 mod routing;
 mod state_dir;
 mod status_socket;
+mod table_claim;
 mod token_file;
 mod watch;
 
@@ -48,6 +49,7 @@ pub use routing::{
 };
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{NoAsk, StatusError, StatusRequest, StatusSocket, ask_access, ask_status};
+pub use table_claim::TableClaim;
 pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 

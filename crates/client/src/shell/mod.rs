@@ -12,7 +12,7 @@ use crate::core;
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};
 use clock::Now;
-use culvert_host::{Identity, ResolverControl, RoutedDomains, StateDir, WatchOptions};
+use culvert_host::{Identity, ResolverControl, RoutedDomains, StateDir, TableClaim, WatchOptions};
 use culvert_link::Destination;
 use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
@@ -46,6 +46,7 @@ pub async fn run(
     culvert_host::require_tun_device()?;
     let state = StateDir::open(&settings.state_dir)?;
     let _lock = state.lock()?;
+    let _tables = TableClaim::take(&settings.routing)?;
     let control = resolver_control(&settings).await?;
     let identity = Identity::load(&state, settings.id.as_deref())?;
     let now = Now::read();

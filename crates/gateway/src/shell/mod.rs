@@ -15,7 +15,9 @@ use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
-use culvert_host::{Identity, NetworkWatch, StateDir, StatusSocket, WatchOptions, notify_stopping};
+use culvert_host::{
+    Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions, notify_stopping,
+};
 use culvert_link::{ConnectError, Connected, Connection, Destination, connect};
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
@@ -61,6 +63,7 @@ struct Shell {
     core: Gateway,
     keeper: Keeper<Kept>,
     _lock: culvert_host::StateLock,
+    _tables: TableClaim,
     tunnel: Tunnel,
     host: Host,
     watch: NetworkWatch,
@@ -112,6 +115,7 @@ impl Shell {
         host::check_forwarding(settings.enable_forwarding)?;
         let state = StateDir::open(&settings.state_dir)?;
         let lock = state.lock()?;
+        let tables = TableClaim::take(&settings.routing)?;
         let (status_socket, socket_problem) = status_socket(&settings, &observed);
         let identity = Identity::load(&state, settings.id.as_deref())?;
         let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -149,6 +153,7 @@ impl Shell {
             core,
             keeper: Keeper::start(Arc::new(state)),
             _lock: lock,
+            _tables: tables,
             tunnel,
             watch,
             endpoints,

@@ -1,0 +1,42 @@
+//! One tunnel for a routing table.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use crate::HostError;
+use crate::routing::{Routing, Table};
+
+/// Keeps the routing tables of a tunnel for this process: two that share one would each remove what the
+/// other has set up, again and again.
+///
+/// It is an abstract Unix socket for each table: those belong to the network namespace, as tables do, and
+/// end with the process however that ends. Any user of the host can take such a name, and keep a tunnel
+/// from starting by that, but not from running.
+#[derive(Debug)]
+pub struct TableClaim {
+    _names: [UnixDatagram; 2],
+}
+
+impl TableClaim {
+    /// Takes the tables for as long as this lives.
+    ///
+    /// # Errors
+    /// [`HostError::TableInUse`] where another process has one of them, or the system's.
+    pub fn take(routing: &Routing) -> Result<Self, HostError> {
+        let [table, default_table] = routing.tables();
+        Ok(Self {
+            _names: [claim(table)?, claim(default_table)?],
+        })
+    }
+}
+
+fn claim(table: Table) -> Result<UnixDatagram, HostError> {
+    let bound = SocketAddr::from_abstract_name(format!("culvert/table/{table}"))
+        .and_then(|name| UnixDatagram::bind_addr(&name));
+    bound.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => HostError::TableInUse {
+            number: table.get(),
+        },
+        _ => HostError::system("claim a routing table", error),
+    })
+}
