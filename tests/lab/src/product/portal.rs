@@ -1,6 +1,7 @@
 //! The portal, and its administrator's shell.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,8 @@ const METRICS: &str = "127.0.0.1:9587";
 pub struct Portal {
     /// Where it runs.
     pub namespace: Namespace,
+    /// Of the address that machines are told to reach it at.
+    pub family: Family,
     /// Further arguments of `culvert portal run`, for every start from here on.
     pub arguments: String,
     /// What stands in front of the command, such as one that enters other mounts.
@@ -31,6 +34,7 @@ impl Portal {
     pub(super) fn new(namespace: Namespace, dir: PathBuf) -> Self {
         Self {
             namespace,
+            family: Family::V4,
             arguments: String::new(),
             wrapper: String::new(),
             dir,
@@ -72,7 +76,7 @@ impl Portal {
              --metrics {METRICS} {}",
             self.wrapper,
             culvert_program()?.display(),
-            Self::url(),
+            self.url(),
             self.state_dir().display(),
             self.arguments,
             home = home.display()
@@ -154,8 +158,11 @@ impl Portal {
 
     /// Its address on the lab's internet.
     #[must_use]
-    pub fn url() -> String {
-        format!("https://{}:8443", PORTAL_NET.host(Family::V4, 2))
+    pub fn url(&self) -> String {
+        format!(
+            "https://{}",
+            SocketAddr::new(PORTAL_NET.host(self.family, 2), 8443)
+        )
     }
 
     /// Makes the first administrator by the set-up token that the portal printed.

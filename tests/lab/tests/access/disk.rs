@@ -48,7 +48,7 @@ fn create_group(portal: &Portal, name: &str) -> (String, String, serde_json::Val
              -d '{{\"name\":\"{name}\"}}' -w '\\n%{{http_code}}\\n%{{content_type}}' \
              {}/api/v1/groups",
             portal.owner_token().unwrap(),
-            Portal::url()
+            portal.url()
         ))
         .unwrap();
     let mut lines = answer.rsplitn(3, '\n').map(str::to_owned);

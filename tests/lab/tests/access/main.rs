@@ -16,6 +16,7 @@ mod forgery;
 mod live_conditions;
 mod moving;
 mod names;
+mod networks;
 mod one_time;
 mod options;
 mod outage;

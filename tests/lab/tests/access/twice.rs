@@ -1,4 +1,4 @@
-//! Two programs with one state directory.
+//! Two programs with one state directory, and two tunnels on one host.
 
 use crate::common::{Bed, SECOND, SOON, WEB_PORT};
 use culvert_lab::product::PRIVATE_V4;
@@ -100,4 +100,45 @@ fn a_second_client_with_one_state_directory_is_refused_and_harms_nothing() {
         bed.reaches(PRIVATE_V4, WEB_PORT)
     })
     .unwrap();
+}
+
+#[test]
+fn a_second_client_on_one_host_is_refused_unless_everything_of_it_is_its_own() {
+    let bed = Bed::new(1).unwrap();
+    let download = bed.download().unwrap();
+    let client = &bed.product.client;
+    let before = host(&client.namespace);
+    let dir = bed.product.dir().join("beside");
+    std::fs::create_dir(&dir).unwrap();
+    let portal = &bed.product.portal;
+    portal
+        .token("client --actor laptop", &dir.join("token"))
+        .unwrap();
+    let command = client.command().unwrap();
+    let here = client.token_file().parent().unwrap().display().to_string();
+    let beside = command.replace(&here, &dir.display().to_string());
+    for (arguments, expected) in [
+        ("", "routing table 17238 is that of another tunnel"),
+        (
+            "--interface culvert1 --mark 0x44",
+            "routing table 17238 is that of another tunnel",
+        ),
+        ("--table 18000 --mark 0x44", "culvert0 is in use"),
+    ] {
+        let line = format!("{beside} {arguments}");
+        let mut second = client.namespace.spawn(&line).unwrap();
+        let status = second.wait(SOON).unwrap();
+        let said = second.output();
+        assert_eq!(status.code(), Some(FAILED), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(host(&client.namespace), before);
+    download.goes_on(SECOND).unwrap();
+    let own = format!("{beside} --interface culvert1 --mark 0x44 --table 18000");
+    let second = client.namespace.spawn(&own).unwrap();
+    wait_until("the second one", SOON, || {
+        second.output().contains("INFO connected;")
+    })
+    .unwrap();
+    download.goes_on(SECOND).unwrap();
 }
