@@ -5,7 +5,7 @@ use culvert_lab::product::{
     Client, Download, Echo, NumberedStream, PRIVATE_NAME, PRIVATE_NET, PRIVATE_OTHER_V4,
     PRIVATE_V4, PRIVATE_V6, Product, Server,
 };
-use culvert_lab::{Family, wait_until};
+use culvert_lab::{Family, Namespace, wait_until};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -187,4 +187,13 @@ impl Bed {
 pub(crate) fn access_with(policy_keys: &str) -> String {
     const POLICY: &str = "group = \"staff\"\nresource = \"web\"\n";
     access().replace(POLICY, &format!("{POLICY}{policy_keys}\n"))
+}
+
+/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables.
+pub(crate) fn host(namespace: &Namespace) -> String {
+    let script = "ip -o link show type tun | cut -d ' ' -f 2; \
+                  ip -o address show scope global | cut -d '\\' -f 1 | cut -d ' ' -f 2-; ip rule; ip -6 rule; \
+                  (ip route show table all; ip -6 route show table all) | { grep -E 'culvert|table 1723' || true; }; \
+                  nft -s list ruleset";
+    namespace.shell(script).unwrap()
 }

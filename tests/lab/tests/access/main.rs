@@ -13,6 +13,7 @@ mod draining;
 mod enrolment;
 mod failover;
 mod forgery;
+mod killed;
 mod live_conditions;
 mod moving;
 mod names;

@@ -1,8 +1,8 @@
 //! Two programs with one state directory, and two tunnels on one host.
 
-use crate::common::{Bed, SECOND, SOON, WEB_PORT};
+use crate::common::{Bed, SECOND, SOON, WEB_PORT, host};
 use culvert_lab::product::PRIVATE_V4;
-use culvert_lab::{Namespace, Process, wait_until};
+use culvert_lab::{Process, wait_until};
 
 /// The exit status of "something failed" (docs/exit-status.md).
 const FAILED: i32 = 1;
@@ -19,15 +19,6 @@ fn is_refused(mut second: Process, state_dir: &std::path::Path) {
     assert!(line.starts_with("culvert: "), "{line}");
     assert!(line.contains(&of), "{line}");
     assert!(line.contains("directory of its own"), "{line}");
-}
-
-/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables.
-fn host(namespace: &Namespace) -> String {
-    let script = "ip -o link show type tun | cut -d '<' -f 1; \
-                  ip -o address show scope global | cut -d '\\' -f 1; ip rule; ip -6 rule; \
-                  (ip route show table all; ip -6 route show table all) | grep culvert; \
-                  nft -s list ruleset";
-    namespace.shell(script).unwrap()
 }
 
 #[test]
