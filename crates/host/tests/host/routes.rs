@@ -528,3 +528,37 @@ fn what_of_the_host_is_in_the_tunnels_way_is_named_with_the_fix() {
         "{strict}"
     );
 }
+
+/// What the host's rules and routes look like with these resources, beside its own.
+const SHAPES: [(&str, &[&str], &str); 3] = [
+    (
+        "resources",
+        &RESOURCES,
+        include_str!("golden/resources.routes"),
+    ),
+    (
+        "everything",
+        &["0.0.0.0/0", "::/0", "10.1.0.0/16"],
+        include_str!("golden/everything.routes"),
+    ),
+    ("nothing", &[], include_str!("golden/nothing.routes")),
+];
+
+/// With `CULVERT_BLESS=1` in the environment, what is there is written down as reviewed.
+#[test]
+fn rules_and_routes_are_as_reviewed() {
+    for (name, prefixes, golden) in SHAPES {
+        let host = Host::new();
+        host.apply(&wanted(prefixes));
+        let lines = host.everything();
+        // Some versions of `ip` end lines with a space.
+        let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+        let text = lines.join("\n") + "\n";
+        if std::env::var_os("CULVERT_BLESS").is_some() {
+            let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/golden");
+            std::fs::write(format!("{dir}/{name}.routes"), text).expect("it is written");
+            continue;
+        }
+        assert_eq!(text, golden, "golden/{name}.routes");
+    }
+}
