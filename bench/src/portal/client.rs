@@ -214,6 +214,7 @@ impl Client {
             name: format!("machine {}", self.number),
             public_key: key(1, self.number),
             ciphers: vec![Cipher::Aes256Gcm],
+            features: Vec::new(),
         }
     }
 

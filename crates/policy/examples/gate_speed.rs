@@ -9,8 +9,8 @@ use culvert_policy::gate::{
     ClientGrants, Frame, Gate, GateTable, Grant, Mapping, PeerKey, Reach, Seed, Verdict,
 };
 use culvert_policy::{
-    DomainName, Filter, Filters, PolicyError, Ports, Prefix, Resource, ResourceName, Resources,
-    Target,
+    Applications, DomainName, Filter, Filters, PolicyError, Ports, Prefix, Resource, ResourceName,
+    Resources, Target,
 };
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -80,6 +80,7 @@ fn look_ups() -> Result<(), PolicyError> {
             site: SiteId::new(0, [0; 10]),
             target: target(number)?,
             filters: Filters::none(),
+            applications: Applications::ANY,
             name: ResourceName::new("a resource")?,
         })?;
     }

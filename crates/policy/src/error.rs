@@ -19,9 +19,34 @@ pub enum PolicyError {
     /// A condition.
     #[error(transparent)]
     Condition(#[from] ConditionError),
+    /// A rule about applications.
+    #[error(transparent)]
+    Application(#[from] ApplicationError),
     /// A grant, or a gateway's table of them.
     #[error(transparent)]
     Grant(#[from] GrantError),
+}
+
+/// What is wrong with a rule about applications.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplicationError {
+    /// Not a name of an application.
+    #[error(
+        "`{0}` is no name of an application: write lower-case letters, digits and `_`, a letter first, \
+         at most {max}",
+        max = crate::MAX_APPLICATION_NAME_CHARS
+    )]
+    Name(String),
+    /// More names than a rule may have.
+    #[error("{count} applications in one rule: at most {max}", max = crate::MAX_APPLICATIONS)]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// A form of rule that this version does not know.
+    #[error("its rule about applications needs a newer version of culvert: update this machine")]
+    Unknown,
 }
 
 /// What is wrong with the target or the name of a resource, or with a set of resources.

@@ -4,6 +4,7 @@
 //!
 //! - [`Resource`], [`Filters`], [`Resources`]: what may be given access to, and which of several
 //!   that overlap is meant by an address or a name.
+//! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
 //! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
 //!   and why ([`Explanation`]). This is what the portal decides.
 //! - [`gate`]: whether a packet passes. This is what the gateway decides.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod applications;
 mod condition;
 mod error;
 mod explanation;
@@ -24,11 +26,16 @@ mod time;
 mod translate;
 
 pub use access::{Decision, Policy, Refusal, Subject, Unmet, evaluate, next_change_ms};
+pub use applications::{
+    ApplicationName, Applications, MAX_APPLICATION_NAME_CHARS, MAX_APPLICATIONS,
+};
 pub use condition::{
     Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS, MAX_COUNTRIES,
     MAX_WINDOWS,
 };
-pub use error::{ConditionError, FilterError, GrantError, PolicyError, TargetError};
+pub use error::{
+    ApplicationError, ConditionError, FilterError, GrantError, PolicyError, TargetError,
+};
 pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};

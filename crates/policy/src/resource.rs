@@ -3,7 +3,7 @@
 use crate::name::Breadth;
 use crate::name_index::NameIndex;
 use crate::prefix::PrefixMap;
-use crate::{DomainName, Filters, NamePattern, Prefix, Service, TargetError};
+use crate::{Applications, DomainName, Filters, NamePattern, Prefix, Service, TargetError};
 use culvert_ids::{ResourceId, SiteId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,8 @@ pub struct Resource {
     pub target: Target,
     /// What of it may be used.
     pub filters: Filters,
+    /// Which programs of a client may reach it.
+    pub applications: Applications,
     /// What people call it.
     pub name: ResourceName,
 }

@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use culvert_ids::{AccountId, GroupId};
+use culvert_ids::{AccountId, GroupId, ResourceId, SiteId};
 use culvert_store::{
-    Account, AccountSettings, Author, Group, Mutation, Seq, SqliteOptions, SqliteStore, Stamp,
-    Store, StoreError, StoreExt,
+    Account, AccountSettings, Author, Group, Mutation, Resource, Seq, Site, SqliteOptions,
+    SqliteStore, Stamp, Store, StoreError, StoreExt,
 };
 use culvert_wire::Timestamp;
+use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 use std::fs::{self, Permissions};
@@ -198,6 +199,48 @@ async fn a_full_database_refuses_writes_whole_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
+async fn resources_of_the_first_version_are_for_every_application() {
+    let place = Place::new();
+    let store = place.set_up().await;
+    let site = Site {
+        id: SiteId::from_bytes([2; 16]),
+        name: "office".to_owned(),
+        stamp: Stamp::default(),
+    };
+    let resource = Resource {
+        id: ResourceId::from_bytes([3; 16]),
+        site: site.id,
+        name: "web".to_owned(),
+        target: Target {
+            kind: TargetKind::Address,
+            address: "10.0.0.1".to_owned(),
+        },
+        filters: vec![Filter::Any],
+        applications: Applications::Only(vec!["backup".to_owned()]),
+        stamp: Stamp::default(),
+    };
+    let id = resource.id;
+    let rows = vec![
+        Mutation::Create(site.into()),
+        Mutation::Create(resource.into()),
+    ];
+    store
+        .write(ACCOUNT, Author::PORTAL, NOW, rows)
+        .await
+        .unwrap();
+    store.close().await;
+    let mut other = place.raw().await;
+    other
+        .execute("ALTER TABLE resource DROP COLUMN applications; PRAGMA user_version = 1")
+        .await
+        .unwrap();
+    other.close().await.unwrap();
+    let store = place.open().await.unwrap();
+    let found: Resource = store.get_as(ACCOUNT, id).await.unwrap();
+    assert_eq!(found.applications, Applications::Any);
+}
+
+#[tokio::test]
 async fn a_database_of_a_newer_version_is_left_alone() {
     let place = Place::new();
     place.set_up().await.close().await;
@@ -210,7 +253,7 @@ async fn a_database_of_a_newer_version_is_left_alone() {
     let before = fs::read(place.path()).unwrap();
     let error = place.open().await.unwrap_err();
     assert!(
-        matches!(error, StoreError::NewerSchema { found: 7, known: 1 }),
+        matches!(error, StoreError::NewerSchema { found: 7, known: 2 }),
         "{error:?}"
     );
     assert!(error.to_string().contains("restore the backup"));

@@ -4,7 +4,7 @@ mod client;
 mod gateway;
 mod shared;
 
-pub use client::{FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
+pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use gateway::{FromGateway, GatewayLoad, ToGateway};
 pub use shared::{
     Interface, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, WantedName,

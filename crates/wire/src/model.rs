@@ -1,12 +1,14 @@
-//! Resources, filters and conditions, as people and programs write them: in the API, in
+//! Resources, filters, conditions and rules about applications, as people and programs write them: in the API, in
 //! `access.toml`, in the database's JSON columns and in the sessions' messages.
 
+mod applications;
 mod condition;
 mod convert;
 mod filter;
 mod target;
 mod told;
 
+pub use applications::{Applications, ToldApplications, Unread};
 pub use condition::{Condition, TimeWindow, Weekday};
 pub use convert::{conditions, filters};
 pub use filter::{Filter, PortRange};
@@ -31,4 +33,7 @@ pub struct Resource {
     pub target: ToldTarget,
     /// What of it may be used; an empty list is nothing.
     pub filters: Understood<Filter>,
+    /// Which programs may reach it; every one where the portal does not say.
+    #[serde(default, skip_serializing_if = "ToldApplications::is_any")]
+    pub applications: ToldApplications,
 }

@@ -76,3 +76,42 @@ proptest! {
         let _any = target(kind, &address);
     }
 }
+
+#[test]
+fn a_client_is_told_of_two_rules_together_which_have_more_names_than_one_may() {
+    use culvert_policy::{Applications, MAX_APPLICATIONS};
+    use culvert_wire::model::{self, ToldApplications};
+    let rule = |count: usize| {
+        let names = (0..count).map(|number| format!("a{number}"));
+        model::Applications::Except(names.collect())
+    };
+    assert!(Applications::try_from(&rule(MAX_APPLICATIONS)).is_ok());
+    assert!(Applications::try_from(&rule(MAX_APPLICATIONS + 1)).is_err());
+    let told = |count| ToldApplications::Known(rule(count));
+    assert!(Applications::try_from(&told(2 * MAX_APPLICATIONS)).is_ok());
+    assert!(Applications::try_from(&told(2 * MAX_APPLICATIONS + 1)).is_err());
+}
+
+#[test]
+fn a_rule_about_applications_is_written_in_one_way() {
+    use culvert_wire::model::Applications;
+    let read = |text: &str| serde_json::from_str::<Applications>(text);
+    let only = Applications::Only(vec!["b".to_owned(), "a".to_owned(), "b".to_owned()]);
+    assert_eq!(read(r#"{"only":["b","a","b"]}"#).unwrap(), only);
+    let parsed = culvert_policy::Applications::try_from(&only).unwrap();
+    let written = Applications::from(&parsed);
+    assert_eq!(
+        serde_json::to_string(&written).unwrap(),
+        r#"{"only":["a","b"]}"#
+    );
+    let nothing = culvert_policy::Applications::try_from(&read(r#"{"except":[]}"#).unwrap());
+    assert_eq!(Applications::from(&nothing.unwrap()), Applications::Any);
+    for wrong in [
+        r#"{"only":["a"],"except":["b"]}"#,
+        r#"{"some":["a"]}"#,
+        "[]",
+        "null",
+    ] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}

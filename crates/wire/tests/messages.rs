@@ -4,10 +4,14 @@
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_wire::messages::{
-    FromClient, FromGateway, GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN, MAX_NAMES, Ranges,
-    Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway, WantedName, decode_sequenced,
+    ClientFeature, FromClient, FromGateway, GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN,
+    MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway,
+    WantedName, decode_sequenced,
 };
-use culvert_wire::model::{Condition, Filter, PortRange, Resource, Target, TargetKind, ToldTarget};
+use culvert_wire::model::{
+    Applications, Condition, Filter, PortRange, Resource, Target, TargetKind, ToldApplications,
+    ToldTarget,
+};
 use culvert_wire::{
     Cipher, DecodeError, Decoded, MAX_MESSAGE_LEN, Message, PresharedKey, PublicKey, Timestamp,
     decode, encode,
@@ -46,6 +50,7 @@ fn resource() -> Resource {
             address: "db.corp.example".to_owned(),
         }),
         filters: vec![Filter::Icmp].into(),
+        applications: ToldApplications::Known(Applications::Only(vec!["backup".to_owned()])),
     }
 }
 
@@ -74,6 +79,7 @@ fn from_client() -> Vec<FromClient> {
             name: "laptop".to_owned(),
             public_key: PublicKey::from_bytes([9; 32]),
             ciphers: vec![Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305],
+            features: vec![ClientFeature::Applications],
         },
         FromClient::RequestAccess {
             request: 4,

@@ -2,8 +2,8 @@
 
 use culvert_ids::{ResourceId, SiteId};
 use culvert_policy::{
-    DomainName, Filter, Filters, MatchOrder, NamePattern, Ports, Prefix, Resource, ResourceName,
-    Resources, Service, Target, TargetError,
+    Applications, DomainName, Filter, Filters, MatchOrder, NamePattern, Ports, Prefix, Resource,
+    ResourceName, Resources, Service, Target, TargetError,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -14,6 +14,7 @@ fn resource(number: u64, target: Target) -> Resource {
         site: SiteId::new(0, [0; 10]),
         target,
         filters: Filters::any(),
+        applications: Applications::ANY,
         name: ResourceName::new("a resource").unwrap(),
     }
 }

@@ -64,7 +64,7 @@ impl Hub {
                 }
             }
             Effect::Resource { id, change } => {
-                if change == ResourceChange::Place {
+                if matches!(change, ResourceChange::Place | ResourceChange::Applications) {
                     for policy in self.directory.policies(id) {
                         let clients = self.directory.clients_in(policy.group);
                         work.pairs.extend(clients.map(|client| (client, id)));
@@ -189,11 +189,19 @@ impl Hub {
                 self.end_pair(pair, &refusal, now);
             }
         }
+        for (resource, change) in &work.resources {
+            if *change == ResourceChange::Applications {
+                self.change_applications(*resource, now);
+            }
+        }
         for (client, resource) in &work.pairs {
             self.review_grants(*client, *resource, now);
         }
         for (resource, change) in &work.resources {
-            if *change == ResourceChange::Filters {
+            if matches!(
+                *change,
+                ResourceChange::Filters | ResourceChange::Applications
+            ) {
                 self.change_filters(*resource);
             }
         }
@@ -203,6 +211,21 @@ impl Hub {
         }
         for resource in shown {
             self.show_to_all(resource, &work.pairs);
+        }
+    }
+
+    /// Whoever is not known to keep the resource's rule about applications loses its grants, and
+    /// those that do are told of the rule.
+    fn change_applications(&mut self, resource: ResourceId, now: Timestamp) {
+        let granted: BTreeSet<_> = self
+            .grants
+            .of_resource(resource)
+            .map(|grant| (grant.row.client, grant.row.resource))
+            .collect();
+        for pair in granted {
+            if !self.can_have(pair.0, pair.1) {
+                self.end_pair(pair, &Refusal::applications(), now);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::hub::directory::Barred;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_policy::Country;
 use culvert_store::{Client, TokenScope};
-use culvert_wire::messages::{FromClient, Interface, ReasonCode, ToClient};
+use culvert_wire::messages::{ClientFeature, FromClient, Interface, ReasonCode, ToClient};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 use std::net::IpAddr;
 
@@ -27,6 +27,8 @@ pub struct ClientJoin {
     pub public_address: Option<IpAddr>,
     /// In which country that is, where a database knows it.
     pub country: Option<Country>,
+    /// What it can do.
+    pub features: Vec<ClientFeature>,
 }
 
 impl Hub {
@@ -50,6 +52,7 @@ impl Hub {
             token: Some(join.token),
             public_address: join.public_address,
             country: join.country,
+            keeps_applications: Some(join.features.contains(&ClientFeature::Applications)),
         };
         self.facts.insert(id, facts);
         self.watch_token(id);
@@ -117,7 +120,8 @@ impl Hub {
         let mut resources = Vec::new();
         let mut later = Vec::new();
         let mut len = 0;
-        let shown = self.directory.shown_to(client.id);
+        let mut shown = self.directory.shown_to(client.id);
+        shown.retain(|resource| self.can_have(client.id, *resource));
         for id in shown.into_iter().take(MAX_RESOURCES_PER_CLIENT) {
             let Some(row) = self.directory.resource(id) else {
                 continue;
@@ -148,6 +152,17 @@ impl Hub {
             self.outbox
                 .tell_client(session, ToClient::ResourceSet { resource });
         }
+    }
+
+    /// Whether the client keeps the resource's rule about applications, as far as that is known: one
+    /// that does not know the rule would let every program pass.
+    pub(super) fn can_have(&self, client: ClientId, resource: ResourceId) -> bool {
+        let is_ruled = self
+            .directory
+            .resource(resource)
+            .is_some_and(|row| !row.parsed.applications.is_any());
+        let facts = self.facts.get(&client);
+        !is_ruled || facts.is_some_and(|facts| facts.keeps_applications == Some(true))
     }
 
     fn tell(&mut self, client: ClientId, resource: ResourceId) {
@@ -186,7 +201,7 @@ impl Hub {
     /// Brings what the client was told of a resource up to date. `anew` where the resource itself
     /// has changed.
     pub(super) fn show(&mut self, client: ClientId, resource: ResourceId, anew: bool) {
-        let shows = self.directory.shows(client, resource);
+        let shows = self.directory.shows(client, resource) && self.can_have(client, resource);
         let Some(session) = self.clients.get_mut(&client) else {
             return;
         };

@@ -277,7 +277,11 @@ impl Hub {
                 self.grants.count(row.gateway).grants >= limits::MAX_GRANTS_PER_GATEWAY;
             let newer = self.grants.current(row.client, row.resource);
             let is_replaced = newer.is_some_and(|newer| newer.row.gateway == row.gateway);
-            if row.expires <= now || !is_known || gateway_is_full || is_replaced {
+            // Of a client that has not come yet it is not known whether it keeps a rule that may be
+            // newer than the grant.
+            let is_unruled =
+                self.may_have_changed(&row) && !self.can_have(row.client, row.resource);
+            if row.expires <= now || !is_known || gateway_is_full || is_replaced || is_unruled {
                 self.outbox.end(row.id);
                 continue;
             }

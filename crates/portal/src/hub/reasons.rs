@@ -40,6 +40,16 @@ impl Refusal {
         Self::new(code, &decided.text, full)
     }
 
+    /// The resource is for some applications alone, and the client is not known to see to that.
+    pub(super) fn applications() -> Self {
+        Self::new(
+            ReasonCode::ConditionNotMet,
+            "only some applications may use it, which needs a newer version of culvert here",
+            "only some applications may reach the resource, and the client's version of culvert does \
+             not see to that: update it",
+        )
+    }
+
     /// The client or who it belongs to.
     pub(super) fn barred(barred: Barred) -> Self {
         match barred {

@@ -20,6 +20,8 @@ pub struct Facts {
     pub public_address: Option<IpAddr>,
     /// In which country that is.
     pub country: Option<Country>,
+    /// Whether it keeps rules about applications; none before it has come to this portal.
+    pub keeps_applications: Option<bool>,
 }
 
 /// A connected client.

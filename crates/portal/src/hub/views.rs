@@ -2,7 +2,7 @@
 
 use super::{Hub, Stage};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
-use culvert_policy::{Explanation, Subject};
+use culvert_policy::{Applications, Explanation, Subject};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::GatewayLoad;
@@ -88,6 +88,8 @@ pub struct Explained {
     pub policies: Explanation,
     /// What stands in the way whatever they say: the client, its actor or its token.
     pub barred: Option<String>,
+    /// Which programs of the client may reach it: the client's part.
+    pub applications: Applications,
     /// The gateway that would be given; none where none can be.
     pub gateway: Option<GatewayId>,
 }
@@ -156,7 +158,12 @@ impl Hub {
         now: Timestamp,
     ) -> Option<Explained> {
         let row = self.directory.client(client)?;
-        self.directory.resource(resource)?;
+        let applications = self
+            .directory
+            .resource(resource)?
+            .parsed
+            .applications
+            .clone();
         let facts = self.facts.get(&client).copied().unwrap_or_default();
         let subject = Subject {
             groups: self.directory.groups_of(row.actor).collect(),
@@ -173,6 +180,7 @@ impl Hub {
         Some(Explained {
             policies,
             barred,
+            applications,
             gateway: self.choose((client, resource), &BTreeSet::new()).ok(),
         })
     }

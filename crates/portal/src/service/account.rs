@@ -29,6 +29,9 @@ impl Service {
             if let Some(text) = &patch.range6 {
                 ranges::set_ipv6(&mut row.settings.ranges, text)?;
             }
+            if let Some(applications) = &patch.applications {
+                row.settings.applications = names::applications("", applications)?;
+            }
             Ok(())
         };
         let row = self

@@ -67,6 +67,7 @@ impl Service {
             until: until.filter(|_| explained.is_allow()),
             text,
             policies,
+            applications: (&explained.applications).into(),
             gateway,
         })
     }
@@ -131,6 +132,10 @@ fn in_words(
         };
         let (name, group) = (&policy.name, &policy.group_name);
         lines.push(format!("policy {name:?} for group {group:?}: {outcome}"));
+    }
+    if !explained.applications.is_any() {
+        let rule = &explained.applications;
+        lines.push(format!("on the client: {rule} may reach it"));
     }
     lines.join("\n")
 }

@@ -1,7 +1,7 @@
 //! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
 
 use crate::fault::Fault;
-use culvert_policy::{ResourceName, Target};
+use culvert_policy::{Applications, ResourceName, Target};
 use culvert_store::MAX_NAME_CHARS;
 use culvert_wire::model;
 
@@ -49,6 +49,16 @@ pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::
     }
     model::filters(filters).map_err(|error| Fault::invalid(format!("{at}filters"), error))?;
     Ok(filters.to_vec())
+}
+
+/// Which programs may, in the form in which it is kept: one for each rule.
+pub(super) fn applications(
+    at: &str,
+    applications: &model::Applications,
+) -> Result<model::Applications, Fault> {
+    let parsed = Applications::try_from(applications)
+        .map_err(|error| Fault::invalid(format!("{at}applications"), error))?;
+    Ok((&parsed).into())
 }
 
 /// When a policy holds.

@@ -38,6 +38,7 @@ impl Service {
             name: names::resource_name("", &new.name)?,
             target: names::target("", &target)?,
             filters: names::filters("", &new.filters)?,
+            applications: names::applications("", &new.applications)?,
             stamp: Stamp::default(),
         };
         let row = self.create(caller, row).await;
@@ -72,6 +73,9 @@ impl Service {
             }
             if let Some(filters) = &patch.filters {
                 row.filters = names::filters("", filters)?;
+            }
+            if let Some(applications) = &patch.applications {
+                row.applications = names::applications("", applications)?;
             }
             row.site = patch.site.unwrap_or(row.site);
             Ok(())

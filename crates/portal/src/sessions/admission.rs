@@ -49,6 +49,7 @@ impl Shared {
             name,
             public_key,
             ciphers,
+            features,
         } = hello
         else {
             return Err(not_hello());
@@ -68,6 +69,7 @@ impl Shared {
             ciphers,
             public_address: Some(visitor.from),
             country: self.country(visitor.from),
+            features,
         };
         Ok((Join::Client(join), seen))
     }

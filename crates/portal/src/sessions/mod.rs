@@ -209,6 +209,7 @@ async fn hub(
                 token: None,
                 public_address: address,
                 country: address.and_then(|address| countries.country(address)),
+                keeps_applications: None,
             };
             (client.id, facts)
         })

@@ -44,3 +44,22 @@ async fn a_network_that_serves_no_tunnel_is_refused_by_its_field_and_changes_not
     let after = owner.get("/api/v1/account").await.expect(200).json();
     assert_eq!(after, before);
 }
+
+#[tokio::test]
+async fn the_account_says_which_applications_may_use_the_tunnel() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let before = owner.get("/api/v1/account").await.expect(200).json();
+    assert_eq!(before["applications"], "any");
+    let rule = json!({"except": ["browser"]});
+    let body = json!({"applications": rule});
+    let changed = owner.patch("/api/v1/account", "*", body).await;
+    assert_eq!(changed.expect(200).json()["applications"], rule);
+    for wrong in [json!({"only": ["no name"]}), json!({"except": ["-"]})] {
+        let body = json!({"applications": wrong});
+        let problem = owner.patch("/api/v1/account", "*", body).await.problem(422);
+        assert_eq!(problem["errors"][0]["field"], "applications", "{problem}");
+    }
+    let after = owner.get("/api/v1/account").await.expect(200).json();
+    assert_eq!(after["applications"], rule);
+}

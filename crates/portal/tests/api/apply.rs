@@ -241,3 +241,25 @@ async fn two_who_apply_at_once_both_get_what_they_declared() {
     let mut owner = running.owner().await;
     assert_eq!(names(&mut owner, "groups").await.len(), 7);
 }
+
+#[tokio::test]
+async fn a_rule_about_applications_is_applied_told_and_taken_away_again() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let mut next = desired();
+    next["resources"][0]["applications"] = json!({"only": ["sync", "backup", "sync"]});
+    let report = apply(&mut owner, "", &next).await;
+    assert_eq!(told(&report), ["update resource web"]);
+    let fields = &report["changes"][0]["fields"];
+    let kept = json!({"only": ["backup", "sync"]});
+    assert_eq!(fields[0]["field"], "applications");
+    assert_eq!(fields[0]["after"], kept);
+    assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
+    let found = owner.get("/api/v1/resources").await.expect(200).json();
+    assert_eq!(found["items"][0]["applications"], kept);
+    let report = apply(&mut owner, "", &desired()).await;
+    assert_eq!(told(&report), ["update resource web"]);
+    let found = owner.get("/api/v1/resources").await.expect(200).json();
+    assert_eq!(found["items"][0]["applications"], "any");
+}

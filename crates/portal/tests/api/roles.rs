@@ -13,7 +13,7 @@ use culvert_store::{
     ActorKind, Author, Group, Membership, Mutation, Policy, Resource, Role, Seq, Site, Stamp,
     Store, TokenScope,
 };
-use culvert_wire::model::{Filter, Target, TargetKind};
+use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use serde_json::{Value, json};
 
 /// One of everything.
@@ -76,6 +76,7 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
                     address: "10.0.0.1".to_owned(),
                 },
                 filters: vec![Filter::Any],
+                applications: Applications::Any,
                 stamp,
             }
             .into(),

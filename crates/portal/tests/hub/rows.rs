@@ -10,7 +10,7 @@ use culvert_store::{
     TokenScope, TokenUses,
 };
 use culvert_wire::PublicKey;
-use culvert_wire::model::{Condition, Filter, Target, TargetKind};
+use culvert_wire::model::{Applications, Condition, Filter, Target, TargetKind};
 use std::collections::BTreeMap;
 
 pub(crate) const ACCOUNT: AccountId = AccountId::from_bytes([0xac; 16]);
@@ -190,6 +190,7 @@ pub(crate) fn network(number: u16, site: SiteId, address: &str, filters: Vec<Fil
             address: address.to_owned(),
         },
         filters,
+        applications: Applications::Any,
         stamp: Stamp::default(),
     }
 }

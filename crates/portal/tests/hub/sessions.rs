@@ -6,7 +6,9 @@ use crate::world::{
 use culvert_ids::SiteId;
 use culvert_portal::hub::{ClientJoin, FeedError, GatewayJoin, Output, SessionId, limits};
 use culvert_store::Seq;
-use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, ToClient, ToGateway};
+use culvert_wire::messages::{
+    ClientFeature, FromClient, FromGateway, ReasonCode, ToClient, ToGateway,
+};
 use culvert_wire::{PublicKey, Timestamp};
 
 #[test]
@@ -126,6 +128,7 @@ fn whom_the_feed_does_not_know_yet_is_told_to_come_back() {
         ciphers: Vec::new(),
         public_address: None,
         country: None,
+        features: vec![ClientFeature::Applications],
     };
     let mut key = [1; 32];
     key[..2].copy_from_slice(&[0, 1]);
@@ -189,6 +192,7 @@ fn a_second_hello_ends_the_session() {
         name: String::new(),
         public_key: PublicKey::from_bytes([0; 32]),
         ciphers: Vec::new(),
+        features: Vec::new(),
     };
     world.client_says(session, hello);
     assert!(world.closed.contains(&(session, ReasonCode::Protocol)));
@@ -333,6 +337,7 @@ fn epochs_differ_from_session_to_session() {
             ciphers: Vec::new(),
             public_address: None,
             country: None,
+            features: Vec::new(),
         };
         world
             .hub

@@ -10,7 +10,8 @@ use culvert_store::{
     Snapshot, Stamp,
 };
 use culvert_wire::messages::{
-    FromClient, FromGateway, Reason, ReasonCode, ResolvedName, ToClient, ToGateway, WantedName,
+    ClientFeature, FromClient, FromGateway, Reason, ReasonCode, ResolvedName, ToClient, ToGateway,
+    WantedName,
 };
 use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,7 @@ pub(crate) struct SimGateway {
 pub(crate) struct SimClient {
     pub(crate) session: Option<SessionId>,
     pub(crate) address: Option<IpAddr>,
+    pub(crate) features: Vec<ClientFeature>,
     /// Grants that it believes in, and through which gateway.
     pub(crate) grants: BTreeMap<GrantId, (ResourceId, GatewayId)>,
     pub(crate) resources: BTreeMap<ResourceId, model::Resource>,
@@ -217,6 +219,7 @@ impl World {
             ciphers: vec![Cipher::Aes256Gcm],
             public_address: client.address,
             country: None,
+            features: client.features.clone(),
         };
         self.hub.handle_client_joined(session, join, self.now);
         self.drain();
@@ -340,6 +343,7 @@ impl World {
                 token: None,
                 public_address: client.address,
                 country: None,
+                keeps_applications: None,
             };
             (*id, facts)
         });

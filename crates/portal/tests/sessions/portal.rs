@@ -13,9 +13,9 @@ use culvert_store::{
     Policy, Resource, Site, Stamp, Store, Token, TokenScope, TokenUses,
 };
 use culvert_wire::messages::{
-    FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
+    ClientFeature, FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
 };
-use culvert_wire::model::{Filter, Target, TargetKind};
+use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use culvert_wire::token::{Bearer, Secret, TokenKind};
 use culvert_wire::{
     CLIENT_SESSION_PATH, Cipher, Decoded, GATEWAY_SESSION_PATH, Message as Kinds, PublicKey,
@@ -310,6 +310,7 @@ pub(crate) fn a_resource(id: ResourceId, address: &str) -> Resource {
             address: address.to_owned(),
         },
         filters: vec![Filter::Any],
+        applications: Applications::Any,
         stamp: Stamp::default(),
     }
 }
@@ -331,6 +332,7 @@ pub(crate) fn hello_client(machine: &str) -> FromClient {
         name: machine.to_owned(),
         public_key: key_of(machine, 1),
         ciphers: vec![Cipher::Aes256Gcm],
+        features: vec![ClientFeature::Applications],
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Stamp;
 use culvert_ids::AccountId;
 use culvert_wire::messages::Ranges;
+use culvert_wire::model::Applications;
 use serde::{Deserialize, Serialize};
 
 /// An organisation: nothing crosses it.
@@ -28,6 +29,8 @@ pub struct AccountSettings {
     pub ranges: Ranges,
     /// How long a grant lasts at most, in seconds: 60 to 86,400.
     pub grant_lifetime_s: u32,
+    /// Which programs of a client may use the tunnel at all.
+    pub applications: Applications,
 }
 
 impl Default for AccountSettings {
@@ -40,6 +43,7 @@ impl Default for AccountSettings {
                 names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
             },
             grant_lifetime_s: 3_600,
+            applications: Applications::Any,
         }
     }
 }

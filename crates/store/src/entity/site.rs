@@ -31,6 +31,9 @@ pub struct Resource {
     pub target: model::Target,
     /// What of it may be used; an empty list is nothing.
     pub filters: Vec<model::Filter>,
+    /// Which programs of a client may reach it.
+    #[serde(default)]
+    pub applications: model::Applications,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,

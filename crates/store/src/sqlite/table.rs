@@ -240,7 +240,14 @@ impl Table for Site {
 
 impl Table for Resource {
     const TABLE: &'static str = "resource";
-    const COLUMNS: &'static [&'static str] = &["site_id", "name", "name_key", "target", "filters"];
+    const COLUMNS: &'static [&'static str] = &[
+        "site_id",
+        "name",
+        "name_key",
+        "target",
+        "filters",
+        "applications",
+    ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         Ok(vec![
@@ -249,6 +256,7 @@ impl Table for Resource {
             name_key(&self.name).into(),
             json(&self.target)?,
             json(&self.filters)?,
+            json(&self.applications)?,
         ])
     }
 
@@ -259,6 +267,7 @@ impl Table for Resource {
             name: row.text("name")?,
             target: row.json("target")?,
             filters: row.json("filters")?,
+            applications: row.json("applications")?,
             stamp,
         })
     }

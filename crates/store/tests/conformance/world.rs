@@ -10,7 +10,7 @@ use culvert_store::{
     EntityId, Gateway, Group, Membership, Mutation, Policy, Principal, Resource, Role, Seen, Site,
     Stamp, Store, StoreError, Token, TokenScope, TokenUses,
 };
-use culvert_wire::model::{Filter, Target, TargetKind};
+use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use culvert_wire::token::{Secret, SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::sync::Arc;
@@ -264,6 +264,7 @@ pub(crate) fn resource(site: SiteId, name: &str) -> Resource {
             address: "10.0.0.0/8".to_owned(),
         },
         filters: vec![Filter::Icmp],
+        applications: Applications::Only(vec!["backup".to_owned()]),
         stamp: Stamp::default(),
     }
 }

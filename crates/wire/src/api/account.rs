@@ -1,5 +1,6 @@
 use crate::Timestamp;
 use crate::messages::Ranges;
+use crate::model::Applications;
 use culvert_ids::AccountId;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ pub struct Account {
     pub grant_lifetime_s: u32,
     /// Networks that are used inside the tunnel.
     pub ranges: Ranges,
+    /// Which programs of a client may use the tunnel at all, by the applications that they run in.
+    #[serde(default)]
+    pub applications: Applications,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
@@ -42,4 +46,7 @@ pub struct AccountPatch {
     /// The same for IPv6, /8 to /119.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range6: Option<String>,
+    /// Which programs of a client may use the tunnel at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applications: Option<Applications>,
 }

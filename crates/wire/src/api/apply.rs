@@ -1,5 +1,5 @@
 use super::ActorKind;
-use crate::model::{Condition, Filter, TargetKind};
+use crate::model::{Applications, Condition, Filter, TargetKind};
 use serde::{Deserialize, Serialize};
 
 /// A configuration as it is wanted, by names: what `access.toml` holds. What it does not name stays
@@ -75,6 +75,9 @@ pub struct DesiredResource {
     pub address: String,
     /// What of it may be used; an empty list is nothing.
     pub filters: Vec<Filter>,
+    /// Which programs of a client may reach it; every one, unless it is said.
+    #[serde(default, skip_serializing_if = "Applications::is_any")]
+    pub applications: Applications,
 }
 
 /// A wanted policy.

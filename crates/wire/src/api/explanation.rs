@@ -1,4 +1,5 @@
 use crate::Timestamp;
+use crate::model::Applications;
 use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId, ResourceId};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct Explanation {
     pub text: String,
     /// The policies of the client's groups for the resource, each with what it comes to.
     pub policies: Vec<PolicyExplanation>,
+    /// Which programs of the client may reach it, if it may at all; the client sees to that.
+    #[serde(default)]
+    pub applications: Applications,
     /// Which gateway would serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayChoice>,

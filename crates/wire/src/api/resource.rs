@@ -1,5 +1,5 @@
 use crate::Timestamp;
-use crate::model::{Filter, TargetKind};
+use crate::model::{Applications, Filter, TargetKind};
 use culvert_ids::{ResourceId, SiteId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ pub struct Resource {
     pub address: String,
     /// What of it may be used; an empty list is nothing.
     pub filters: Vec<Filter>,
+    /// Which programs of a client may reach it, by the applications that they run in.
+    #[serde(default)]
+    pub applications: Applications,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
@@ -45,6 +48,9 @@ pub struct NewResource {
     pub address: String,
     /// What of it may be used; an empty list is nothing.
     pub filters: Vec<Filter>,
+    /// Which programs of a client may reach it; every one, unless it is said.
+    #[serde(default, skip_serializing_if = "Applications::is_any")]
+    pub applications: Applications,
 }
 
 /// A change of a resource.
@@ -68,4 +74,7 @@ pub struct ResourcePatch {
     /// Other filters, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<Filter>>,
+    /// Other programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applications: Option<Applications>,
 }

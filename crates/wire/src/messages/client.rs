@@ -35,6 +35,13 @@ pub enum FromClient {
         /// Suites that its processor does fast; those that the reader does not know are left out.
         #[serde(deserialize_with = "understood")]
         ciphers: Vec<Cipher>,
+        /// What it can do that not every client can; what the reader does not know is left out.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "understood"
+        )]
+        features: Vec<ClientFeature>,
     },
     /// Asks for access to a resource, or for a new grant before the old one ends.
     RequestAccess {
@@ -60,6 +67,14 @@ pub enum FromClient {
         /// Its `type`.
         kind: String,
     },
+}
+
+/// What a client can do that not every client can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientFeature {
+    /// It keeps a resource's rule about applications, or does not let anything reach the resource.
+    Applications,
 }
 
 /// What the portal says to a client, inside [`super::Sequenced`].

@@ -36,6 +36,7 @@ impl TryFrom<&Resource> for culvert_policy::Resource {
                 ToldTarget::Unknown { kind } => return Err(unknown_kind(kind).into()),
             },
             filters: filters(&resource.filters)?,
+            applications: (&resource.applications).try_into()?,
             name: culvert_policy::ResourceName::new(&resource.name)?,
         })
     }

@@ -615,6 +615,8 @@ impl ClientNode {
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
             Output::Domains(_) => {}
+            // No resource of the simulation has a rule about applications.
+            Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),
             Output::Engine { peers, resume } => {
                 for update in peers {
                     self.apply(update, net);

@@ -77,6 +77,7 @@ impl Portal {
                 token: None,
                 public_address: Some(*address),
                 country: None,
+                keeps_applications: None,
             };
             (*client, facts)
         });
@@ -265,6 +266,7 @@ impl Portal {
         let FromClient::Hello {
             public_key,
             ciphers,
+            features,
             ..
         } = hello
         else {
@@ -296,6 +298,7 @@ impl Portal {
             ciphers,
             public_address: Some(address),
             country: None,
+            features,
         };
         if let Some(hub) = &mut self.hub {
             hub.handle_client_joined(session, join, now(net));

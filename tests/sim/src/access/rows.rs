@@ -7,7 +7,7 @@ use super::config::{Edit, token};
 use culvert_store::{
     Actor, ActorKind, Entity, EntityId, Membership, Policy, Resource, Stamp, TokenScope,
 };
-use culvert_wire::model::{Condition, Filter, PortRange, Target, TargetKind};
+use culvert_wire::model::{Applications, Condition, Filter, PortRange, Target, TargetKind};
 
 /// An actor, enabled or not.
 pub fn actor_row(number: u16, disabled: bool) -> Edit {
@@ -62,6 +62,7 @@ pub fn resource_row(number: u16, at: u16, address: &str, filters: Vec<Filter>) -
             address: address.to_owned(),
         },
         filters,
+        applications: Applications::Any,
         stamp: Stamp::default(),
     };
     set(row)

@@ -100,6 +100,10 @@ impl Hub {
         if self.directory.resource(resource).is_none() {
             return Err(Refusal::no_resource());
         }
+        // Of one that has not come since the portal's start, `restore` has ended what is in doubt.
+        if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
+            return Err(Refusal::applications());
+        }
         let subject = Subject {
             groups: self.directory.groups_of(row.actor).collect(),
             verified: row.verified.is_some(),

@@ -43,6 +43,8 @@ pub(in crate::hub) enum ResourceChange {
     Name,
     /// What of it may be used.
     Filters,
+    /// Which programs may reach it.
+    Applications,
     /// It is new, or gone, or elsewhere: no grant holds for what it is now.
     Place,
 }

@@ -13,7 +13,7 @@ use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, MembershipId, PolicyId, ResourceId, SiteId,
     TokenId,
 };
-use culvert_policy::Policy;
+use culvert_policy::{Applications, Policy};
 use culvert_store::{
     AccountSettings, Actor, Change, Client, Entity, EntityId, Gateway, Membership, Seq, Snapshot,
     Token,
@@ -27,6 +27,9 @@ pub struct Directory {
     account: AccountId,
     seq: Seq,
     settings: AccountSettings,
+    settings_updated: Timestamp,
+    /// Which programs may use the tunnel at all.
+    applications: Applications,
     names: Option<NameRanges>,
     actors: BTreeMap<ActorId, Actor>,
     memberships: BTreeMap<MembershipId, (ActorId, GroupId)>,
@@ -91,6 +94,8 @@ impl Directory {
             account: account.id,
             seq: snapshot.seq,
             settings: AccountSettings::default(),
+            settings_updated: account.stamp.updated,
+            applications: Applications::ANY,
             names: None,
             actors: BTreeMap::new(),
             memberships: BTreeMap::new(),

@@ -2,12 +2,14 @@
 
 use super::{Directory, Effect, MachineChange, ResourceChange};
 use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
-use culvert_policy::Prefix;
+use culvert_policy::{Applications, Prefix};
 use culvert_store::{
-    AccountSettings, Client, Entity, EntityId, Gateway, Policy, Resource, Token, TokenScope,
+    Account, Client, Entity, EntityId, Gateway, Policy, Resource, Token, TokenScope,
 };
 use culvert_wire::messages::{Ranges, WantedName};
+use culvert_wire::model::ToldApplications;
 use culvert_wire::{Timestamp, model};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// A resource in both forms: the one that decides and the one that is passed on.
@@ -17,7 +19,19 @@ pub(in crate::hub) struct ResourceRow {
     pub(in crate::hub) shown: model::Resource,
     /// Bytes that it takes in a message.
     pub(in crate::hub) shown_len: usize,
+    /// When it, or what holds for the whole account, was last changed.
     pub(in crate::hub) updated: Timestamp,
+    /// Its own rule about applications, without the account's.
+    own_applications: Applications,
+}
+
+impl ResourceRow {
+    /// Has these programs reach it, and no others.
+    fn rule(&mut self, applications: Applications) {
+        self.shown.applications = ToldApplications::Known((&applications).into());
+        self.parsed.applications = applications;
+        self.shown_len = serde_json::to_string(&self.shown).map_or(0, |text| text.len());
+    }
 }
 
 /// Where the addresses of names are.
@@ -44,7 +58,7 @@ impl Directory {
     pub(super) fn set(&mut self, row: Entity, effects: &mut Vec<Effect>) {
         self.faults.remove(&row.id());
         match row {
-            Entity::Account(account) => self.set_settings(account.settings, effects),
+            Entity::Account(account) => self.set_settings(account, effects),
             Entity::Actor(actor) => {
                 effects.push(Effect::Actor(actor.id));
                 self.actors.insert(actor.id, actor);
@@ -103,7 +117,8 @@ impl Directory {
         }
     }
 
-    fn set_settings(&mut self, settings: AccountSettings, effects: &mut Vec<Effect>) {
+    fn set_settings(&mut self, account: Account, effects: &mut Vec<Effect>) {
+        let settings = account.settings;
         if settings.ranges != self.settings.ranges {
             effects.push(Effect::Ranges);
         }
@@ -113,7 +128,42 @@ impl Directory {
             self.faults
                 .insert(EntityId::Account(self.account), fault.to_owned());
         }
+        let is_ruled_otherwise = settings.applications != self.settings.applications;
         self.settings = settings;
+        self.settings_updated = account.stamp.updated;
+        self.set_applications();
+        if is_ruled_otherwise {
+            for id in self.resources.keys().copied().collect::<Vec<_>>() {
+                self.apply_applications(id, effects);
+            }
+        }
+    }
+
+    /// Which programs may use the tunnel at all; none where that can't be read.
+    fn set_applications(&mut self) {
+        self.applications = match Applications::try_from(&self.settings.applications) {
+            Ok(applications) => applications,
+            Err(error) => {
+                let account = EntityId::Account(self.account);
+                self.faults.insert(account, error.to_string());
+                Applications::Only(BTreeSet::new())
+            }
+        };
+    }
+
+    /// Brings the rule of a resource in line with the account's.
+    fn apply_applications(&mut self, id: ResourceId, effects: &mut Vec<Effect>) {
+        let Some(row) = self.resources.get_mut(&id) else {
+            return;
+        };
+        let together = row.own_applications.and(&self.applications);
+        if row.parsed.applications == together {
+            return;
+        }
+        row.rule(together);
+        row.updated = row.updated.max(self.settings_updated);
+        let change = ResourceChange::Applications;
+        effects.push(Effect::Resource { id, change });
     }
 
     fn set_resource(&mut self, row: Resource, effects: &mut Vec<Effect>) {
@@ -125,6 +175,7 @@ impl Directory {
             site: row.site,
             target: row.target.into(),
             filters: row.filters.into(),
+            applications: ToldApplications::Known(row.applications),
         };
         let parsed = match culvert_policy::Resource::try_from(&shown) {
             Ok(parsed) => parsed,
@@ -139,15 +190,25 @@ impl Directory {
             Some(old) if old.site != parsed.site || old.target != parsed.target => {
                 ResourceChange::Place
             }
+            Some(old) if old.applications != parsed.applications.and(&self.applications) => {
+                ResourceChange::Applications
+            }
             Some(old) if old.filters != parsed.filters => ResourceChange::Filters,
             Some(_) => ResourceChange::Name,
         };
-        let row = ResourceRow {
+        let own_applications = parsed.applications.clone();
+        let together = own_applications.and(&self.applications);
+        let mut row = ResourceRow {
             parsed,
-            shown_len: serde_json::to_string(&shown).map_or(0, |text| text.len()),
             shown,
-            updated,
+            shown_len: 0,
+            updated: match self.applications.is_any() {
+                true => updated,
+                false => updated.max(self.settings_updated),
+            },
+            own_applications,
         };
+        row.rule(together);
         self.resources.insert(id, row);
         effects.push(Effect::Resource { id, change });
     }

@@ -2,7 +2,7 @@
 
 use culvert_store as store;
 use culvert_wire::api::FieldChange;
-use culvert_wire::model::Target;
+use culvert_wire::model::{Applications, Target};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -41,12 +41,18 @@ impl Form {
         site: &str,
         target: &Target,
         filters: &[culvert_wire::model::Filter],
+        applications: &Applications,
     ) -> Self {
-        Self::named(name)
+        let form = Self::named(name)
             .with("site", site)
             .with("kind", target.kind)
             .with("address", &target.address)
-            .with("filters", filters)
+            .with("filters", filters);
+        match applications {
+            // What most resources say need not be shown of each.
+            Applications::Any => form,
+            rule => form.with("applications", rule),
+        }
     }
 
     pub(super) fn policy(

@@ -284,13 +284,14 @@ where
             };
             let target = names::target(&place, &target)?;
             let filters = names::filters(&place, &wanted.filters)?;
+            let applications = names::applications(&place, &wanted.applications)?;
             let before = known.and_then(|id| row(&self.snapshot.resources, id));
             let form_before = before.map(|row| self.resource_form(row));
             let site_name = match row(&self.snapshot.sites, site) {
                 Some(site) => &site.name,
                 None => &wanted.site,
             };
-            let form = Form::resource(&name, site_name, &target, &filters);
+            let form = Form::resource(&name, site_name, &target, &filters, &applications);
             let stamp = before.map(|row| row.stamp);
             let next = store::Resource {
                 id,
@@ -298,6 +299,7 @@ where
                 name,
                 target,
                 filters,
+                applications,
                 stamp: Stamp::default(),
             };
             self.put(next, stamp, form_before, &form);
@@ -398,7 +400,13 @@ where
 
     fn resource_form(&self, row: &store::Resource) -> Form {
         let site = name_of(&self.snapshot.sites, row.site, |row| &row.name);
-        Form::resource(&row.name, &site, &row.target, &row.filters)
+        Form::resource(
+            &row.name,
+            &site,
+            &row.target,
+            &row.filters,
+            &row.applications,
+        )
     }
 
     fn policy_form(&self, row: &store::Policy) -> Form {
