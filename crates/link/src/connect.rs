@@ -136,7 +136,7 @@ fn now() -> Timestamp {
 }
 
 /// `host[:port]`, the host and the port of a portal's URL.
-fn parts(portal: &Portal) -> Result<(&str, &str, u16), ConnectError> {
+pub(crate) fn parts(portal: &Portal) -> Result<(&str, &str, u16), ConnectError> {
     let no_url = || ConnectError::Url {
         url: portal.url.clone(),
     };
@@ -200,7 +200,7 @@ fn retry_after_ms(value: Option<&str>, now_ms: Option<u64>) -> Option<u64> {
     Some(unix_ms(value)?.saturating_sub(now_ms?))
 }
 
-fn date_ms<B>(response: &tungstenite::http::Response<B>) -> Option<u64> {
+pub(crate) fn date_ms<B>(response: &tungstenite::http::Response<B>) -> Option<u64> {
     unix_ms(text(response.headers().get(DATE))?)
 }
 
@@ -209,7 +209,7 @@ fn unix_ms(http_date: &str) -> Option<u64> {
     u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
-fn text(header: Option<&HeaderValue>) -> Option<&str> {
+pub(crate) fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header?.to_str().ok()
 }
 

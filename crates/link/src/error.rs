@@ -129,6 +129,13 @@ impl ConnectError {
     pub const fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized)
     }
+
+    /// Whether another answers than the token names: it may go away, as the page of a hotel's network
+    /// does, or be for good.
+    #[must_use]
+    pub const fn is_wrong_portal(&self) -> bool {
+        matches!(self, Self::WrongCertificate { .. })
+    }
 }
 
 #[cfg(test)]

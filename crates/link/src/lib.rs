@@ -2,7 +2,8 @@
 //! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
 //!
 //! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
-//! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal. [`Backoff`] is pure: it
+//! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
+//! which step of the way fails. [`Backoff`] is pure: it
 //! is told its random numbers and keeps no clock.
 
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ mod backoff;
 mod connect;
 mod connection;
 mod error;
+mod probe;
 mod session;
 mod status;
 mod tcp;
@@ -22,5 +24,6 @@ pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };
 pub use error::ConnectError;
+pub use probe::{PortalAnswer, Probe, probe};
 pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
 pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};

@@ -73,6 +73,23 @@ pub enum PortalState {
     Waiting,
     /// The portal will not have this machine.
     Refused,
+    /// There is to be none: the client is down, or signed out.
+    Off,
+}
+
+impl Default for PortalStatus {
+    /// No session, and none wanted.
+    fn default() -> Self {
+        Self {
+            state: PortalState::Off,
+            state_for_ms: 0,
+            next_attempt_in_ms: None,
+            last_error: None,
+            attempts: 0,
+            sessions: 0,
+            clock_ahead_ms: None,
+        }
+    }
 }
 
 impl Session {

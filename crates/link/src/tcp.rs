@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 /// Addresses of one portal that are tried: both families of a few machines.
-const MAX_ADDRESSES: usize = 8;
+pub(crate) const MAX_ADDRESSES: usize = 8;
 
 /// How long an address may stay silent before the next one is tried beside it. RFC 8305 §8
 /// recommends 250 ms.
@@ -65,7 +65,7 @@ pub(crate) async fn connect(
 }
 
 /// The families in turn, the one that the resolver prefers first.
-fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+pub(crate) fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().copied() else {
         return addresses;
     };

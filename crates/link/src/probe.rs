@@ -1,0 +1,122 @@
+//! How far the way to a portal goes, step by step, for whoever looks for a fault. Nobody is signed in by it.
+
+use crate::ConnectError;
+use crate::connect::{ATTEMPT_LIMIT, date_ms, open, parts, text};
+use crate::tcp::{MAX_ADDRESSES, alternate};
+use culvert_wire::token::Portal;
+use std::io;
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Error;
+use tokio_tungstenite::tungstenite::http::header::LOCATION;
+
+/// What the steps came to. A step that another one has to come before, and that failed, is not there.
+#[derive(Debug)]
+pub struct Probe {
+    /// The addresses of the portal's name, or itself where it is one.
+    pub addresses: Result<Vec<SocketAddr>, ConnectError>,
+    /// Whether each takes a TCP connection.
+    pub tcp: Vec<(SocketAddr, io::Result<()>)>,
+    /// Whether it proves to be the portal, by TLS.
+    pub tls: Option<Result<(), ConnectError>>,
+    /// What it says to somebody without a token who asks for a session.
+    pub answer: Option<Result<PortalAnswer, ConnectError>>,
+}
+
+/// What a portal, or whoever is in its place, says over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortalAnswer {
+    /// The HTTP status. A portal says 401.
+    pub status: u16,
+    /// Where it leads to instead.
+    pub location: Option<String>,
+    /// Its clock, in milliseconds of Unix time and to the second.
+    pub unix_ms: Option<u64>,
+}
+
+/// Goes as far as it can; each step within 10 s.
+///
+/// # Errors
+/// [`ConnectError::Url`]: the portal's URL is none.
+pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
+    let (authority, host, port) = parts(portal)?;
+    let addresses = resolve(host, port).await;
+    let tcp = match &addresses {
+        Ok(addresses) => reach(addresses).await,
+        Err(_) => Vec::new(),
+    };
+    let mut probe = Probe {
+        addresses,
+        tcp,
+        tls: None,
+        answer: None,
+    };
+    if !probe.tcp.iter().any(|(_, reached)| reached.is_ok()) {
+        return Ok(probe);
+    }
+    let stream = match open(portal).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            probe.tls = Some(Err(error));
+            return Ok(probe);
+        }
+    };
+    probe.tls = Some(Ok(()));
+    let asked = timeout(
+        ATTEMPT_LIMIT,
+        client_async(format!("wss://{authority}{path}"), stream),
+    );
+    let reason = match asked.await {
+        Err(_elapsed) => {
+            let authority = authority.to_owned();
+            probe.answer = Some(Err(ConnectError::TimedOut { authority }));
+            return Ok(probe);
+        }
+        Ok(Err(Error::Http(response))) => {
+            probe.answer = Some(Ok(PortalAnswer {
+                status: response.status().as_u16(),
+                location: text(response.headers().get(LOCATION)).map(str::to_owned),
+                unix_ms: date_ms(&response),
+            }));
+            return Ok(probe);
+        }
+        Ok(Err(error)) => error.to_string(),
+        Ok(Ok(_)) => "it opens a session to somebody without a token".to_owned(),
+    };
+    probe.answer = Some(Err(ConnectError::NoPortal {
+        authority: authority.to_owned(),
+        reason,
+    }));
+    Ok(probe)
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let failed = |source| ConnectError::Resolve {
+        host: host.to_owned(),
+        source,
+    };
+    let found = timeout(ATTEMPT_LIMIT, tokio::net::lookup_host((host, port))).await;
+    let found = found.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
+    let mut addresses = alternate(found.map_err(failed)?.collect());
+    addresses.truncate(MAX_ADDRESSES);
+    Ok(addresses)
+}
+
+/// Tries all of them at once.
+async fn reach(addresses: &[SocketAddr]) -> Vec<(SocketAddr, io::Result<()>)> {
+    let mut attempts = JoinSet::new();
+    for address in addresses.iter().copied() {
+        attempts.spawn(async move {
+            let connected = timeout(ATTEMPT_LIMIT, TcpStream::connect(address)).await;
+            let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            (address, connected.map(drop))
+        });
+    }
+    let mut reached = attempts.join_all().await;
+    reached.sort_by_key(|(address, _)| addresses.iter().position(|it| it == address));
+    reached
+}
