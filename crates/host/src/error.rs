@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file_check::FileRefused;
+use crate::file_check::{FileRefusal, FileRefused};
 use crate::forwarding::sysctl_name;
 use crate::{Family, InterfaceName};
 
@@ -109,6 +109,36 @@ pub enum HostError {
         interface: InterfaceName,
     },
 
+    /// Configuration: there is no such user to become.
+    #[error(
+        "there is no user {name:?} but root to run as: make one (`useradd --system --no-create-home \
+         culvert`), or leave --user out"
+    )]
+    NoUser {
+        /// As it was given.
+        name: String,
+    },
+
+    /// Configuration: only root can become another user.
+    #[error(
+        "only root can become user {name}: start it as root, or as {name}, or leave --user out"
+    )]
+    NotRoot {
+        /// Who was to be become.
+        name: String,
+    },
+
+    /// Local: rights were to be given up by a process whose other threads would have kept them.
+    #[error("rights can't be given up: this process has threads already")]
+    HasThreads,
+
+    /// Local: rights were given up, and are still there.
+    #[error(
+        "rights that were given up are still there, so it does not go on: the kernel or a security \
+         module keeps them"
+    )]
+    StillRoot,
+
     /// Local: changing the network needs a capability that this process lacks.
     #[error("needs CAP_NET_ADMIN: run as root, or `setcap cap_net_admin+ep` on the program")]
     NeedsNetAdmin,
@@ -133,6 +163,13 @@ pub enum HostError {
          it so)"
     )]
     NftMissing,
+
+    /// Local: nothing here tells which program a packet comes from.
+    #[error("programs can't be told apart here: {why}")]
+    NoApplications {
+        /// Why, and what would mend it.
+        why: String,
+    },
 
     /// Local: `nft` refused.
     #[error("cannot {action}: nft says {message:?}")]
@@ -268,7 +305,17 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// Whether a file was refused for this.
+    #[must_use]
+    pub fn is_refusal(&self, refusal: FileRefusal) -> bool {
+        matches!(self, Self::FileRefused(refused) if refused.refusal == refusal)
+    }
+
     /// An error of the system from trying to `action`.
+    pub(crate) fn no_applications(why: impl Into<String>) -> Self {
+        Self::NoApplications { why: why.into() }
+    }
+
     pub(crate) fn system(action: &str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         if source.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod cgroup;
+mod commanders;
 mod config_file;
 mod error;
 mod family;
@@ -18,6 +20,8 @@ mod log_dir;
 mod netlink;
 mod notify;
 mod observer;
+mod peer_credentials;
+mod privileges;
 mod probe;
 mod resolver;
 mod routing;
@@ -28,13 +32,16 @@ mod token_file;
 mod watch;
 
 pub use addresses::MAX_CANDIDATES;
+pub use cgroup::ApplicationCgroups;
+pub use commanders::COMMAND_GROUP;
 pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
 pub use error::HostError;
 pub use family::Family;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
 pub use firewall::{
-    Firewall, ForwardConflict, GatewayRules, HostAccess, SourceAddress, TableState,
-    forward_conflicts, remove_table,
+    ApplicationFirewall, ApplicationRules, Firewall, ForwardConflict, GatewayRules, HostAccess,
+    MAX_RULED_RANGES, Refused, SourceAddress, TableState, forward_conflicts,
+    remove_application_rules, remove_table,
 };
 pub use forwarding::{enable_forwarding, forwards, require_forwarding};
 pub use identity::{Identity, PrivateKeyBytes};
@@ -42,13 +49,15 @@ pub use interface_name::InterfaceName;
 pub use log_dir::LogDir;
 pub use notify::{notify_ready, notify_status, notify_stopping};
 pub use observer::{Health, Observed, Observer, observe};
+pub use peer_credentials::PeerCredentials;
+pub use privileges::{Capability, Confinement, User, confine};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
-pub use status_socket::{NoAsk, StatusError, StatusRequest, StatusSocket, ask_access, ask_status};
+pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
 pub use table_claim::TableClaim;
 pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};

@@ -2,9 +2,8 @@
 //! manager's watchdog.
 
 use crate::notify::{notify_alive, watchdog_span};
-use crate::{HostError, NoAsk, StatusRequest, StatusSocket};
+use crate::{HostError, OnlyStatus, Request, StatusRequest, StatusSocket};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,9 +22,9 @@ const PULSE_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Who asks, and what the one that runs needs to answer. `S` is the form in which it tells its state,
-/// `A` what access it may be asked for.
+/// `R` what it may be asked for.
 #[must_use]
-pub fn observe<S, A>() -> (Observer<S, A>, Observed<S, A>) {
+pub fn observe<S, R>() -> (Observer<S, R>, Observed<S, R>) {
     let (requests, received) = mpsc::channel(MAX_WAITING_REQUESTS);
     let (pulse, seen) = watch::channel(Pulse {
         at: Instant::now(),
@@ -46,8 +45,8 @@ pub fn observe<S, A>() -> (Observer<S, A>, Observed<S, A>) {
 
 /// Asks a client or gateway of this process.
 #[derive(Clone, Debug)]
-pub struct Observer<S, A = NoAsk> {
-    requests: mpsc::Sender<StatusRequest<S, A>>,
+pub struct Observer<S, R = OnlyStatus> {
+    requests: mpsc::Sender<StatusRequest<S, R>>,
     pulse: watch::Receiver<Pulse>,
 }
 
@@ -62,7 +61,7 @@ pub enum Health {
     Stuck,
 }
 
-impl<S, A> Observer<S, A> {
+impl<S, R: Request> Observer<S, R> {
     /// How it is, without waiting for it.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -79,9 +78,14 @@ impl<S, A> Observer<S, A> {
     pub async fn status(&self) -> Option<S> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            let request = StatusRequest { ask: None, answer };
+            let request = R::STATUS;
+            let request = StatusRequest {
+                request,
+                peer: None,
+                answer,
+            };
             self.requests.send(request).await.ok()?;
-            answered.await.ok()
+            answered.await.ok()?.ok()
         };
         tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?
     }
@@ -113,17 +117,17 @@ impl Watchdog {
 
 /// The end of the one that runs.
 #[derive(Debug)]
-pub struct Observed<S, A = NoAsk> {
-    requests: mpsc::Sender<StatusRequest<S, A>>,
-    received: mpsc::Receiver<StatusRequest<S, A>>,
+pub struct Observed<S, R = OnlyStatus> {
+    requests: mpsc::Sender<StatusRequest<S, R>>,
+    received: mpsc::Receiver<StatusRequest<S, R>>,
     pulse: watch::Sender<Pulse>,
     watchdog: Option<Watchdog>,
 }
 
-impl<S, A> Observed<S, A>
+impl<S, R> Observed<S, R>
 where
     S: Serialize + Send + 'static,
-    A: DeserializeOwned + Send + 'static,
+    R: Request,
 {
     /// Answers at a Unix socket too, in the form `schema_version`. Must be called in a tokio runtime.
     ///
@@ -134,9 +138,9 @@ where
     }
 }
 
-impl<S, A> Observed<S, A> {
+impl<S, R> Observed<S, R> {
     /// The next request.
-    pub async fn next(&mut self) -> StatusRequest<S, A> {
+    pub async fn next(&mut self) -> StatusRequest<S, R> {
         match self.received.recv().await {
             Some(request) => request,
             // It has a sender of its own.
@@ -170,7 +174,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_is_ready_while_it_says_so_and_stuck_when_it_says_nothing_more() {
-        let (observer, mut observed) = observe::<u8, NoAsk>();
+        let (observer, mut observed) = observe::<u8, OnlyStatus>();
         assert_eq!(
             observer.health(),
             Health::NotReady("it is starting".to_owned())
@@ -190,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_one_that_does_not_answer_is_not_kept_waiting() {
-        let (observer, mut observed) = observe::<u8, NoAsk>();
+        let (observer, mut observed) = observe::<u8, OnlyStatus>();
         assert_eq!(observer.status().await, None);
         // The request is still there: whoever made it is gone.
         assert!(observed.next().await.answer.is_closed());

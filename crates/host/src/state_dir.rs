@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::HostError;
@@ -44,6 +44,15 @@ pub struct StateLock {
 
 /// Makes a directory with mode 0700 if it is missing, and its parents with 0755.
 pub(crate) fn make_directory(path: &Path) -> Result<(), HostError> {
+    make_directory_of(path, Mode::RWXU.bits(), None)
+}
+
+/// Makes a directory of `owner` if it is missing, and its parents with 0755.
+pub(crate) fn make_directory_of(
+    path: &Path,
+    mode: u32,
+    owner: Option<(Uid, Gid)>,
+) -> Result<(), HostError> {
     if let Some(parent) = path.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -51,7 +60,15 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), HostError> {
             .create(parent)
             .map_err(|error| HostError::file("make", parent, error))?;
     }
-    match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+    let made = rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode));
+    let given = made.and_then(|()| match owner {
+        // Nobody else could have put another in its place: the directory around it is root's.
+        Some((uid, gid)) => {
+            rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+        }
+        None => Ok(()),
+    });
+    match given {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(HostError::file("make", path, error)),
     }

@@ -1,7 +1,7 @@
-//! The socket at which a running client or gateway tells its state, and a client is asked to ask for
-//! access: a line of JSON, answered by a line of JSON (docs/status-socket.md).
+//! The socket at which a running client or gateway tells its state, and a client is told what to do: a
+//! line of JSON, answered by a line of JSON (docs/socket.md).
 
-use crate::HostError;
+use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, commanders};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -14,6 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 /// Connections at once: some people and some collectors.
 const MAX_CONNECTIONS: usize = 16;
@@ -21,35 +22,48 @@ const MAX_CONNECTIONS: usize = 16;
 /// How long a connection may take in all.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest request, in bytes: it has two fields.
-const MAX_REQUEST_LEN: u64 = 1024;
+/// The longest request, in bytes: a token, and two fields around it.
+const MAX_REQUEST_LEN: usize = MAX_TOKEN_FILE_BYTES + 1024;
 
 /// The longest answer, in bytes: a client's 20,000 resources and 32,000 names of half a kilobyte each.
 const MAX_ANSWER_LEN: u64 = 32 * 1024 * 1024;
 
-/// Owner and group may ask. What is told is no secret to who administers the machine, but names of
-/// resources are not for everybody.
+/// Owner and group may ask; the kernel keeps others from connecting. What is told is no secret to who
+/// administers the machine, but names of resources are not for everybody.
 const SOCKET_MODE: u32 = 0o660;
 
-/// What is asked.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Request<A> {
-    schema_version: u32,
-    request: RequestKind<A>,
+/// What a running program is asked for. Each request is answered by the state.
+pub trait Request: Serialize + DeserializeOwned + Send + 'static {
+    /// The request for the state alone.
+    const STATUS: Self;
+
+    /// Whether it changes what the program does. Such a request is refused to those who may only look:
+    /// see [`PeerCredentials`] and [`COMMAND_GROUP`](crate::COMMAND_GROUP).
+    fn is_change(&self) -> bool;
 }
 
-/// Each is answered by the state.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a program is asked for that tells its state and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum RequestKind<A> {
+pub enum OnlyStatus {
+    /// The state.
     Status,
-    /// Ask for access first.
-    Ask(A),
 }
 
-/// What access may be asked for where there is nothing to ask for: it can't be written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum NoAsk {}
+impl Request for OnlyStatus {
+    const STATUS: Self = Self::Status;
+
+    fn is_change(&self) -> bool {
+        false
+    }
+}
+
+/// A request as it is written.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Envelope<R> {
+    schema_version: u32,
+    request: R,
+}
 
 /// What is answered.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,13 +73,15 @@ enum Answer<S> {
     Error(String),
 }
 
-/// A request for the state of whoever runs.
+/// A request to whoever runs.
 #[derive(Debug)]
-pub struct StatusRequest<S, A = NoAsk> {
-    /// What access to ask for before it is answered.
-    pub ask: Option<A>,
-    /// Where the answer goes; whoever asked may be gone.
-    pub answer: oneshot::Sender<S>,
+pub struct StatusRequest<S, R = OnlyStatus> {
+    /// What is asked for.
+    pub request: R,
+    /// Who asks; nobody where it is this process itself.
+    pub peer: Option<PeerCredentials>,
+    /// Where the state goes, or why the request is refused; whoever asked may be gone.
+    pub answer: oneshot::Sender<Result<S, String>>,
 }
 
 /// The socket, which is removed when this is dropped.
@@ -81,14 +97,14 @@ impl StatusSocket {
     ///
     /// # Errors
     /// [`HostError::SocketInUse`] where another process answers there, and the system's.
-    pub fn bind<S, A>(
+    pub fn bind<S, R>(
         path: &Path,
         schema_version: u32,
-        requests: mpsc::Sender<StatusRequest<S, A>>,
+        requests: mpsc::Sender<StatusRequest<S, R>>,
     ) -> Result<Self, HostError>
     where
         S: Serialize + Send + 'static,
-        A: DeserializeOwned + Send + 'static,
+        R: Request,
     {
         let listener = listen(path).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => HostError::SocketInUse {
@@ -114,41 +130,22 @@ impl Drop for StatusSocket {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub async fn ask_status<S: DeserializeOwned>(
+pub async fn ask<S: DeserializeOwned, R: Request>(
     path: &Path,
     program: &'static str,
     schema_version: u32,
-) -> Result<S, StatusError> {
-    exchange(path, program, schema_version, RequestKind::<NoAsk>::Status).await
-}
-
-/// Asks for access to `what`, and then as [`ask_status`].
-///
-/// # Errors
-/// What is wrong, for people.
-pub async fn ask_access<S: DeserializeOwned, A: Serialize>(
-    path: &Path,
-    program: &'static str,
-    schema_version: u32,
-    what: A,
-) -> Result<S, StatusError> {
-    exchange(path, program, schema_version, RequestKind::Ask(what)).await
-}
-
-async fn exchange<S: DeserializeOwned, A: Serialize>(
-    path: &Path,
-    program: &'static str,
-    schema_version: u32,
-    request: RequestKind<A>,
+    request: R,
 ) -> Result<S, StatusError> {
     let exchange = async {
         let stream = UnixStream::connect(path).await?;
         let (reader, mut writer) = stream.into_split();
-        let request = Request {
+        let request = Envelope {
             schema_version,
             request,
         };
-        let mut line = serde_json::to_vec(&request)?;
+        // It may hold a token: with room for all of it, no part is left behind in memory.
+        let mut line = Zeroizing::new(Vec::with_capacity(MAX_REQUEST_LEN));
+        serde_json::to_writer(&mut *line, &request)?;
         line.push(b'\n');
         writer.write_all(&line).await?;
         let mut answer = Vec::new();
@@ -190,12 +187,12 @@ pub enum StatusError {
         program: &'static str,
     },
     /// This user may not ask.
-    #[error("{} may not be used by this user: run as root", path.display())]
+    #[error("{} may not be used by this user: root may, and members of its group (`usermod -aG culvert USER`)", path.display())]
     Forbidden {
         /// Where.
         path: PathBuf,
     },
-    /// It does not know the request.
+    /// It does not know the request, or will not do it.
     #[error("the {program} answers: {text}")]
     Refused {
         /// What was to answer.
@@ -211,6 +208,14 @@ pub enum StatusError {
         /// What was wrong.
         source: io::Error,
     },
+}
+
+impl StatusError {
+    /// Whether whoever was asked took too long.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
 }
 
 fn listen(path: &Path) -> io::Result<UnixListener> {
@@ -233,18 +238,16 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     };
     // Until here only the owner can connect: that takes the right to write, which the usual mask
     // gives to nobody else.
+    commanders::give(path);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
     Ok(listener)
 }
 
-async fn accept<S, A>(
+async fn accept<S: Serialize + Send + 'static, R: Request>(
     listener: UnixListener,
     schema_version: u32,
-    requests: mpsc::Sender<StatusRequest<S, A>>,
-) where
-    S: Serialize + Send + 'static,
-    A: DeserializeOwned + Send + 'static,
-{
+    requests: mpsc::Sender<StatusRequest<S, R>>,
+) {
     /// How long accepting pauses where there are no file descriptors left.
     const PAUSE: Duration = Duration::from_millis(100);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -259,39 +262,33 @@ async fn accept<S, A>(
                     let served =
                         timeout(CONNECTION_LIMIT, serve(stream, schema_version, &requests)).await;
                     if let Ok(Err(error)) = served {
-                        tracing::debug!(%error, "a status request was not answered");
+                        tracing::debug!(%error, "a request was not answered");
                     }
                     drop(permit);
                 });
             }
             Err(error) => {
-                tracing::debug!(%error, "a status request was not accepted");
+                tracing::debug!(%error, "a request was not accepted");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-async fn serve<S: Serialize, A: DeserializeOwned>(
-    stream: UnixStream,
+async fn serve<S: Serialize, R: Request>(
+    mut stream: UnixStream,
     schema_version: u32,
-    requests: &mpsc::Sender<StatusRequest<S, A>>,
+    requests: &mpsc::Sender<StatusRequest<S, R>>,
 ) -> io::Result<()> {
-    let (reader, mut writer) = stream.into_split();
-    let mut line = Vec::new();
-    let mut reader = BufReader::new(reader.take(MAX_REQUEST_LEN));
-    reader.read_until(b'\n', &mut line).await?;
-    let answer = match serde_json::from_slice::<Request<A>>(&line) {
-        Ok(request) if request.schema_version == schema_version => {
-            let ask = match request.request {
-                RequestKind::Status => None,
-                RequestKind::Ask(what) => Some(what),
-            };
-            status(requests, ask).await
+    let peer = PeerCredentials::of(&stream)?;
+    let line = read_line(&mut stream).await?;
+    let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
+        Ok(envelope) if envelope.schema_version == schema_version => {
+            answer(envelope.request, peer, requests).await
         }
-        Ok(request) => Answer::Error(format!(
+        Ok(envelope) => Answer::Error(format!(
             "schema_version {} is not spoken here, but {schema_version}",
-            request.schema_version
+            envelope.schema_version
         )),
         Err(_) => Answer::Error(format!(
             "write a line such as {{\"schema_version\":{schema_version},\"request\":\"status\"}}"
@@ -299,14 +296,54 @@ async fn serve<S: Serialize, A: DeserializeOwned>(
     };
     let mut answer = serde_json::to_vec(&answer)?;
     answer.push(b'\n');
-    writer.write_all(&answer).await
+    stream.write_all(&answer).await
 }
 
-async fn status<S, A>(requests: &mpsc::Sender<StatusRequest<S, A>>, ask: Option<A>) -> Answer<S> {
+/// The request, which may hold a token: nothing of it stays in memory.
+async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut line = Zeroizing::new(vec![0; MAX_REQUEST_LEN]);
+    let mut len = 0;
+    while len < line.len() {
+        match stream.read(&mut line[len..]).await? {
+            0 => break,
+            read => len += read,
+        }
+        if line[..len].contains(&b'\n') {
+            break;
+        }
+    }
+    line.truncate(len);
+    Ok(line)
+}
+
+async fn answer<S, R: Request>(
+    request: R,
+    peer: PeerCredentials,
+    requests: &mpsc::Sender<StatusRequest<S, R>>,
+) -> Answer<S> {
+    if request.is_change() {
+        // Asking for a user's groups may take as long as the directory that knows them.
+        let judged = tokio::task::spawn_blocking(move || commanders::admit(peer)).await;
+        let admitted = judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()));
+        if let Err(refusal) = admitted {
+            tracing::warn!(
+                uid = peer.uid,
+                pid = peer.pid,
+                "a command is refused: {refusal}"
+            );
+            return Answer::Error(refusal);
+        }
+    }
     let (answer, answered) = oneshot::channel();
-    let asked = requests.send(StatusRequest { ask, answer }).await.is_ok();
+    let request = StatusRequest {
+        request,
+        peer: Some(peer),
+        answer,
+    };
+    let asked = requests.send(request).await.is_ok();
     match answered.await {
-        Ok(status) if asked => Answer::Status(Box::new(status)),
+        Ok(Ok(status)) if asked => Answer::Status(Box::new(status)),
+        Ok(Err(refusal)) => Answer::Error(refusal),
         _ => Answer::Error("it is ending".to_owned()),
     }
 }
@@ -340,26 +377,48 @@ mod tests {
         }
     }
 
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Command {
+        Status,
+        Say(String),
+    }
+
+    impl Request for Command {
+        const STATUS: Self = Self::Status;
+
+        fn is_change(&self) -> bool {
+            matches!(self, Self::Say(_))
+        }
+    }
+
     #[tokio::test]
-    async fn what_access_is_asked_for_comes_with_the_request() {
+    async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("client.sock");
-        let (requests, mut received) = mpsc::channel::<StatusRequest<u8, String>>(1);
+        let (requests, mut received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
         let _socket = StatusSocket::bind(&path, 1, requests).unwrap();
-        for ask in [None, Some("web")] {
+        let longest = "x".repeat(MAX_TOKEN_FILE_BYTES);
+        for (command, expected) in [
+            (Command::Status, Ok(7)),
+            (Command::Say(longest), Ok(8)),
+            (Command::Say("no".to_owned()), Err("not now".to_owned())),
+        ] {
             let answering = async {
-                let request = received.recv().await.unwrap();
-                assert_eq!(request.ask.as_deref(), ask);
-                request.answer.send(7).unwrap();
+                let asked = received.recv().await.unwrap();
+                assert_eq!(asked.request, command);
+                assert_eq!(asked.peer.unwrap().pid, std::process::id());
+                asked.answer.send(expected.clone()).unwrap();
             };
-            let asking = async {
-                match ask {
-                    None => ask_status::<u8>(&path, "client", 1).await,
-                    Some(what) => ask_access(&path, "client", 1, what).await,
+            let asking = ask::<u8, Command>(&path, "client", 1, command.clone());
+            let (answered, ()) = tokio::join!(asking, answering);
+            match expected {
+                Ok(state) => assert_eq!(answered.unwrap(), state),
+                Err(why) => {
+                    let error = answered.unwrap_err().to_string();
+                    assert_eq!(error, format!("the client answers: {why}"));
                 }
-            };
-            let (asked, ()) = tokio::join!(asking, answering);
-            assert_eq!(asked.unwrap(), 7);
+            }
         }
     }
 
@@ -376,7 +435,7 @@ mod tests {
         assert!(matches!(second, HostError::SocketInUse { .. }));
         drop(first);
         assert!(!path.exists());
-        let asked = ask_status::<u8>(&path, "client", 1).await;
+        let asked = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status).await;
         let error = asked.unwrap_err();
         assert!(matches!(error, StatusError::NotRunning { .. }), "{error}");
         assert!(error.to_string().contains("culvert client run"));
@@ -390,11 +449,14 @@ mod tests {
         let _socket = StatusSocket::bind(&path, 2, requests).unwrap();
         let answering = async {
             let request = received.recv().await.unwrap();
-            request.answer.send(vec![7, 8]).unwrap();
+            request.answer.send(Ok(vec![7, 8])).unwrap();
         };
-        let (asked, ()) = tokio::join!(ask_status::<Vec<u8>>(&path, "gateway", 2), answering);
+        let (asked, ()) = tokio::join!(
+            ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 2, OnlyStatus::Status),
+            answering
+        );
         assert_eq!(asked.unwrap(), [7, 8]);
-        let asked = ask_status::<Vec<u8>>(&path, "gateway", 1).await;
+        let asked = ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 1, OnlyStatus::Status).await;
         let error = asked.unwrap_err().to_string();
         assert!(
             error.starts_with("the gateway answers: schema_version 1"),

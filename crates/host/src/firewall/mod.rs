@@ -1,13 +1,17 @@
-//! The gateway's table in the kernel's packet filter.
+//! Tables in the kernel's packet filter: a gateway's, and a client's about [`applications`].
 //!
-//! One table of our own, replaced whole in one transaction, and never read back as rules: what others
+//! One table of our own each, replaced whole in one transaction, and never read back as rules: what others
 //! have set up stays as it is. `accept` in one table does not overrule `drop` in another, so tables
 //! that drop what we forward are looked for and reported ([`forward_conflicts`]).
 
+mod applications;
 mod conflict;
 mod nft;
 mod rules;
 
+pub use applications::{
+    ApplicationFirewall, ApplicationRules, MAX_RULED_RANGES, Refused, remove_application_rules,
+};
 pub use conflict::{ForwardConflict, forward_conflicts};
 pub use rules::{GatewayRules, HostAccess, SourceAddress};
 
@@ -40,7 +44,7 @@ impl Firewall {
     /// [`HostError::NftMissing`], [`HostError::NeedsNetAdmin`], or what `nft` says; the table is as it
     /// was before then.
     pub async fn install(rules: GatewayRules) -> Result<Self, HostError> {
-        let listing = load(&rules).await?;
+        let listing = load(&rules.table(), rules.to_nft()).await?;
         Ok(Self { rules, listing })
     }
 
@@ -74,7 +78,7 @@ impl Firewall {
     /// # Errors
     /// As [`install`](Self::install).
     pub async fn reinstall(&mut self) -> Result<(), HostError> {
-        self.listing = load(&self.rules).await?;
+        self.listing = load(&self.rules.table(), self.rules.to_nft()).await?;
         Ok(())
     }
 
@@ -89,7 +93,7 @@ impl Firewall {
                 asked: rules.interface,
             });
         }
-        self.listing = load(&rules).await?;
+        self.listing = load(&rules.table(), rules.to_nft()).await?;
         self.rules = rules;
         Ok(())
     }
@@ -109,20 +113,19 @@ impl Firewall {
 /// # Errors
 /// As [`Firewall::install`].
 pub async fn remove_table(interface: &InterfaceName) -> Result<(), HostError> {
-    let table = rules::table_of(interface);
-    let text = format!("table inet {table}\ndelete table inet {table}\n");
+    let text = rules::remove_text(&rules::table_of(interface));
     nft::run(&["-f", "-"], None, text)
         .await?
         .success("remove the firewall table")?;
     Ok(())
 }
 
-/// Loads the rules; returns how `nft` lists them.
-async fn load(rules: &GatewayRules) -> Result<String, HostError> {
-    nft::run(&["-f", "-"], None, rules.to_nft())
+/// Loads the rules of a table; returns how `nft` lists them.
+async fn load(table: &str, text: String) -> Result<String, HostError> {
+    nft::run(&["-f", "-"], None, text)
         .await?
         .success("load the firewall rules")?;
-    let listing = list(&rules.table()).await?;
+    let listing = list(table).await?;
     listing.ok_or_else(|| HostError::Nft {
         action: "load the firewall rules".to_owned(),
         message: "the table is gone right after it was made: does another program flush the rules?"

@@ -17,9 +17,9 @@ use crate::probe::require_nft;
 /// a load or a listing takes seconds, because the kernel handles one at a time.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The most that is read of what `nft` prints. The longest output asked for is the chains of all
-/// tables, about 100 bytes each, of which a busy container host has a few thousand.
-const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// The most that is read of what `nft` prints. The longest output asked for is a client's table about
+/// applications: 32,768 ranges make at most twice as many pieces, each listed with 200 bytes.
+const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
 /// The most of an error text that is passed on: enough for the first errors with their places.
 const MAX_ERROR_BYTES: usize = 1000;

@@ -207,6 +207,12 @@ pub(super) fn table_of(interface: &InterfaceName) -> String {
     format!("{TABLE_PREFIX}{interface}")
 }
 
+/// The lines that remove a table, whether it is there or not.
+pub(super) fn remove_text(table: &str) -> String {
+    // Declaring it first makes deleting it succeed; `destroy` is younger than many an nft.
+    format!("table inet {table}\ndelete table inet {table}\n")
+}
+
 /// A table of the family `inet`, printed as the transaction that replaces it.
 #[derive(Debug)]
 struct Table {
@@ -225,9 +231,7 @@ struct Chain {
 impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        // Declaring it first makes deleting it succeed; `destroy` is younger than many an nft.
-        writeln!(f, "table inet {name}")?;
-        writeln!(f, "delete table inet {name}")?;
+        f.write_str(&remove_text(name))?;
         writeln!(f, "table inet {name} {{")?;
         for chain in self.chains.iter().flatten() {
             writeln!(f, "\tchain {} {{", chain.name)?;

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod application_firewall;
 mod firewall;
 mod firewall_traffic;
 mod forwarding;
