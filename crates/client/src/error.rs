@@ -15,6 +15,10 @@ pub enum ClientError {
     #[error("the token does not say where the portal is: copy it whole, as the portal showed it")]
     NoPortal,
 
+    /// Configuration: there is nobody to be.
+    #[error("signed out: run `culvert sign-in` first")]
+    SignedOut,
+
     /// Local: the host.
     #[error(transparent)]
     Host(#[from] culvert_host::HostError),
@@ -57,6 +61,10 @@ pub enum ClientError {
     #[error("the portal ended the session: {0}")]
     Refused(String),
 
+    /// Peer: another answers than the portal that the token names, to somebody who waits for it.
+    #[error("{0}")]
+    WrongPortal(String),
+
     /// The portal can't be reached, and that was to end the client.
     #[error("the portal can't be reached: {0}")]
     Unreachable(String),
@@ -71,7 +79,11 @@ impl ClientError {
     pub(crate) const fn is_of_portal(&self) -> bool {
         matches!(
             self,
-            Self::NotEnrolled(_) | Self::Denied(_) | Self::Refused(_) | Self::Unreachable(_)
+            Self::NotEnrolled(_)
+                | Self::Denied(_)
+                | Self::Refused(_)
+                | Self::WrongPortal(_)
+                | Self::Unreachable(_)
         )
     }
 

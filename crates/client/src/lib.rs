@@ -2,19 +2,24 @@
 //!
 //! [`core`] decides and does no I/O, so that tests and the simulation drive what is shipped; [`run`]
 //! puts sockets, the data plane and the host around it. A running client tells its [`status`] to
-//! whoever asks at its socket ([`ask_status`]), or in its process ([`Observer`]).
+//! whoever asks at its socket ([`ask`]), or in its process ([`Observer`]); one that was given no token does
+//! as it is told there ([`Request`]).
 
 #![forbid(unsafe_code)]
 
+mod clean_up;
 pub mod core;
 mod error;
 mod observer;
+mod request;
 mod settings;
 mod shell;
 pub mod status;
 
+pub use clean_up::{clean_up_network, clean_up_resolver};
 pub use culvert_host::StatusError;
 pub use error::ClientError;
-pub use observer::{Observed, Observer, ask_access, ask_status};
+pub use observer::{Observed, Observer, ask, ask_status, is_in_application};
+pub use request::{Request, SecretText, SignIn};
 pub use settings::{Enrolment, Settings};
 pub use shell::run;

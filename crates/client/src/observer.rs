@@ -1,32 +1,41 @@
-//! Between a running client and whoever asks how it is.
+//! Between a running client and whoever asks how it is, or tells it what to do.
 
+use crate::request::Request;
 use crate::status::{SCHEMA_VERSION, Status};
 use culvert_host::StatusError;
-use culvert_ids::ResourceId;
 use std::path::Path;
 
 /// Asks a client of this process.
-pub type Observer = culvert_host::Observer<Status, ResourceId>;
+pub type Observer = culvert_host::Observer<Status, Request>;
 
 /// What [`run`](crate::run) needs to answer.
-pub type Observed = culvert_host::Observed<Status, ResourceId>;
+pub type Observed = culvert_host::Observed<Status, Request>;
 
-/// Asks for the state, and maybe for access to a resource first.
-pub(crate) type StatusRequest = culvert_host::StatusRequest<Status, ResourceId>;
+/// A request, and where its answer goes.
+pub(crate) type StatusRequest = culvert_host::StatusRequest<Status, Request>;
 
-/// Asks the client that answers at `path`.
+/// Whether this process is in an application.
+///
+/// # Errors
+/// The system's, or that this is no name of an application.
+pub fn is_in_application(application: &str) -> std::io::Result<bool> {
+    let application = application.parse().map_err(std::io::Error::other)?;
+    let text = std::fs::read_to_string("/proc/self/cgroup")?;
+    Ok(culvert_host::ApplicationCgroups::is_in(&text, &application))
+}
+
+/// Asks the client that answers at `path` for something; the answer is its state.
+///
+/// # Errors
+/// What is wrong, for people.
+pub async fn ask(path: &Path, request: Request) -> Result<Status, StatusError> {
+    culvert_host::ask(path, "client", SCHEMA_VERSION, request).await
+}
+
+/// Asks the client that answers at `path` for its state.
 ///
 /// # Errors
 /// What is wrong, for people.
 pub async fn ask_status(path: &Path) -> Result<Status, StatusError> {
-    culvert_host::ask_status(path, "client", SCHEMA_VERSION).await
-}
-
-/// Has the client that answers at `path` ask for access to a resource, unless it has it or knows that it
-/// is denied. What comes of it is in later states.
-///
-/// # Errors
-/// What is wrong, for people.
-pub async fn ask_access(path: &Path, resource: ResourceId) -> Result<Status, StatusError> {
-    culvert_host::ask_access(path, "client", SCHEMA_VERSION, resource).await
+    ask(path, Request::Status).await
 }

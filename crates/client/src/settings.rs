@@ -1,7 +1,7 @@
 //! What a client is told at its start.
 
 use crate::ClientError;
-use culvert_host::{InterfaceName, ResolverChoice, Routing};
+use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,8 +19,9 @@ pub struct Settings {
     pub version: String,
     /// The machine's id, instead of the one in the state directory.
     pub id: Option<String>,
-    /// Who it is to the portal, and where that is.
-    pub enrolment: Enrolment,
+    /// Who it is to the portal, and where that is, by the administrator's token. Without it the client
+    /// does as it is told at its socket.
+    pub enrolment: Option<Enrolment>,
     /// Packet workers.
     pub workers: usize,
     /// MTU of the interface, in bytes.
@@ -35,10 +36,12 @@ pub struct Settings {
     /// Resolvers for names that are no resource; without them those that the system asked before, where
     /// it asks here for such names.
     pub dns_upstreams: Vec<SocketAddr>,
-    /// Where `culvert status` asks.
+    /// Where it answers `culvert status`, and takes commands.
     pub status_socket: PathBuf,
     /// Whether the first attempt that does not reach the portal ends the client.
     pub exit_when_unreachable: bool,
+    /// What the process was confined to, for people.
+    pub confinement: Option<Confinement>,
 }
 
 /// What a token says.

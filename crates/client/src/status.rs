@@ -20,8 +20,11 @@ pub struct Status {
     pub at: Timestamp,
     /// For how long the client has been running, in milliseconds.
     pub running_for_ms: u64,
-    /// The tunnel's interface.
+    /// The tunnel's interface; none while it is not up.
     pub interface: Option<String>,
+    /// The MTU that it was made with.
+    #[serde(default)]
+    pub mtu_bytes: Option<u16>,
     /// What people call the machine.
     pub name: String,
     /// The text by which the portal knows the machine again.
@@ -34,8 +37,17 @@ pub struct Status {
     pub ipv4: Option<Ipv4Addr>,
     /// The same of the other family.
     pub ipv6: Option<Ipv6Addr>,
-    /// The portal's URL.
+    /// Whether it is to be connected, and who says so.
+    #[serde(default)]
+    pub service: ServiceStatus,
+    /// What the process may do on this machine.
+    #[serde(default)]
+    pub privileges: Option<PrivilegesStatus>,
+    /// The portal's URL; empty while the client is signed out.
     pub portal_url: String,
+    /// SHA-256 of the portal's certificate, in base64url, where the token names it.
+    #[serde(default)]
+    pub portal_pin: Option<String>,
     /// The session with the portal.
     pub portal: PortalStatus,
     /// Whether packets for resources have somewhere to go: as `/readyz` tells it.
@@ -57,9 +69,87 @@ pub struct Status {
     pub drops: Vec<DropStatus>,
     /// How often what happened, by name.
     pub counters: Vec<CounterStatus>,
+    /// What programs were refused by rules about applications.
+    #[serde(default)]
+    pub applications: ApplicationsStatus,
     /// What is wrong on this machine at the moment, each a line with its fix.
     #[serde(default)]
     pub problems: Vec<String>,
+}
+
+/// What the client is there for, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Who says whether it is to be connected.
+    pub control: Control,
+    /// How far it is.
+    pub state: ServiceState,
+    /// Why it is not up although it is to be.
+    pub trouble: Option<TroubleStatus>,
+}
+
+/// Who says whether the client is to be connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// The administrator, by a token on the machine: it is, as long as it runs.
+    #[default]
+    Token,
+    /// Whoever may use its socket.
+    Commands,
+}
+
+/// How far the client is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceState {
+    /// It has no token. Nothing of the host is changed.
+    SignedOut,
+    /// It has a token, and is not to be connected. Nothing of the host is changed.
+    Down,
+    /// It is connected, or tries to be: `portal` and `ready` say which.
+    #[default]
+    Up,
+    /// It takes back what it changed.
+    GoingDown,
+    /// The portal will not have it. Nothing of the host is changed.
+    Refused,
+    /// It could not go up, or on, by a fault of this machine, and tries again.
+    Failed,
+}
+
+/// What the process may do on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrivilegesStatus {
+    /// The number of its user.
+    pub uid: u32,
+    /// What it has of root's rights, such as `CAP_NET_ADMIN`.
+    pub capabilities: Vec<String>,
+}
+
+/// Why the client is not up although it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TroubleStatus {
+    /// For programs.
+    pub code: Trouble,
+    /// For people: a line with the fix.
+    pub text: String,
+}
+
+/// Why the client is not up although it is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// The portal does not know the token, or no longer.
+    NotEnrolled,
+    /// An administrator has revoked this client.
+    Denied,
+    /// Another answers than the portal that the token names.
+    WrongPortal,
+    /// The portal ended the session for good for another reason.
+    Refused,
+    /// Something of this machine.
+    Failed,
 }
 
 /// A resource and the access to it.
@@ -90,6 +180,9 @@ pub struct ResourceStatus {
     /// Filters that this version does not understand: what they allow can't be used.
     #[serde(default)]
     pub unknown_filters: usize,
+    /// Which programs of this machine may reach it, in words; none where every one may.
+    #[serde(default)]
+    pub applications: Option<String>,
 }
 
 /// Whether there is access to a resource.
@@ -175,6 +268,25 @@ pub struct NameStatus {
     pub ipv4: Option<Ipv4Addr>,
     /// The same of the other family.
     pub ipv6: Option<Ipv6Addr>,
+}
+
+/// What programs were refused by rules about applications, since the client's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationsStatus {
+    /// Of applications that rules name, where there were any.
+    pub refused: Vec<RefusedStatus>,
+    /// Packets of programs that are in no such application, and of those that this machine forwards
+    /// for.
+    pub refused_others: u64,
+}
+
+/// What programs of one application were refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedStatus {
+    /// Its name.
+    pub application: String,
+    /// Packets.
+    pub packets: u64,
 }
 
 /// The resolver for names.

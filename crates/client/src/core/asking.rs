@@ -1,13 +1,14 @@
 //! Asking for access: one request a resource at a time, a bounded number of them in all.
 
 use super::access::{Access, Ask, refusal, wanted_names};
+use super::guard::Standing;
 use super::output::Output;
 use super::{Client, Refusal};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
 use culvert_wire::messages::{FromClient, Reason, ReasonCode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Resources with a request, a grant or a "no" at once. A program that looks at every address of a
 /// network must not fill the memory; the oldest "no" gives way.
@@ -62,7 +63,9 @@ impl<P> Client<P> {
         match name {
             None if access.grant.is_some() => return,
             None => {}
-            Some((name, addresses)) if access.want(name.clone(), addresses) => {}
+            Some((name, addresses)) if access.want(name.clone(), addresses) => {
+                self.guard.is_stale = true;
+            }
             Some(_) => return,
         }
         self.ask(id, now_ms);
@@ -97,10 +100,23 @@ impl<P> Client<P> {
     /// Sends what waits to be sent, as far as it may.
     pub(super) fn send_asks(&mut self, now_ms: u64) {
         self.avoid.retain(|_, until_ms| now_ms < *until_ms);
+        // What waits for the host to see to a rule about applications.
+        let mut unruled = VecDeque::new();
         while self.session.is_open()
             && self.in_flight.len() < MAX_IN_FLIGHT
             && let Some(id) = self.queue.pop_front()
         {
+            match self.standing(id) {
+                Standing::Free | Standing::InForce => {}
+                Standing::Pending => {
+                    unruled.push_back(id);
+                    continue;
+                }
+                Standing::Failed(why) => {
+                    self.refuse_unruled(id, &why, now_ms);
+                    continue;
+                }
+            }
             let Some(access) = self.accesses.get_mut(&id) else {
                 continue;
             };
@@ -125,6 +141,19 @@ impl<P> Client<P> {
             self.counters.requests += 1;
             self.outputs.push_back(Output::ToPortal(message));
             self.schedule(id, now_ms);
+        }
+        self.queue.append(&mut unruled);
+    }
+
+    /// Only some programs may reach the resource, and the host can't see to that: nobody may.
+    fn refuse_unruled(&mut self, id: ResourceId, why: &str, now_ms: u64) {
+        let ask = self.accesses.get_mut(&id).and_then(|it| it.ask.take());
+        if let Some(ask) = ask {
+            let reason = Reason {
+                code: ReasonCode::ConditionNotMet,
+                text: format!("only some applications may use it: {why}"),
+            };
+            self.fail(id, ask, &reason, now_ms);
         }
     }
 

@@ -1,8 +1,10 @@
 //! The resources that the portal has told of, and which of them is meant.
 
 use culvert_ids::ResourceId;
-use culvert_policy::{DomainName, Prefix, Resource, ResourceName, Resources, Service};
-use culvert_wire::model;
+use culvert_policy::{
+    Applications, DomainName, Prefix, Resource, ResourceName, Resources, Service,
+};
+use culvert_wire::model::{self, ToldApplications};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -59,8 +61,15 @@ impl Directory {
     pub(super) fn set(&mut self, received: &model::Resource) -> Changed {
         let id = received.id;
         let before = self.remove(id);
-        let resource = match Resource::try_from(received) {
-            Ok(resource) => resource,
+        let plain = model::Resource {
+            applications: ToldApplications::default(),
+            ..received.clone()
+        };
+        let resource = match Resource::try_from(&plain) {
+            Ok(resource) => Resource {
+                applications: rule_of(received),
+                ..resource
+            },
             Err(error) => {
                 // As many as there may be of the others.
                 if self.unreadable.len() < MAX_RESOURCES {
@@ -154,6 +163,15 @@ impl Directory {
         ids
     }
 
+    /// Which programs may reach what `resource` is: those that may by the rules of all resources with
+    /// its target.
+    pub(super) fn rule(&self, resource: &Resource) -> Applications {
+        let alike = self.resources.alike(resource);
+        alike.fold(resource.applications.clone(), |rule, alike| {
+            rule.and(&alike.applications)
+        })
+    }
+
     /// Every range that is a resource.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Prefix> + '_ {
         self.ranges.keys().copied()
@@ -184,4 +202,13 @@ impl Directory {
     pub(super) fn not_understood(&self, id: ResourceId) -> usize {
         self.not_understood.get(&id).copied().unwrap_or_default()
     }
+}
+
+/// Which programs may reach a resource. A rule that can't be read was meant to narrow something: then
+/// it is none.
+fn rule_of(received: &model::Resource) -> Applications {
+    Applications::try_from(&received.applications).unwrap_or_else(|error| {
+        tracing::warn!(id = %received.id, %error, "no program may reach a resource");
+        Applications::Only(BTreeSet::new())
+    })
 }

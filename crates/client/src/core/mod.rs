@@ -20,6 +20,7 @@ mod carve;
 mod directory;
 mod domains;
 mod gateways;
+mod guard;
 mod messages;
 mod names;
 mod output;
@@ -38,6 +39,7 @@ pub use culvert_link::HELLO_LIMIT_MS;
 pub use directory::{MAX_ALIKE, MAX_RESOURCES};
 pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
+pub use guard::GuardRules;
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, Refusal};
 pub use packets::MAX_HELD_BYTES;
@@ -48,10 +50,11 @@ use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_link::Session;
 use culvert_policy::{DomainName, Prefix};
-use culvert_wire::messages::{FromClient, Interface};
+use culvert_wire::messages::{ClientFeature, FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use directory::Directory;
 use gateways::Gateway;
+use guard::Guard;
 use random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -107,7 +110,8 @@ pub struct Counters {
     pub packets_resumed: u64,
     /// Packets whose senders heard that they go nowhere.
     pub packets_refused: u64,
-    /// Packets that gave way to newer ones while they waited.
+    /// Packets that gave way to newer ones while they waited, or came before the rule about
+    /// applications that holds for them.
     pub packets_displaced: u64,
     /// Messages of the portal that broke the protocol.
     pub protocol_errors: u64,
@@ -153,6 +157,8 @@ pub struct Client<P> {
     applied: BTreeMap<PublicKey, Peer>,
     /// What the data plane routes, from `applied`.
     routed: BTreeMap<Prefix, GatewayId>,
+    /// Which programs may send where.
+    guard: Guard,
     /// Whether `applied` may be out of date.
     is_stale: bool,
     routes: BTreeSet<Prefix>,
@@ -190,6 +196,7 @@ impl<P> Client<P> {
             avoid: BTreeMap::new(),
             applied: BTreeMap::new(),
             routed: BTreeMap::new(),
+            guard: Guard::default(),
             is_stale: false,
             routes: BTreeSet::new(),
             domains: None,
@@ -216,6 +223,7 @@ impl<P> Client<P> {
             name: self.options.name.clone(),
             public_key: self.options.public_key,
             ciphers: self.options.ciphers.clone(),
+            features: vec![ClientFeature::Applications],
         }));
     }
 

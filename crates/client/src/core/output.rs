@@ -8,7 +8,7 @@ use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use super::{Domains, Refusal};
+use super::{Domains, GuardRules, Refusal};
 
 /// An effect, to be carried out in the order in which they are polled.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub enum Output<P> {
     Interface(Interface),
     /// Exactly these ranges lead into the tunnel.
     Routes(BTreeSet<Prefix>),
+    /// Exactly these rules about programs are to hold for what leaves this host through the tunnel;
+    /// then [`handle_guard`](super::Client::handle_guard).
+    Guard(GuardRules),
     /// Names of resources lie in these domains and nowhere else.
     Domains(Domains),
     /// Peers change, and packets that had no route go on under the change.

@@ -1,6 +1,7 @@
 //! Packets that have no route yet: which access they want, and how long they wait for it.
 
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
+use super::guard::Standing;
 use super::{Client, PacketFacts, Refusal};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
@@ -68,6 +69,12 @@ impl<P> Client<P> {
         held: Held<P>,
         now_ms: u64,
     ) {
+        let addresses = name.map(|(_, addresses)| addresses);
+        if self.standing_of(id, addresses.into_iter()) == Standing::Pending {
+            // Whoever sent it was not held to the rule. A program that may sends it again.
+            self.counters.packets_displaced += 1;
+            return self.want(id, name, now_ms);
+        }
         let is_routed = self.is_routed(held.facts.destination);
         let is_granted = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
         if is_routed && is_granted {

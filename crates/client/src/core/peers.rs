@@ -4,7 +4,7 @@ use super::access::Grant;
 use super::carve::carve;
 use super::output::{Output, Peer, PeerUpdate};
 use super::{Client, Refusal};
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
 use culvert_policy::{Prefix, Target};
 use culvert_wire::PublicKey;
@@ -23,6 +23,9 @@ impl<P> Client<P> {
     pub(super) fn apply(&mut self, now_ms: u64) {
         let begin = self.settle_gateways(now_ms);
         let mut peers = Vec::new();
+        if self.is_stale || self.guard.is_stale {
+            self.update_guard();
+        }
         if std::mem::take(&mut self.is_stale) {
             peers = self.update_peers(now_ms);
             self.update_routes();
@@ -126,20 +129,21 @@ impl<P> Client<P> {
         let Some(network) = &self.network else {
             return routed;
         };
-        let live: Vec<(&Target, &Grant)> = self
+        let live: Vec<(ResourceId, &Target, &Grant)> = self
             .accesses
             .iter()
             .filter_map(|(id, access)| {
                 let grant = access.grant.as_ref()?;
                 let target = &self.directory.get(*id)?.target;
-                (grant.expires_ms > now_ms).then_some((target, grant))
+                (grant.expires_ms > now_ms).then_some((*id, target, grant))
             })
             .collect();
-        for (target, grant) in &live {
+        for (id, target, grant) in &live {
             let gateway = grant.gateway.id;
             let pieces = match target.prefix() {
-                Some(range) => self.pieces(range, &network.own),
-                None => name_ranges(grant),
+                Some(range) if self.standing(*id).is_passable() => self.pieces(range, &network.own),
+                Some(_) => BTreeSet::new(),
+                None => self.name_ranges(*id, grant),
             };
             for piece in pieces {
                 if routed.len() >= MAX_RANGES {
@@ -178,12 +182,26 @@ impl<P> Client<P> {
         pieces
     }
 
+    fn name_ranges(&self, id: ResourceId, grant: &Grant) -> BTreeSet<Prefix> {
+        let passable = grant.names.values().filter(|granted| {
+            let one = std::iter::once(granted.addresses);
+            self.standing_of(id, one).is_passable()
+        });
+        let addresses = passable.flat_map(|granted| {
+            let (v4, v6) = (granted.addresses.v4, granted.addresses.v6);
+            [IpAddr::V4(v4), IpAddr::V6(v6)]
+        });
+        addresses.map(Prefix::host).collect()
+    }
+
     fn update_routes(&mut self) {
         let Some(network) = &self.network else {
             return;
         };
         let resources = self.directory.ranges();
-        let resources = resources.filter(|range| !is_within(*range, &network.own));
+        // Nothing leads to a new one before the host sees to which programs may go there.
+        let is_led = |range: &Prefix| self.routes.contains(range) || !self.is_awaited(*range);
+        let resources = resources.filter(|range| !is_within(*range, &network.own) && is_led(range));
         let names = [
             Prefix::new(
                 network.names.v4().addr().into(),
@@ -205,12 +223,4 @@ impl<P> Client<P> {
 fn is_within(range: Prefix, own: &[Prefix]) -> bool {
     let within = |own: &Prefix| own.len() <= range.len() && own.contains(range.address());
     own.iter().any(within)
-}
-
-fn name_ranges(grant: &Grant) -> BTreeSet<Prefix> {
-    let addresses = grant.names.values().flat_map(|granted| {
-        let (v4, v6) = (granted.addresses.v4, granted.addresses.v6);
-        [IpAddr::V4(v4), IpAddr::V6(v6)]
-    });
-    addresses.map(Prefix::host).collect()
 }

@@ -110,6 +110,9 @@ impl<P> Client<P> {
             renewing: grant.is_some() && access.is_some_and(|access| access.ask.is_some()),
             held_packets: access.map_or(0, |access| access.held.len()),
             unknown_filters: self.directory.not_understood(resource.id),
+            applications: Some(self.directory.rule(resource))
+                .filter(|rule| !rule.is_any())
+                .map(|rule| rule.to_string()),
         }
     }
 

@@ -2,26 +2,28 @@
 
 mod report;
 
+use super::applications::{GuardEvent, Joining, Keeper};
+use super::base::{Base, core, resolver_control};
 use super::clock::Now;
-use super::dns::{Admit, DnsEvent, DnsEvents, Listeners, ask_upstream};
+use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, ask_upstream};
 use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
 use super::tunnel::Tunnel;
 use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
-use crate::{ClientError, Observed, Settings};
+use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_engine::Unrouted;
-use culvert_host::{NetworkChange, ResolverWanted, RoutedDomains, Wanted};
-use culvert_link::CLOCK_TOLERANCE_MS;
+use culvert_host::{NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions};
+use culvert_link::{CLOCK_TOLERANCE_MS, Destination};
 use culvert_policy::Prefix;
-use culvert_wire::PublicKey;
+use culvert_session::PrivateKey;
 use culvert_wire::messages::Interface;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -36,93 +38,41 @@ const DNS_RETRY_MS: u64 = 500;
 /// Packets and DNS messages that are taken in one go before their outputs are carried out together.
 const MAX_BATCH: usize = 64;
 
-/// The core and everything that it speaks with.
-pub(super) struct EventLoop<R> {
-    pub(super) core: Client<Unrouted>,
-    pub(super) tunnel: Tunnel,
-    pub(super) host: Host,
-    pub(super) resolver: Resolver,
-    pub(super) portal: Portal,
-    pub(super) listeners: Listeners,
-    pub(super) dns_events: DnsEvents,
-    pub(super) dns_received: mpsc::Receiver<DnsEvent>,
-    pub(super) observed: Observed,
-    pub(super) settings: Settings,
-    pub(super) machine: String,
-    pub(super) public_key: PublicKey,
-    pub(super) began_ms: u64,
-    pub(super) interface: Option<Interface>,
-    pub(super) routes: Option<BTreeSet<Prefix>>,
-    pub(super) domains: RoutedDomains,
-    pub(super) dns_problem: Option<String>,
-    pub(super) dns_retry_ms: Option<u64>,
-    pub(super) ending: Option<Ending>,
-    pub(super) is_ready: bool,
-    pub(super) ready: R,
-    pub(super) summary: String,
+/// The core and everything that it speaks with, from going up to going down.
+pub(super) struct EventLoop<'a> {
+    base: &'a Base,
+    observed: &'a mut Observed,
+    ready: &'a mut (dyn FnMut(&str) + Send),
+    core: Client<Unrouted>,
+    devices: Devices,
+    dns_events: DnsEvents,
+    dns_received: mpsc::Receiver<DnsEvent>,
+    portal_at: culvert_wire::token::Portal,
+    /// Whether somebody waits for it to come up.
+    is_awaited: bool,
+    interface: Option<Interface>,
+    routes: Option<BTreeSet<Prefix>>,
+    domains: RoutedDomains,
+    dns_problem: Option<String>,
+    dns_retry_ms: Option<u64>,
+    ending: Option<Ending>,
+    is_ready: bool,
+    /// Whether the service manager knows that the client has started.
+    is_announced: bool,
+    summary: String,
 }
 
-/// What woke the loop.
-enum Event {
-    Stop,
-    Portal(PortalEvent),
-    Packet(Unrouted),
-    Dns(DnsEvent),
-    Status(StatusRequest),
-    Network(NetworkChange),
-    HostApplied,
-    Resolver,
-    DeviceEnded(Option<culvert_engine::EngineError>),
-    Time,
+/// What is to be closed in the end.
+pub(super) struct Devices {
+    tunnel: Tunnel,
+    host: Host,
+    resolver: Resolver,
+    keeper: Keeper,
+    portal: Portal,
+    listeners: Listeners,
 }
 
-impl<R: FnMut(&str)> EventLoop<R> {
-    /// Goes on until `stop` is done, or until the client can't go on.
-    pub(super) async fn run(&mut self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
-        let mut stop = pin!(stop);
-        self.core.handle_timeout(Now::read().boot_ms);
-        loop {
-            self.carry_out()?;
-            self.tell();
-            let rest = self.rest();
-            let event = tokio::select! {
-                biased;
-                () = &mut stop => Event::Stop,
-                ended = &mut self.tunnel.ended => Event::DeviceEnded(ended.unwrap_or(None)),
-                event = self.portal.next() => Event::Portal(event),
-                Some(change) = self.host.changed.recv() => Event::Network(change),
-                Ok(()) = self.host.state.changed() => Event::HostApplied,
-                Ok(()) = self.resolver.state.changed() => Event::Resolver,
-                request = self.observed.next() => Event::Status(request),
-                () = sleep(rest) => Event::Time,
-                Some(packet) = self.tunnel.unrouted.recv() => Event::Packet(packet),
-                Some(event) = self.dns_received.recv() => Event::Dns(event),
-            };
-            match event {
-                Event::Stop => return Ok(()),
-                Event::DeviceEnded(Some(error)) => return Err(error.into()),
-                Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
-                Event::Portal(event) => self.handle_portal(event)?,
-                Event::Packet(packet) => self.handle_packets(packet),
-                Event::Dns(event) => self.handle_dns(event),
-                Event::Status(request) => {
-                    if let Some(resource) = request.ask {
-                        self.core.handle_ask(resource, Now::read().boot_ms);
-                    }
-                    // Whoever asked may be gone.
-                    let _unheard = request.answer.send(self.status());
-                }
-                Event::Network(change) => self.handle_network(change),
-                Event::HostApplied => {
-                    self.host.state.mark_unchanged();
-                    self.bind_dns().await;
-                }
-                Event::Resolver => self.take_upstreams(),
-                Event::Time => self.handle_time().await?,
-            }
-        }
-    }
-
+impl Devices {
     /// Ends in order. `is_over` says that the host is to be as it was; otherwise what belongs into the
     /// tunnel stays unreachable.
     pub(super) async fn close(self, is_over: bool) {
@@ -131,8 +81,192 @@ impl<R: FnMut(&str)> EventLoop<R> {
         self.portal.close().await;
         if is_over {
             self.host.remove().await;
+            // Last: until nothing leads into the tunnel, the rules hold.
+            self.keeper.remove().await;
         }
         self.tunnel.stop();
+    }
+}
+
+/// Why the loop was left.
+pub(super) enum Departure {
+    /// The client is to end.
+    Stop,
+    /// It is told to do something else.
+    Command(StatusRequest),
+}
+
+/// What woke the loop.
+enum Event {
+    Stop,
+    Portal(PortalEvent),
+    Packet(Unrouted),
+    Dns(DnsEvent),
+    Asked(StatusRequest),
+    Network(NetworkChange),
+    HostApplied,
+    Resolver,
+    Guard(GuardEvent),
+    DeviceEnded(Option<culvert_engine::EngineError>),
+    Time,
+}
+
+impl<'a> EventLoop<'a> {
+    /// Goes up: makes the interface, and sets out to the portal. `is_awaited` says that somebody waits to
+    /// hear what comes of it, `is_announced` that the service manager knows that the client has started.
+    pub(super) async fn start(
+        base: &'a Base,
+        enrolment: &Enrolment,
+        is_awaited: bool,
+        is_announced: bool,
+        observed: &'a mut Observed,
+        ready: &'a mut (dyn FnMut(&str) + Send),
+    ) -> Result<Self, ClientError> {
+        culvert_host::require_net_admin()?;
+        culvert_host::require_tun_device()?;
+        let settings = &base.settings;
+        let control = resolver_control(settings).await?;
+        let core = core(base, &enrolment.portal.url, Now::read())?;
+        let (dns_events, dns_received) = mpsc::channel(dns::MAX_WAITING_MESSAGES);
+        let mut listeners = Listeners::new(dns_events.clone());
+        for address in &settings.dns_listen {
+            let bound = listeners.bind(*address, Admit::Everybody).await;
+            bound.map_err(|source| ClientError::DnsListen {
+                address: *address,
+                source,
+            })?;
+        }
+        let tunnel = Tunnel::start(
+            settings.interface.as_str(),
+            settings.workers,
+            settings.mtu,
+            settings.routing.mark.get(),
+            PrivateKey::from_bytes(*base.key.expose()),
+        )?;
+        let host = Host::start(WatchOptions {
+            own_interfaces: vec![settings.interface.clone()],
+            routing: settings.routing,
+            destinations: Vec::new(),
+            debounce: culvert_host::DEBOUNCE,
+        });
+        let portal = Portal::new(Destination {
+            portal: enrolment.portal.clone(),
+            path: culvert_wire::CLIENT_SESSION_PATH,
+            bearer: enrolment.bearer.clone(),
+            mark: Some(settings.routing.mark.get()),
+        });
+        Ok(Self {
+            base,
+            observed,
+            ready,
+            core,
+            devices: Devices {
+                tunnel,
+                host,
+                resolver: Resolver::start(control),
+                keeper: Keeper::start(settings.interface.clone()),
+                portal,
+                listeners,
+            },
+            dns_events,
+            dns_received,
+            portal_at: enrolment.portal.clone(),
+            is_awaited,
+            interface: None,
+            routes: None,
+            domains: RoutedDomains::Within(BTreeSet::new()),
+            dns_problem: None,
+            dns_retry_ms: None,
+            ending: None,
+            is_ready: false,
+            is_announced,
+            summary: String::new(),
+        })
+    }
+
+    /// What is to be closed, and who asks meanwhile.
+    pub(super) fn into_devices(self) -> Devices {
+        self.devices
+    }
+
+    /// Goes on until `stop` is done, until it is told to do something else, or until the client can't go
+    /// on. It may be called again where it was told something that is not done.
+    pub(super) async fn run(
+        &mut self,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Departure, ClientError> {
+        self.core.handle_timeout(Now::read().boot_ms);
+        loop {
+            self.carry_out()?;
+            self.tell();
+            let rest = self.rest();
+            let event = tokio::select! {
+                biased;
+                () = stop.as_mut() => Event::Stop,
+                ended = &mut self.devices.tunnel.ended => Event::DeviceEnded(ended.unwrap_or(None)),
+                event = self.devices.portal.next() => Event::Portal(event),
+                Some(change) = self.devices.host.changed.recv() => Event::Network(change),
+                Ok(()) = self.devices.host.state.changed() => Event::HostApplied,
+                Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
+                Some(event) = self.devices.keeper.events.recv() => Event::Guard(event),
+                asked = self.observed.next() => Event::Asked(asked),
+                () = sleep(rest) => Event::Time,
+                Some(packet) = self.devices.tunnel.unrouted.recv() => Event::Packet(packet),
+                Some(event) = self.dns_received.recv() => Event::Dns(event),
+            };
+            match event {
+                Event::Stop => return Ok(Departure::Stop),
+                Event::DeviceEnded(Some(error)) => return Err(error.into()),
+                Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
+                Event::Portal(event) => self.handle_portal(event)?,
+                Event::Packet(packet) => self.handle_packets(packet),
+                Event::Dns(event) => self.handle_dns(event),
+                Event::Asked(asked) => {
+                    if let Some(command) = self.handle_asked(asked) {
+                        return Ok(Departure::Command(command));
+                    }
+                }
+                Event::Network(change) => self.handle_network(change),
+                Event::HostApplied => {
+                    self.devices.host.state.mark_unchanged();
+                    self.bind_dns().await;
+                }
+                Event::Resolver => self.take_upstreams(),
+                Event::Guard(GuardEvent { rules, result }) => {
+                    self.core.handle_guard(rules, result, Now::read().boot_ms);
+                }
+                Event::Time => self.handle_time().await?,
+            }
+        }
+    }
+
+    /// Does what is asked for, and returns what leads out of the loop.
+    fn handle_asked(&mut self, asked: StatusRequest) -> Option<StatusRequest> {
+        match &asked.request {
+            Request::Status => self.answer(asked),
+            Request::Ask(resource) => {
+                self.core.handle_ask(*resource, Now::read().boot_ms);
+                self.answer(asked);
+            }
+            Request::Join(application) => {
+                let joining = Joining {
+                    application: application.clone(),
+                    peer: asked.peer,
+                    status: self.status(),
+                    answer: asked.answer,
+                };
+                self.devices.keeper.join(joining, &self.core.applications());
+            }
+            Request::Up | Request::Down | Request::SignIn(_) | Request::SignOut => {
+                return Some(asked);
+            }
+        }
+        None
+    }
+
+    /// Answers with the state, whatever was asked for.
+    pub(super) fn answer(&self, asked: StatusRequest) {
+        self.devices.keeper.answer(self.status(), asked.answer);
     }
 
     fn handle_portal(&mut self, event: PortalEvent) -> Result<(), ClientError> {
@@ -157,7 +291,11 @@ impl<R: FnMut(&str)> EventLoop<R> {
             }
             PortalEvent::Failed(error) => {
                 tracing::info!(%error, "the portal can't be reached");
-                if self.settings.exit_when_unreachable && !self.is_ready {
+                if self.is_awaited && !self.is_ready && error.is_wrong_portal() {
+                    return Err(ClientError::WrongPortal(error.to_string()));
+                }
+                let is_of_token = self.base.settings.enrolment.is_some();
+                if self.base.settings.exit_when_unreachable && is_of_token && !self.is_ready {
                     return Err(ClientError::Unreachable(error.to_string()));
                 }
                 let retry_after_ms = error.retry_after_ms();
@@ -183,7 +321,7 @@ impl<R: FnMut(&str)> EventLoop<R> {
             if let Some(facts) = facts {
                 self.core.handle_packet(facts, unrouted, now_ms);
             }
-            packet = self.tunnel.unrouted.try_recv().ok();
+            packet = self.devices.tunnel.unrouted.try_recv().ok();
         }
         if let Some(unrouted) = packet
             && let Some(facts) = PacketFacts::of(unrouted.packet(), unrouted.size_bytes())
@@ -220,15 +358,15 @@ impl<R: FnMut(&str)> EventLoop<R> {
 
     fn handle_network(&mut self, change: NetworkChange) {
         if change.rules {
-            self.host.repeat();
+            self.devices.host.repeat();
         }
         if change.addresses || change.ways {
             tracing::info!("the network has changed; paths are tried again");
             let now_ms = Now::read().boot_ms;
-            if self.portal.has_lost_its_address() {
+            if self.devices.portal.has_lost_its_address() {
                 let why = "this machine no longer has the address of the connection";
                 tracing::info!(reason = why, "the session with the portal has ended");
-                self.portal.disconnect();
+                self.devices.portal.disconnect();
                 self.core.handle_disconnected(why.to_owned(), None, now_ms);
             }
             self.core.handle_network_changed(now_ms);
@@ -246,7 +384,7 @@ impl<R: FnMut(&str)> EventLoop<R> {
         }
         let is_due = |due_ms| due_ms <= now.boot_ms;
         if self.core.poll_report(now.boot_ms).is_some_and(is_due) {
-            let reports = self.tunnel.reports()?;
+            let reports = self.devices.tunnel.reports()?;
             self.core.handle_peers(&reports, now.boot_ms);
         }
         if self.dns_retry_ms.is_some_and(is_due) {
@@ -259,8 +397,8 @@ impl<R: FnMut(&str)> EventLoop<R> {
     fn carry_out(&mut self) -> Result<(), ClientError> {
         while let Some(output) = self.core.poll_output() {
             match output {
-                Output::Connect => self.portal.connect(),
-                Output::Disconnect => self.portal.disconnect(),
+                Output::Connect => self.devices.portal.connect(),
+                Output::Disconnect => self.devices.portal.disconnect(),
                 Output::ToPortal(message) => self.say(&message),
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => {
@@ -271,20 +409,21 @@ impl<R: FnMut(&str)> EventLoop<R> {
                     self.routes = Some(routes);
                     self.want_host();
                 }
+                Output::Guard(rules) => self.devices.keeper.want(rules),
                 Output::Domains(domains) => {
                     self.domains = routed(&domains);
                     self.want_resolver();
                 }
                 Output::Engine { peers, resume } => {
-                    self.tunnel.apply(peers, resume)?;
-                    self.host.set_destinations(self.core.destinations());
+                    self.devices.tunnel.apply(peers, resume)?;
+                    self.devices.host.set_destinations(self.core.destinations());
                 }
-                Output::Refuse { packets, refusal } => self.tunnel.refuse(packets, refusal),
+                Output::Refuse { packets, refusal } => self.devices.tunnel.refuse(packets, refusal),
                 Output::Answer {
                     bytes,
                     to,
                     transport,
-                } => self.listeners.answer(bytes, to, transport),
+                } => self.devices.listeners.answer(bytes, to, transport),
                 Output::Forward {
                     id,
                     query,
@@ -305,10 +444,10 @@ impl<R: FnMut(&str)> EventLoop<R> {
     }
 
     fn say(&mut self, message: &culvert_wire::messages::FromClient) {
-        if !self.portal.say(message) {
+        if !self.devices.portal.say(message) {
             // As many messages as the queue holds are waiting: the portal reads nothing.
             let why = "the portal takes no messages".to_owned();
-            self.portal.disconnect();
+            self.devices.portal.disconnect();
             self.core
                 .handle_disconnected(why, None, Now::read().boot_ms);
         }
@@ -322,12 +461,12 @@ impl<R: FnMut(&str)> EventLoop<R> {
         let prefixes = routes
             .iter()
             .filter_map(|range| IpNet::new(range.address(), range.len()).ok());
-        self.host.want(Wanted {
-            interface: self.settings.interface.clone(),
-            mtu_bytes: self.settings.mtu.into(),
+        self.devices.host.want(Wanted {
+            interface: self.base.settings.interface.clone(),
+            mtu_bytes: self.base.settings.mtu.into(),
             addresses: own_addresses(interface),
             prefixes: prefixes.collect(),
-            routing: self.settings.routing,
+            routing: self.base.settings.routing,
         });
     }
 
@@ -337,16 +476,16 @@ impl<R: FnMut(&str)> EventLoop<R> {
         let Some(interface) = self.interface else {
             return;
         };
-        if self.host.state.borrow().applied == 0 {
+        if self.devices.host.state.borrow().applied == 0 {
             return;
         }
         let addresses = own_addresses(interface);
         let wanted: BTreeSet<IpAddr> = addresses.iter().copied().collect();
-        self.listeners.keep(&wanted);
+        self.devices.listeners.keep(&wanted);
         let mut problem = None;
         for address in addresses {
             let at = (address, DNS_PORT).into();
-            if let Err(error) = self.listeners.bind(at, Admit::Local).await {
+            if let Err(error) = self.devices.listeners.bind(at, Admit::Local).await {
                 problem = Some(dns_problem(at, &error));
             }
         }
@@ -359,12 +498,12 @@ impl<R: FnMut(&str)> EventLoop<R> {
 
     /// Has the system ask here, once there is somebody who answers.
     fn want_resolver(&self) {
-        let listening = self.listeners.addresses();
+        let listening = self.devices.listeners.addresses();
         let own = self.interface.map(own_addresses).unwrap_or_default();
         let answers = |address: &IpAddr| listening.contains(&(*address, DNS_PORT).into());
         if let Some(server) = own.into_iter().find(answers) {
-            self.resolver.want(ResolverWanted {
-                interface: self.settings.interface.clone(),
+            self.devices.resolver.want(ResolverWanted {
+                interface: self.base.settings.interface.clone(),
                 server,
                 domains: self.domains.clone(),
             });
@@ -373,9 +512,15 @@ impl<R: FnMut(&str)> EventLoop<R> {
 
     /// Other names are asked of those whom the system asked before, unless others were named.
     fn take_upstreams(&mut self) {
-        let upstreams = self.resolver.state.borrow_and_update().upstreams.clone();
+        let upstreams = self
+            .devices
+            .resolver
+            .state
+            .borrow_and_update()
+            .upstreams
+            .clone();
         if let Some(upstreams) = upstreams
-            && self.settings.dns_upstreams.is_empty()
+            && self.base.settings.dns_upstreams.is_empty()
         {
             let now_ms = Now::read().boot_ms;
             self.core.set_dns_upstreams(&upstreams, now_ms);
@@ -394,6 +539,12 @@ impl<R: FnMut(&str)> EventLoop<R> {
         if !self.is_ready && self.core.is_connected() && not_ready.is_none() {
             self.is_ready = true;
             (self.ready)(&summary);
+        }
+        // A machine that starts must not wait for a portal, and a service manager must not give up one
+        // that is awaited, unless that is asked for.
+        if !self.is_announced && (self.is_ready || !self.base.settings.exit_when_unreachable) {
+            self.is_announced = true;
+            culvert_host::notify_ready(&summary);
         } else if summary != self.summary {
             culvert_host::notify_status(&summary);
         }

@@ -5,6 +5,7 @@
 
 mod access;
 mod any_order;
+mod applications;
 mod gateways;
 mod names;
 mod one_way;

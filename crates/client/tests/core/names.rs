@@ -7,7 +7,7 @@ use culvert_client::core::Domains;
 use culvert_dns::Transport;
 use culvert_wire::messages::{FromClient, ReasonCode, ResolvedName, ToClient, WantedName};
 
-const A: u16 = 1;
+pub(crate) const A: u16 = 1;
 const AAAA: u16 = 28;
 
 fn query(name: &str, qtype: u16) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn query(name: &str, qtype: u16) -> Vec<u8> {
     bytes
 }
 
-fn ask(play: &mut Play, name: &str, qtype: u16) {
+pub(crate) fn ask(play: &mut Play, name: &str, qtype: u16) {
     let from = "127.0.0.1:4000".parse().unwrap();
     let bytes = query(name, qtype);
     play.client
@@ -38,7 +38,7 @@ fn resolved(name: &str) -> ResolvedName {
     }
 }
 
-fn granting(gateway: u8, grant: u8, names: &[&str]) -> Granting {
+pub(crate) fn granting(gateway: u8, grant: u8, names: &[&str]) -> Granting {
     Granting {
         names: names.iter().map(|name| resolved(name)).collect(),
         ..Granting::through(gateway, grant)

@@ -1,7 +1,8 @@
 //! The play: a client, what it said, and shorthands for what it hears.
 
 use culvert_client::core::{
-    Client, Domains, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate, Refusal,
+    Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, Peer, PeerReport,
+    PeerUpdate, Refusal,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::{Prefix, Service};
@@ -9,7 +10,7 @@ use culvert_wire::messages::{
     FromClient, Interface, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
     WantedName,
 };
-use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldTarget};
+use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldApplications, ToldTarget};
 use culvert_wire::{Cipher, PresharedKey, PublicKey, Timestamp, encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,6 +34,8 @@ pub(crate) struct Play {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: BTreeSet<Prefix>,
     pub(crate) domains: Vec<Domains>,
+    /// What the host was last asked to see to.
+    pub(crate) guard: GuardRules,
     pub(crate) resumed: Vec<u32>,
     pub(crate) refused: Vec<(u32, Refusal)>,
     pub(crate) answers: Vec<Vec<u8>>,
@@ -77,6 +80,7 @@ pub(crate) fn resource(number: u8, address: &str) -> Resource {
             address: address.to_owned(),
         }),
         filters: vec![Filter::Any].into(),
+        applications: ToldApplications::default(),
     }
 }
 
@@ -159,6 +163,7 @@ impl Play {
             interfaces: Vec::new(),
             routes: BTreeSet::new(),
             domains: Vec::new(),
+            guard: GuardRules::default(),
             resumed: Vec::new(),
             refused: Vec::new(),
             answers: Vec::new(),
@@ -272,6 +277,21 @@ impl Play {
         self.poll();
     }
 
+    /// The host sees to what it was asked to see to.
+    pub(crate) fn guarded(&mut self) {
+        let rules = self.guard.clone();
+        self.client.handle_guard(rules, Ok(()), self.now_ms);
+        self.poll();
+    }
+
+    /// The host can't see to it.
+    pub(crate) fn unguarded(&mut self, why: &str) {
+        let rules = self.guard.clone();
+        let result = Err(why.to_owned());
+        self.client.handle_guard(rules, result, self.now_ms);
+        self.poll();
+    }
+
     /// Goes on to the next instant at which the client has something to do.
     pub(crate) fn step(&mut self) {
         let next = self.client.poll_timeout().unwrap();
@@ -368,6 +388,7 @@ impl Play {
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Routes(routes) => self.routes = routes,
                 Output::Domains(domains) => self.domains.push(domains),
+                Output::Guard(rules) => self.guard = rules,
                 Output::Engine { peers, resume } => {
                     for update in peers {
                         self.update(update);

@@ -2,7 +2,7 @@
 
 use culvert_ids::{ClientId, ResourceId, SiteId, TokenId};
 use culvert_wire::messages::{FromClient, Interface, Ranges, Sequenced, ToClient};
-use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldTarget};
+use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldApplications, ToldTarget};
 use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, Token, TokenKind};
 use culvert_wire::{Decoded, decode, encode};
 use futures_util::{SinkExt, StreamExt};
@@ -169,6 +169,7 @@ pub(crate) fn resource(number: u8, address: &str) -> Resource {
             address: address.to_owned(),
         }),
         filters: vec![Filter::Any].into(),
+        applications: ToldApplications::default(),
     }
 }
 

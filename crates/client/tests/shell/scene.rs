@@ -84,7 +84,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         name: "laptop".to_owned(),
         version: "1".to_owned(),
         id: None,
-        enrolment: Enrolment::from_token(token).unwrap(),
+        enrolment: Some(Enrolment::from_token(token).unwrap()),
         workers: 1,
         mtu: 1420,
         routing: Routing::CLIENT,
@@ -93,6 +93,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         dns_upstreams: Vec::new(),
         status_socket: directory.path().join("client.sock"),
         exit_when_unreachable: false,
+        confinement: None,
     }
 }
 

@@ -3,27 +3,30 @@
 use super::EventLoop;
 use crate::core::Counters;
 use crate::shell::clock::Now;
-use crate::status::{CounterStatus, DnsStatus, SCHEMA_VERSION, Status};
-use culvert_wire::Timestamp;
+use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
 
-impl<R> EventLoop<R> {
+impl EventLoop<'_> {
     /// Why packets for resources don't get there.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.is_of_use() {
             false => Some(format!("{}; it holds no grant", self.core.summary())),
-            true => self.host.not_set_up(),
+            true => self.devices.host.not_set_up(),
         }
     }
 
     /// Everything that there is to tell.
-    pub(super) fn status(&self) -> Status {
+    pub(in crate::shell) fn status(&self) -> Status {
         let now = Now::read();
+        let settings = &self.base.settings;
         let view = self.core.view(now.boot_ms, now.unix_ms);
-        let mut problems = self.host.problems();
+        let mut problems = self.devices.host.problems();
         problems.extend(self.dns_problem.clone());
-        let resolver = self.resolver.state.borrow();
+        let resolver = self.devices.resolver.state.borrow();
         problems.extend(resolver.problem.clone());
         problems.extend(view.portal.clock_problem());
+        problems.extend(self.core.guard_fault().map(|why| {
+            format!("resources that only some applications may use can't be reached: {why}")
+        }));
         let counters = counter_list(&view.counters)
             .into_iter()
             .map(|(name, count)| CounterStatus {
@@ -32,18 +35,12 @@ impl<R> EventLoop<R> {
             });
         let not_ready_because = self.not_ready();
         Status {
-            schema_version: SCHEMA_VERSION,
-            version: self.settings.version.clone(),
-            at: Timestamp::from_unix_ms(now.unix_ms),
-            running_for_ms: now.boot_ms.saturating_sub(self.began_ms),
-            interface: Some(self.settings.interface.to_string()),
-            name: self.settings.name.clone(),
-            machine: self.machine.clone(),
+            interface: Some(settings.interface.to_string()),
             client: view.client,
-            public_key: self.public_key,
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
-            portal_url: self.settings.enrolment.portal.url.clone(),
+            portal_url: self.portal_at.url.clone(),
+            portal_pin: self.portal_at.pin.map(|pin| pin.to_string()),
             portal: view.portal,
             ready: not_ready_because.is_none(),
             not_ready_because,
@@ -52,13 +49,14 @@ impl<R> EventLoop<R> {
             gateways: view.gateways,
             names: view.names,
             dns: DnsStatus {
-                listening: self.listeners.addresses(),
+                listening: self.devices.listeners.addresses(),
                 upstreams: self.core.dns_upstreams().to_vec(),
                 control: resolver.status.clone(),
             },
-            drops: self.tunnel.drops(),
+            drops: self.devices.tunnel.drops(),
             counters: counters.collect(),
             problems,
+            ..self.base.status_at_rest(ServiceState::Up, String::new())
         }
     }
 }

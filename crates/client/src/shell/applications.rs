@@ -1,0 +1,344 @@
+//! The host's part of rules about applications: the packet filter and the cgroups.
+
+use crate::core::GuardRules;
+use crate::status::{ApplicationsStatus, RefusedStatus, Status};
+use culvert_host::{
+    ApplicationCgroups, ApplicationFirewall, ApplicationRules, HostError, InterfaceName,
+    PeerCredentials, Refused, TableState, remove_application_rules,
+};
+use culvert_policy::ApplicationName;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// How long after a failure the host is asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// How often the rules are looked at, which takes a run of `nft`.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// How often their cgroups are looked at: until then, a service that starts again in a new one is in no
+/// application.
+const LOOK_AT_CGROUPS_EVERY: Duration = Duration::from_secs(1);
+
+/// Answers to the core that wait: the newest rules follow those that are being loaded, and a look
+/// reports a loss and its repair.
+const MAX_WAITING_EVENTS: usize = 8;
+
+/// Requests that wait: as many as the status socket has connections.
+const MAX_WAITING_REQUESTS: usize = 16;
+
+/// What the host says of rules, for [`Client::handle_guard`](crate::core::Client::handle_guard).
+#[derive(Debug)]
+pub(crate) struct GuardEvent {
+    /// Which.
+    pub(crate) rules: GuardRules,
+    /// Whether they are in force, or why nobody can be sure of any.
+    pub(crate) result: Result<(), String>,
+}
+
+/// A process that is to be taken into an application.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    /// The name of the application, as it was asked for.
+    pub(crate) application: String,
+    /// Who asks, as the kernel says.
+    pub(crate) peer: Option<PeerCredentials>,
+    /// What is answered where it is taken in.
+    pub(crate) status: Status,
+    /// Where the answer goes, or why it is not taken in.
+    pub(crate) answer: Answer,
+}
+
+/// Where the state goes, or why something is refused.
+type Answer = oneshot::Sender<Result<Status, String>>;
+
+/// The task that keeps the rules.
+pub(crate) struct Keeper {
+    wanted: watch::Sender<GuardRules>,
+    requests: mpsc::Sender<Request>,
+    pub(crate) events: mpsc::Receiver<GuardEvent>,
+    task: JoinHandle<()>,
+}
+
+enum Request {
+    /// What was refused since the start.
+    Refused(oneshot::Sender<Refused>),
+    /// Take a process into an application.
+    Join(ApplicationName, Box<Joining>),
+    /// Remove everything, and end.
+    Remove,
+}
+
+impl Keeper {
+    /// Begins. Nothing is set up before [`Self::want`].
+    pub(crate) fn start(interface: InterfaceName) -> Self {
+        let (wanted, wishes) = watch::channel(GuardRules::default());
+        let (requests, asked) = mpsc::channel(MAX_WAITING_REQUESTS);
+        let (told, events) = mpsc::channel(MAX_WAITING_EVENTS);
+        let keeping = Keeping {
+            interface,
+            installed: None,
+            made: BTreeSet::new(),
+            refused: Refused::default(),
+            told,
+        };
+        Self {
+            wanted,
+            requests,
+            events,
+            task: tokio::spawn(keeping.run(wishes, asked)),
+        }
+    }
+
+    /// These rules are to hold.
+    pub(crate) fn want(&self, rules: GuardRules) {
+        self.wanted.send_replace(rules);
+    }
+
+    /// Takes a process into an application, if it is one of `known`.
+    pub(crate) fn join(&self, joining: Joining, known: &BTreeSet<ApplicationName>) {
+        let named: Result<ApplicationName, _> = joining.application.parse();
+        let why = match named {
+            Ok(name) if known.contains(&name) => {
+                let sent = self
+                    .requests
+                    .try_send(Request::Join(name, Box::new(joining)));
+                let Err(mpsc::error::TrySendError::Full(Request::Join(_, joining))) = sent else {
+                    return;
+                };
+                return refuse(*joining, "too many ask at once: try again".to_owned());
+            }
+            Ok(name) => {
+                let known: Vec<&str> = known.iter().map(ApplicationName::as_str).collect();
+                match known.is_empty() {
+                    true => format!(
+                        "no rule of the portal names the application {name}, or any other; has the \
+                         client reached the portal?"
+                    ),
+                    false => format!(
+                        "no rule of the portal names the application {name}, but {}",
+                        known.join(", ")
+                    ),
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        refuse(joining, why);
+    }
+
+    /// Answers with the state, once the counts of refused packets are in it.
+    pub(crate) fn answer(&self, mut status: Status, answer: Answer) {
+        let (refused, received) = oneshot::channel();
+        let asked = self.requests.try_send(Request::Refused(refused)).is_ok();
+        tokio::spawn(async move {
+            if asked && let Ok(refused) = received.await {
+                status.applications = shown(refused);
+            }
+            // Whoever asked may be gone.
+            let _unheard = answer.send(Ok(status));
+        });
+    }
+
+    /// Ends, and removes what was set up.
+    pub(crate) async fn remove(self) {
+        // A keeper that has ended has nothing to remove.
+        let _ended = self.requests.send(Request::Remove).await;
+        let mut task = self.task;
+        drop(self.events);
+        let _panicked = (&mut task).await;
+    }
+}
+
+fn refuse(joining: Joining, why: String) {
+    // Whoever asked may be gone.
+    let _unheard = joining.answer.send(Err(why));
+}
+
+fn shown(refused: Refused) -> ApplicationsStatus {
+    let applications = refused.applications.into_iter();
+    let each = applications.map(|(application, packets)| RefusedStatus {
+        application: application.to_string(),
+        packets,
+    });
+    ApplicationsStatus {
+        refused: each.collect(),
+        refused_others: refused.others,
+    }
+}
+
+struct Keeping {
+    interface: InterfaceName,
+    installed: Option<ApplicationFirewall>,
+    /// Cgroups that were made, to be removed at the end.
+    made: BTreeSet<ApplicationName>,
+    refused: Refused,
+    told: mpsc::Sender<GuardEvent>,
+}
+
+impl Keeping {
+    async fn run(
+        mut self,
+        mut wishes: watch::Receiver<GuardRules>,
+        mut asked: mpsc::Receiver<Request>,
+    ) {
+        // What a client that crashed left behind might be about other resources.
+        let mut is_well = self.clear().await;
+        let mut wanted = GuardRules::default();
+        let mut looked = Instant::now();
+        loop {
+            let rest = match (is_well, &self.installed) {
+                (true, None) => LOOK_EVERY,
+                (true, Some(_)) => LOOK_AT_CGROUPS_EVERY,
+                (false, _) => RETRY_AFTER,
+            };
+            tokio::select! {
+                changed = wishes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    wanted = wishes.borrow_and_update().clone();
+                    is_well = self.apply(&wanted).await;
+                }
+                request = asked.recv() => match request {
+                    None => return,
+                    Some(Request::Remove) => return self.remove().await,
+                    Some(Request::Refused(answer)) => {
+                        self.count().await;
+                        let _unheard = answer.send(self.refused.clone());
+                    }
+                    Some(Request::Join(application, joining)) => self.join(application, *joining),
+                },
+                () = tokio::time::sleep(rest) => {
+                    let is_due = looked.elapsed() >= LOOK_EVERY;
+                    if is_due {
+                        looked = Instant::now();
+                    }
+                    if !is_well || !self.stands(&wanted, is_due).await {
+                        is_well = self.apply(&wanted).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the rules hold, and says so.
+    async fn apply(&mut self, wanted: &GuardRules) -> bool {
+        let result = match wanted.is_empty() {
+            true => self.clear_installed().await,
+            false => self.install(wanted).await,
+        };
+        if let Err(error) = &result {
+            tracing::error!("rules about applications are not in force: {error}");
+        }
+        let is_well = result.is_ok();
+        self.tell(wanted, result.map_err(|error| error.to_string()))
+            .await;
+        is_well
+    }
+
+    async fn install(&mut self, wanted: &GuardRules) -> Result<(), HostError> {
+        self.count().await;
+        let rules = ApplicationRules {
+            interface: self.interface.clone(),
+            ranges: wanted.by_range(),
+        };
+        let named = rules.applications();
+        self.made.extend(named.iter().cloned());
+        let installed = ApplicationFirewall::install(rules).await?;
+        installed.forget(&self.made);
+        self.made = named;
+        self.installed = Some(installed);
+        Ok(())
+    }
+
+    /// Whether the cgroups stand, and if it is due to look, the rules; who needs them hears of it where
+    /// they don't.
+    async fn stands(&mut self, wanted: &GuardRules, is_due: bool) -> bool {
+        let Some(installed) = &self.installed else {
+            return true;
+        };
+        let state = match installed.cgroups_stand() {
+            false => Ok(TableState::Changed),
+            true if is_due => installed.check().await,
+            true => Ok(TableState::Intact),
+        };
+        let why = match state {
+            Ok(TableState::Intact) => return true,
+            Ok(TableState::Changed | TableState::Lost) => {
+                "another program has changed the rules about applications, or their cgroups"
+                    .to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(why, "rules about applications are set up again");
+        self.tell(wanted, Err(why)).await;
+        false
+    }
+
+    async fn tell(&self, rules: &GuardRules, result: Result<(), String>) {
+        let event = GuardEvent {
+            rules: rules.clone(),
+            result,
+        };
+        // Nobody listens at the end.
+        let _ended = self.told.send(event).await;
+    }
+
+    /// Adds what was refused since this was last done.
+    async fn count(&mut self) {
+        let Some(installed) = &self.installed else {
+            return;
+        };
+        match installed.take_refused().await {
+            Ok(refused) => self.refused.add(&refused),
+            Err(error) => tracing::debug!(%error, "refused packets are not counted"),
+        }
+    }
+
+    fn join(&mut self, application: ApplicationName, joining: Joining) {
+        let Some(PeerCredentials { pid, uid, .. }) = joining.peer else {
+            return refuse(joining, "no other process asks".to_owned());
+        };
+        let joined = ApplicationCgroups::find().and_then(|it| it.join(&application, pid));
+        match &joined {
+            Ok(()) => tracing::info!(%application, pid, uid, "a process joined"),
+            Err(error) => tracing::warn!(%application, pid, %error, "a process could not join"),
+        }
+        self.made.insert(application);
+        let answer = joined.map(|()| joining.status);
+        let _unheard = joining
+            .answer
+            .send(answer.map_err(|error| error.to_string()));
+    }
+
+    async fn clear_installed(&mut self) -> Result<(), HostError> {
+        self.count().await;
+        match self.installed.take() {
+            None => Ok(()),
+            Some(installed) => installed.remove().await,
+        }
+    }
+
+    /// Removes the table of a client that crashed. Without `nft` there is none.
+    async fn clear(&self) -> bool {
+        match remove_application_rules(&self.interface).await {
+            Ok(()) | Err(HostError::NftMissing) => {}
+            Err(error) => tracing::warn!(%error, "rules of an earlier run can't be removed"),
+        }
+        true
+    }
+
+    async fn remove(mut self) {
+        if let Err(error) = self.clear_installed().await {
+            tracing::warn!(%error, "the rules about applications could not be removed");
+        }
+        if let Ok(cgroups) = ApplicationCgroups::find() {
+            for application in &self.made {
+                cgroups.remove(application);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a client is as long as it runs, whether it is up or not.
+
+use super::clock::Now;
+use crate::clean_up::clean_up_network;
+use crate::core;
+use crate::status::{
+    ApplicationsStatus, Control, DnsStatus, PortalStatus, PrivilegesStatus, SCHEMA_VERSION,
+    ServiceState, ServiceStatus, Status,
+};
+use crate::{ClientError, Settings};
+use culvert_host::{Identity, PrivateKeyBytes, ResolverControl, StateDir};
+use culvert_policy::DomainName;
+use culvert_session::{PrivateKey, Suite};
+use culvert_wire::{Cipher, PublicKey, Timestamp};
+
+/// What a client is as long as it runs.
+pub(super) struct Base {
+    pub(super) settings: Settings,
+    pub(super) machine: String,
+    pub(super) key: PrivateKeyBytes,
+    pub(super) public_key: PublicKey,
+    pub(super) began_ms: u64,
+}
+
+impl Base {
+    /// Makes what is missing in the state directory, and changes nothing else.
+    pub(super) fn load(settings: Settings, state: &StateDir) -> Result<Self, ClientError> {
+        let identity = Identity::load(state, settings.id.as_deref())?;
+        let key = PrivateKey::from_bytes(*identity.key.expose());
+        Ok(Self {
+            settings,
+            machine: identity.machine,
+            public_key: core::Options::key_of(&key.public_key()),
+            key: identity.key,
+            began_ms: Now::read().boot_ms,
+        })
+    }
+
+    /// Who says whether the client is to be connected.
+    pub(super) const fn control(&self) -> Control {
+        match self.settings.enrolment {
+            Some(_) => Control::Token,
+            None => Control::Commands,
+        }
+    }
+
+    /// The state of a client that is not up.
+    pub(super) fn status_at_rest(&self, state: ServiceState, why: String) -> Status {
+        let now = Now::read();
+        Status {
+            schema_version: SCHEMA_VERSION,
+            version: self.settings.version.clone(),
+            at: Timestamp::from_unix_ms(now.unix_ms),
+            running_for_ms: now.boot_ms.saturating_sub(self.began_ms),
+            interface: None,
+            mtu_bytes: Some(self.settings.mtu),
+            name: self.settings.name.clone(),
+            machine: self.machine.clone(),
+            client: None,
+            public_key: self.public_key,
+            ipv4: None,
+            ipv6: None,
+            service: ServiceStatus {
+                control: self.control(),
+                state,
+                trouble: None,
+            },
+            privileges: self
+                .settings
+                .confinement
+                .as_ref()
+                .map(|it| PrivilegesStatus {
+                    uid: it.uid,
+                    capabilities: it.capabilities.iter().map(ToString::to_string).collect(),
+                }),
+            portal_url: String::new(),
+            portal_pin: None,
+            portal: PortalStatus::default(),
+            ready: false,
+            not_ready_because: Some(why),
+            resources: Vec::new(),
+            unreadable: Vec::new(),
+            gateways: Vec::new(),
+            names: Vec::new(),
+            dns: DnsStatus::default(),
+            drops: Vec::new(),
+            counters: Vec::new(),
+            applications: ApplicationsStatus::default(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Makes the host as it was before a client that did not end in order, or that failed.
+    /// Says what is left of it, each a line.
+    pub(super) async fn clean_up(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        let resolver = async {
+            let state = StateDir::open(&self.settings.state_dir)?;
+            ResolverControl::new(self.settings.dns, state)
+                .clean_up()
+                .await
+        };
+        if let Err(error) = resolver.await {
+            left.push(format!("the system's resolver is not as it was: {error}"));
+        }
+        let Settings {
+            interface, routing, ..
+        } = &self.settings;
+        match clean_up_network(interface, routing).await {
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => tracing::info!(?removed, "what a crash left behind is removed"),
+            Err(error) => left.push(format!("rules and routes of a crash are left: {error}")),
+        }
+        for line in &left {
+            tracing::error!("{line}");
+        }
+        left
+    }
+}
+
+/// The core of a client of the portal at `portal_url`.
+pub(super) fn core<P>(
+    base: &Base,
+    portal_url: &str,
+    now: Now,
+) -> Result<core::Client<P>, ClientError> {
+    let settings = &base.settings;
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)
+        .map_err(std::io::Error::other)
+        .map_err(ClientError::system("draw random bytes"))?;
+    let options = core::Options {
+        machine: base.machine.clone(),
+        name: settings.name.clone(),
+        version: settings.version.clone(),
+        public_key: base.public_key,
+        ciphers: fast_ciphers(),
+        dns_listen: settings.dns_listen.clone(),
+        dns_upstreams: settings.dns_upstreams.clone(),
+        portal: portal_name(portal_url),
+    };
+    Ok(core::Client::new(options, seed, now.boot_ms))
+}
+
+/// What has the system ask here. What a crash left of it is undone first: the portal's name may have to
+/// be found.
+pub(super) async fn resolver_control(settings: &Settings) -> Result<ResolverControl, ClientError> {
+    let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
+    if let Err(error) = control.clean_up().await {
+        tracing::error!(%error, "the system's resolver is not as it was before a crash");
+    }
+    control.check().await?;
+    Ok(control)
+}
+
+/// The portal's host, where it is known by name.
+fn portal_name(url: &str) -> Option<DomainName> {
+    let host = url.strip_prefix("https://")?.split([':', '/']).next()?;
+    host.parse().ok()
+}
+
+/// Suites for which this processor has instructions.
+fn fast_ciphers() -> Vec<Cipher> {
+    let mut ciphers = vec![Cipher::ChaCha20Poly1305];
+    if Suite::Aes256Gcm.is_fast() {
+        ciphers.push(Cipher::Aes256Gcm);
+    }
+    ciphers
+}

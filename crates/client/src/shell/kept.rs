@@ -1,0 +1,170 @@
+//! What a client that takes commands keeps over restarts: its token, and whether it is to be up.
+
+use crate::{ClientError, Enrolment, Request, SignIn};
+use culvert_host::{HostError, StateDir};
+
+/// The file with the token.
+const TOKEN_FILE: &str = "token";
+
+/// The file that says whether the client is to be up.
+const WISH_FILE: &str = "wish";
+
+/// Its content where it is. Whatever else it says, the client is to be down.
+const UP: &[u8] = b"up\n";
+
+/// Its content where it is not.
+const DOWN: &[u8] = b"down\n";
+
+/// What is kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    state: StateDir,
+    enrolment: Option<Enrolment>,
+    wants_up: bool,
+}
+
+impl Kept {
+    /// Reads it. A token that can't be used is as none.
+    pub(super) fn read(state: StateDir) -> Result<Self, HostError> {
+        let enrolment = match state.read(TOKEN_FILE)? {
+            None => None,
+            Some(content) => {
+                let text = std::str::from_utf8(content.expose()).unwrap_or_default();
+                let enrolment = Enrolment::from_token(text.trim());
+                enrolment
+                    .inspect_err(|error| tracing::error!("what was signed in with: {error}"))
+                    .ok()
+            }
+        };
+        let wish = state.read(WISH_FILE)?;
+        Ok(Self {
+            state,
+            enrolment,
+            wants_up: wish.is_some_and(|wish| wish.expose() == UP),
+        })
+    }
+
+    /// Who the client is, where it is signed in.
+    pub(super) const fn enrolment(&self) -> Option<&Enrolment> {
+        self.enrolment.as_ref()
+    }
+
+    /// Whether it is to be up.
+    pub(super) const fn wants_up(&self) -> bool {
+        self.wants_up && self.enrolment.is_some()
+    }
+
+    /// Keeps what a request asks for. What is written before it fails is the safer half: a token
+    /// without the wish to be up, or no such wish and a token yet to be forgotten.
+    ///
+    /// # Errors
+    /// Why it can't be done; what is wanted is as before.
+    pub(super) fn take(&mut self, request: &Request) -> Result<(), ClientError> {
+        match request {
+            Request::Status | Request::Ask(_) | Request::Join(_) => {}
+            Request::Up if self.enrolment.is_none() => return Err(ClientError::SignedOut),
+            Request::Up => self.want(true)?,
+            Request::Down => self.want(false)?,
+            Request::SignIn(SignIn::Token(token)) => {
+                let text = token.expose().trim();
+                let enrolment = Enrolment::from_token(text)?;
+                self.state.write(TOKEN_FILE, text.as_bytes())?;
+                self.enrolment = Some(enrolment);
+                self.want(true)?;
+            }
+            Request::SignOut => {
+                self.want(false)?;
+                self.state.remove(TOKEN_FILE)?;
+                self.enrolment = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn want(&mut self, up: bool) -> Result<(), HostError> {
+        self.state.write(WISH_FILE, if up { UP } else { DOWN })?;
+        self.wants_up = up;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SecretText;
+    use culvert_ids::TokenId;
+    use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    fn sign_in(kind: TokenKind) -> Request {
+        let token = Token {
+            bearer: Bearer {
+                kind,
+                id: TokenId::from_bytes([7; 16]),
+                secret: Secret::new([9; 32]),
+            },
+            portal: Some(Portal::new("https://portal.example", None).unwrap()),
+        };
+        Request::SignIn(SignIn::Token(SecretText::new(token.expose())))
+    }
+
+    fn read(directory: &Path) -> Kept {
+        Kept::read(StateDir::open(&directory.join("state")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn token_and_wish_outlive_the_process_and_the_token_is_for_its_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
+        let mut kept = read(dir);
+        assert!(kept.enrolment().is_none() && !kept.wants_up());
+        kept.take(&sign_in(TokenKind::Client)).unwrap();
+        assert!(read(dir).wants_up());
+        let file = std::fs::metadata(dir.join("state/token")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+        kept.take(&Request::Down).unwrap();
+        let down = read(dir);
+        assert!(down.enrolment().is_some() && !down.wants_up());
+        kept.take(&Request::Up).unwrap();
+        assert!(read(dir).wants_up());
+        kept.take(&Request::SignOut).unwrap();
+        let signed_out = read(dir);
+        assert!(signed_out.enrolment().is_none() && !signed_out.wants_up());
+        assert!(!dir.join("state/token").exists());
+    }
+
+    #[test]
+    fn what_is_no_token_of_a_client_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
+        let mut kept = read(dir);
+        kept.take(&sign_in(TokenKind::Client)).unwrap();
+        kept.take(&Request::Down).unwrap();
+        assert!(kept.take(&sign_in(TokenKind::Gateway)).is_err());
+        assert!(kept.enrolment().is_some() && !kept.wants_up());
+        assert!(read(dir).enrolment().is_some() && !read(dir).wants_up());
+    }
+
+    #[test]
+    fn nobody_goes_up_who_is_signed_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut kept = read(directory.path());
+        let error = kept.take(&Request::Up).unwrap_err();
+        assert!(error.to_string().contains("culvert sign-in"), "{error}");
+        assert!(!read(directory.path()).wants_up());
+    }
+
+    #[test]
+    fn a_wish_that_is_not_understood_and_a_token_that_is_none_are_as_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
+        read(dir).take(&sign_in(TokenKind::Client)).unwrap();
+        let state = StateDir::open(&dir.join("state")).unwrap();
+        state.write(WISH_FILE, b"upwards\n").unwrap();
+        assert!(!read(dir).wants_up());
+        state.write(WISH_FILE, UP).unwrap();
+        state.write(TOKEN_FILE, b"cv_client_nonsense").unwrap();
+        assert!(!read(dir).wants_up() && read(dir).enrolment().is_none());
+    }
+}

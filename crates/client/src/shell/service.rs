@@ -1,0 +1,263 @@
+//! The life of a client: connected as long as it runs, by the administrator's token; without one, up and
+//! down as it is told.
+
+use super::base::Base;
+use super::clock::Now;
+use super::event_loop::{Departure, EventLoop};
+use super::kept::Kept;
+use super::rest::Stand;
+use crate::observer::StatusRequest;
+use crate::status::{ServiceState, Status};
+use crate::{ClientError, Enrolment, Observed, Request};
+use culvert_host::{HostError, StateDir, notify_ready, notify_status};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What a command is answered where an administrator's token says what is done.
+const ADMINISTRATORS: &str = "it does as the administrator's token says and is up as long as it runs: \
+                              stop the service instead (`systemctl stop culvert-client`), or take the \
+                              token away";
+
+/// What who wants to be in an application is answered where there are none.
+const NO_APPLICATIONS: &str =
+    "the client is down, and knows no rules about applications: `culvert up`";
+
+/// A client.
+pub(super) struct Service<R> {
+    base: Base,
+    observed: Observed,
+    ready: R,
+    /// Whether `ready` was called.
+    is_announced: bool,
+    /// What it keeps where it takes commands.
+    kept: Option<Kept>,
+    /// What a crash left on the host that could not be removed.
+    leftovers: Vec<String>,
+}
+
+impl<R: FnMut(&str) + Send> Service<R> {
+    pub(super) fn new(
+        base: Base,
+        state: StateDir,
+        observed: Observed,
+        ready: R,
+    ) -> Result<Self, HostError> {
+        let kept = match base.settings.enrolment {
+            Some(_) => None,
+            None => Some(Kept::read(state)?),
+        };
+        Ok(Self {
+            base,
+            observed,
+            ready,
+            is_announced: false,
+            kept,
+            leftovers: Vec::new(),
+        })
+    }
+
+    /// Goes on until `stop` is done. With the administrator's token it ends by itself too.
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
+        let mut stop = pin!(stop);
+        if let Some(enrolment) = self.base.settings.enrolment.clone() {
+            let ended = self.session(&enrolment, false, stop.as_mut()).await;
+            return ended.map(drop);
+        }
+        let mut stand = self.first().await;
+        while let Some(next) = match stand {
+            Stand::Up { is_awaited } => self.be_up(is_awaited, stop.as_mut()).await,
+            stand => self.rest(stand, stop.as_mut()).await,
+        } {
+            stand = next;
+        }
+        Ok(())
+    }
+
+    /// Where it stood when it ended. What it left on the host is removed where it is not to be up; where
+    /// it is, that keeps packets out of the clear until it is up again.
+    async fn first(&mut self) -> Stand {
+        let kept = self.kept.as_ref();
+        if kept.is_some_and(Kept::wants_up) {
+            let stand = Stand::Up { is_awaited: false };
+            self.announce(&stand.line());
+            return stand;
+        }
+        let is_signed_in = kept.is_some_and(|kept| kept.enrolment().is_some());
+        self.leftovers = self.base.clean_up().await;
+        Stand::after(&Request::Down, is_signed_in)
+    }
+
+    /// Says how things are, where they don't say it themselves.
+    fn announce(&mut self, line: &str) {
+        match self.is_announced {
+            false => {
+                (self.ready)(line);
+                notify_ready(line);
+            }
+            true => {
+                tracing::info!("{line}");
+                notify_status(line);
+            }
+        }
+        self.is_announced = true;
+    }
+
+    /// Is up until it is told otherwise, or can't be; nothing where it is to end.
+    async fn be_up<F: Future<Output = ()>>(
+        &mut self,
+        is_awaited: bool,
+        stop: Pin<&mut F>,
+    ) -> Option<Stand> {
+        let enrolment = self.kept.as_ref().and_then(Kept::enrolment).cloned();
+        let Some(enrolment) = enrolment else {
+            return Some(Stand::SignedOut);
+        };
+        let ended = self.session(&enrolment, is_awaited, stop).await;
+        ended.unwrap_or_else(|error| Some(Stand::after_error(&error)))
+    }
+
+    /// Goes up and, in the end, down. Says where to it was told to go; nothing where it is to end.
+    async fn session<F: Future<Output = ()>>(
+        &mut self,
+        enrolment: &Enrolment,
+        is_awaited: bool,
+        mut stop: Pin<&mut F>,
+    ) -> Result<Option<Stand>, ClientError> {
+        let takes_commands = self.kept.is_some();
+        let mut log = |summary: &str| tracing::info!("{summary}");
+        let ready: &mut (dyn FnMut(&str) + Send) = match takes_commands {
+            true => &mut log,
+            false => &mut self.ready,
+        };
+        let (base, observed) = (&self.base, &mut self.observed);
+        let mut event_loop =
+            EventLoop::start(base, enrolment, is_awaited, takes_commands, observed, ready).await?;
+        let ended = loop {
+            let asked = match event_loop.run(stop.as_mut()).await {
+                Ok(Departure::Stop) => break Ok(None),
+                Err(error) => break Err(error),
+                Ok(Departure::Command(asked)) => asked,
+            };
+            match take(self.kept.as_mut(), &asked.request) {
+                Err(why) => refuse(asked, why),
+                Ok(_) if asked.request == Request::Up => event_loop.answer(asked),
+                Ok(next) => {
+                    let status = going_down(event_loop.status());
+                    let _unheard = asked.answer.send(Ok(status));
+                    break Ok(Some(next));
+                }
+            }
+        };
+        // What ended by a fault is to run again: until then nothing goes past the tunnel that belongs
+        // into it.
+        let is_over = match &ended {
+            Ok(_) => true,
+            Err(error) => error.is_of_portal(),
+        };
+        let status = going_down(event_loop.status());
+        let devices = event_loop.into_devices();
+        let answering = answer_all(&mut self.observed, &status);
+        tokio::select! {
+            () = devices.close(is_over) => {}
+            () = answering => {}
+        }
+        ended
+    }
+
+    /// Waits for a command that leads elsewhere; nothing where it is to end.
+    async fn rest<F: Future<Output = ()>>(
+        &mut self,
+        stand: Stand,
+        mut stop: Pin<&mut F>,
+    ) -> Option<Stand> {
+        let line = stand.line();
+        self.announce(&line);
+        loop {
+            self.observed.beat(Some(line.clone()));
+            // Whoever asks every moment does not keep it from being tried again.
+            let wait_ms = stand
+                .again_ms()
+                .map(|at| at.saturating_sub(Now::read().boot_ms));
+            if wait_ms == Some(0) {
+                return Some(Stand::Up { is_awaited: false });
+            }
+            let longest = self.observed.longest_rest();
+            let wait = wait_ms.map_or(longest, Duration::from_millis).min(longest);
+            let asked = tokio::select! {
+                biased;
+                () = stop.as_mut() => return None,
+                asked = self.observed.next() => asked,
+                () = sleep(wait) => continue,
+            };
+            let next = match asked.request {
+                Request::Status | Request::Ask(_) => Ok(stand.clone()),
+                Request::Join(_) => Err(NO_APPLICATIONS.to_owned()),
+                _ => take(self.kept.as_mut(), &asked.request),
+            };
+            match next {
+                Err(why) => refuse(asked, why),
+                Ok(next) => {
+                    let goes_up = matches!(next, Stand::Up { .. });
+                    if next != stand && !goes_up {
+                        self.leftovers = self.base.clean_up().await;
+                    }
+                    let _unheard = asked.answer.send(Ok(self.status(&next)));
+                    if next != stand {
+                        return Some(next);
+                    }
+                }
+            }
+        }
+    }
+
+    fn status(&self, stand: &Stand) -> Status {
+        let mut status = self.base.status_at_rest(stand.state(), stand.line());
+        status.service.trouble = stand.trouble().cloned();
+        let kept = self.kept.as_ref().and_then(Kept::enrolment);
+        if let Some(enrolment) = kept {
+            status.portal_url.clone_from(&enrolment.portal.url);
+            status.portal_pin = enrolment.portal.pin.map(|pin| pin.to_string());
+        }
+        status.problems.clone_from(&self.leftovers);
+        status
+    }
+}
+
+/// Takes a command, and says where it leads; otherwise why it is not taken.
+fn take(kept: Option<&mut Kept>, request: &Request) -> Result<Stand, String> {
+    let kept = kept.ok_or_else(|| ADMINISTRATORS.to_owned())?;
+    kept.take(request).map_err(|error| error.to_string())?;
+    Ok(Stand::after(request, kept.enrolment().is_some()))
+}
+
+fn refuse(asked: StatusRequest, why: String) {
+    let _unheard = asked.answer.send(Err(why));
+}
+
+fn going_down(status: Status) -> Status {
+    let mut status = status;
+    status.service.state = ServiceState::GoingDown;
+    status.ready = false;
+    status.not_ready_because = Some("it is going down".to_owned());
+    status
+}
+
+/// Answers until this is dropped: the state to who asks for it, and to who tells it something that it is
+/// to be told again in a moment.
+async fn answer_all(observed: &mut Observed, status: &Status) {
+    loop {
+        observed.beat(status.not_ready_because.clone());
+        let rest = observed.longest_rest();
+        tokio::select! {
+            asked = observed.next() => match asked.request {
+                Request::Status | Request::Ask(_) => {
+                    let _unheard = asked.answer.send(Ok(status.clone()));
+                }
+                _ => refuse(asked, "it is going down: try again in a moment".to_owned()),
+            },
+            () = sleep(rest) => {}
+        }
+    }
+}
