@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clean_up;
 pub mod core;
 mod error;
 mod observer;
@@ -12,6 +13,7 @@ mod settings;
 mod shell;
 pub mod status;
 
+pub use clean_up::clean_up;
 pub use culvert_host::StatusError;
 pub use error::GatewayError;
 pub use observer::{Observed, Observer, ask_status};

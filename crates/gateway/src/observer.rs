@@ -1,7 +1,7 @@
 //! Between a running gateway and whoever asks how it is.
 
 use crate::status::{SCHEMA_VERSION, Status};
-use culvert_host::StatusError;
+use culvert_host::{OnlyStatus, StatusError};
 use std::path::Path;
 
 /// Asks a gateway of this process.
@@ -18,5 +18,5 @@ pub(crate) type StatusRequest = culvert_host::StatusRequest<Status>;
 /// # Errors
 /// What is wrong, for people.
 pub async fn ask_status(path: &Path) -> Result<Status, StatusError> {
-    culvert_host::ask_status(path, "gateway", SCHEMA_VERSION).await
+    culvert_host::ask(path, "gateway", SCHEMA_VERSION, OnlyStatus::Status).await
 }

@@ -84,7 +84,7 @@ struct Shell {
     has_connected: bool,
     /// Whether there was a session when this was last looked at.
     was_connected: bool,
-    /// Whether the service manager knows that the gateway is ready.
+    /// Whether the service manager knows that the gateway has started.
     is_announced: bool,
     summary: String,
     ending: Option<Ending>,
@@ -116,6 +116,9 @@ impl Shell {
         let state = StateDir::open(&settings.state_dir)?;
         let lock = state.lock()?;
         let tables = TableClaim::take(&settings.routing)?;
+        if let Some(confinement) = &settings.confinement {
+            confinement.log();
+        }
         let (status_socket, socket_problem) = status_socket(&settings, &observed);
         let identity = Identity::load(&state, settings.id.as_deref())?;
         let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -273,7 +276,7 @@ impl Shell {
             }
             Event::Status(request) => {
                 // Whoever asked may be gone.
-                let _unheard = request.answer.send(self.status()?);
+                let _unheard = request.answer.send(Ok(self.status()?));
             }
             Event::Guard => {
                 if !self.host.is_guarded().await? {

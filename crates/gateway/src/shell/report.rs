@@ -78,7 +78,10 @@ impl Shell {
         if is_connected && !self.was_connected {
             tracing::info!("connected to the portal");
         }
-        if is_connected && !self.is_announced {
+        // A machine that starts must not wait for a portal, and a service manager must not give up one
+        // that is awaited, unless that is asked for.
+        let is_started = is_connected || !self.settings.exit_when_unreachable;
+        if is_started && !self.is_announced {
             self.is_announced = true;
             notify_ready(&summary);
         } else if summary != self.summary {
