@@ -2,14 +2,17 @@
 
 use crate::admin::AdminArguments;
 use crate::client::ClientArguments;
+use crate::commands::{DownArguments, SignInArguments, SignOutArguments, UpArguments};
 use crate::config_file::ConfigFile;
 use crate::debug::DebugArguments;
 use crate::exit::{Failure, Status};
 use crate::gateway::GatewayArguments;
 use crate::help;
+use crate::netcheck::NetcheckArguments;
 use crate::ping::PingArguments;
 use crate::portal::PortalArguments;
 use crate::resources::ResourcesArguments;
+use crate::run;
 use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -53,24 +56,28 @@ impl Arguments {
     }
 
     /// The same with the values of the configuration file, where `arguments` start a service that has
-    /// one.
+    /// one, or do something for it.
     pub(crate) fn configured(
         self,
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, Failure> {
-        let (role, named) = match &self.command {
-            Command::Client(client) => ("client", Some(client.config())),
-            Command::Gateway(gateway) => ("gateway", gateway.config()),
+        let (role, configured) = match &self.command {
+            Command::Client(client) => ("client", client.configured()),
+            Command::Gateway(gateway) => ("gateway", gateway.configured()),
             _ => return Ok(self),
         };
-        let Some(named) = named else { return Ok(self) };
+        let Some((name, named)) = configured else {
+            return Ok(self);
+        };
         let Some(file) = ConfigFile::read(role, named)? else {
             return Ok(self);
         };
         let mut command = Self::command();
-        let run = command.find_subcommand_mut(role);
-        if let Some(run) = run.and_then(|role| role.find_subcommand_mut("run")) {
-            *run = file.configure(run.clone())?;
+        if let Some(role) = command.find_subcommand_mut(role)
+            && let Some(run) = role.find_subcommand("run").cloned()
+            && let Some(chosen) = role.find_subcommand_mut(name)
+        {
+            *chosen = file.configure(&run, chosen.clone())?;
         }
         Self::parse_by(command, arguments.into_iter().collect())
             .map_err(|error| Failure::new(Status::Usage, error))
@@ -91,6 +98,12 @@ pub(crate) enum Command {
     Status(StatusArguments),
     Resources(ResourcesArguments),
     Ping(PingArguments),
+    Netcheck(NetcheckArguments),
+    Up(UpArguments),
+    Down(DownArguments),
+    SignIn(SignInArguments),
+    SignOut(SignOutArguments),
+    Run(run::RunArguments),
     Debug(DebugArguments),
     Admin(Box<AdminArguments>),
     /// Print a completion script for a shell
@@ -98,6 +111,13 @@ pub(crate) enum Command {
     Completions {
         /// The shell to complete for
         shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command into a directory
+    #[command(after_help = MAN_PAGES_EXAMPLES)]
+    ManPages {
+        /// The directory, which is there already
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
 }
 
@@ -368,6 +388,15 @@ Examples:
   culvert completions bash > /etc/bash_completion.d/culvert
   culvert completions zsh > /usr/share/zsh/site-functions/_culvert
   culvert completions fish > ~/.config/fish/completions/culvert.fish
+
+Exit status:
+  0  done
+  1  something failed
+  2  the command line is wrong";
+
+const MAN_PAGES_EXAMPLES: &str = "\
+Examples:
+  culvert man-pages /usr/local/share/man/man1
 
 Exit status:
   0  done

@@ -1,17 +1,21 @@
 //! `culvert client`: a client from its start to its end.
 
+mod clean_up;
 mod metrics;
 
 use crate::arguments::LogLevel;
+use crate::confinement::Service;
 use crate::exit::{Failure, Status};
 use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use clean_up::CleanUpArguments;
+pub(crate) use clean_up::{refuse_while_running, report};
 use culvert_client::{ClientError, Enrolment, Settings};
 use culvert_host::{
-    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, notify_ready,
-    notify_stopping, observe,
+    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, notify_stopping,
+    observe,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,8 +25,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Where a client finds its token unless it is told otherwise.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/token";
 
-/// Where a client answers `culvert status`.
-pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/client.sock";
+/// Where a client answers `culvert status`, and takes commands.
+pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/culvert.sock";
 
 /// Threads besides the packet workers: one owns the client, the other carries what waits for the
 /// network.
@@ -43,15 +47,19 @@ pub(crate) struct ClientArguments {
 #[derive(Debug, Subcommand)]
 enum ClientCommand {
     Run(Box<RunArguments>),
+    Cleanup(CleanUpArguments),
 }
 
 /// Run the client
 ///
 /// Connects to the portal that its token names, brings up the tunnel's interface, leads resources into
-/// it and answers their names on port 53 of its addresses, where the system then asks for them. Access is asked for with the first packet or
-/// query. It runs in the foreground until SIGTERM or SIGINT; a portal that cannot be reached is tried
-/// again for ever. When the client ends as asked, the host is as it was; when it crashes, resources
-/// are unreachable until it runs again. "culvert status" shows what it does.
+/// it and answers their names on port 53 of its addresses, where the system then asks for them. Access is
+/// asked for with the first packet or query. It runs in the foreground until SIGTERM or SIGINT; a portal
+/// that cannot be reached is tried again for ever. When the client ends as asked, the host is as it was;
+/// when it crashes, resources are unreachable until it runs again. "culvert status" shows what it does.
+///
+/// Where there is no token, it changes nothing and waits at its socket for "culvert sign-in", "up", "down"
+/// and "sign-out", and comes back after a restart as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
@@ -64,7 +72,7 @@ struct RunArguments {
     /// The file with the client's token, mode 0600 [default: /etc/culvert/token]
     ///
     /// Without it, CULVERT_TOKEN may hold the token itself, or systemd may hand it over as the
-    /// credential "token" (LoadCredential=token:FILE).
+    /// credential "token" (LoadCredential=token:FILE). A file that is named must be there.
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
@@ -85,6 +93,13 @@ struct RunArguments {
         default_value = "/var/lib/culvert/client"
     )]
     state_dir: PathBuf,
+
+    /// Become that user once it has started as root, and keep CAP_NET_ADMIN of root's rights
+    ///
+    /// CAP_NET_BIND_SERVICE, for port 53, and CAP_BPF, where there are several workers, stay too. The
+    /// state directory must be that user's; where there is none, it is made so.
+    #[arg(long, value_name = "NAME", env = "CULVERT_CLIENT_USER")]
+    user: Option<String>,
 
     /// What people call the machine [default: its host name]
     #[arg(long, value_name = "TEXT", env = "CULVERT_CLIENT_NAME")]
@@ -143,7 +158,7 @@ struct RunArguments {
     )]
     dns_upstream: Vec<SocketAddr>,
 
-    /// Where "culvert status" asks
+    /// Where it answers "culvert status", and takes commands
     #[arg(
         long,
         value_name = "PATH",
@@ -183,10 +198,12 @@ struct RunArguments {
 }
 
 impl ClientArguments {
-    /// The configuration file that was named.
-    pub(crate) fn config(&self) -> Option<&Path> {
-        let ClientCommand::Run(run) = &self.command;
-        run.config.as_deref()
+    /// The name of the command, and the configuration file that was named for it.
+    pub(crate) fn configured(&self) -> Option<(&'static str, Option<&Path>)> {
+        match &self.command {
+            ClientCommand::Run(run) => Some(("run", run.config.as_deref())),
+            ClientCommand::Cleanup(clean_up) => Some(("cleanup", clean_up.config.as_deref())),
+        }
     }
 }
 
@@ -222,7 +239,7 @@ Exit status:
   0  the client ended as asked
   1  something failed
   2  the command line or the configuration file is wrong
-  3  not enrolled: there is no token, or the portal refuses it
+  3  not enrolled: the token is not where it was said to be, is no good, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
 
@@ -231,6 +248,10 @@ Examples:
   With a token from the portal's administrator:
     install -m 600 -D /dev/stdin /etc/culvert/token   # paste the token, then Ctrl-D
     culvert client run
+
+  Without one, have people sign in by tokens of their own:
+    culvert client run
+    culvert sign-in
 
   Without a change to the system's resolver, ask for a name of a resource:
     culvert client run --dns off
@@ -243,19 +264,35 @@ Exit status:
   0  the client ended as asked
   1  something failed
   2  the command line or the configuration file is wrong
-  3  not enrolled: there is no token, or the portal refuses it
+  3  not enrolled: the token is not where it was said to be, is no good, or the portal refuses it
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this client";
 
 /// Carries out `culvert client`.
 pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
-    let ClientCommand::Run(run) = arguments.command;
-    let destination = logging::Destination::of(run.log_dir.as_deref(), "client");
-    logging::start_service(run.log_level, &destination)?;
-    let health = run.health;
-    let settings = settings(*run)?;
+    let run = match arguments.command {
+        ClientCommand::Run(run) => run,
+        ClientCommand::Cleanup(clean_up) => return clean_up::run(&clean_up),
+    };
+    let (health, log_dir, log_level) = (run.health, run.log_dir.clone(), run.log_level);
+    let user = run.user.clone();
+    // What root alone may read and open comes before it is somebody else.
+    let mut settings = settings(*run)?;
     // A client has one address for all that it tells.
     let listeners = Listeners::bind(health, health)?;
+    let confinement = Service {
+        state_dir: &settings.state_dir,
+        log_dir: log_dir.as_deref(),
+        socket: &settings.status_socket,
+        workers: settings.workers,
+        // That of DNS, on the tunnel's addresses.
+        has_low_ports: true,
+        has_cgroups: true,
+    }
+    .confine(user.as_deref())?;
+    let destination = logging::Destination::of(log_dir.as_deref(), "client");
+    logging::start_service(log_level, &destination)?;
+    settings.confinement = Some(confinement);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
@@ -277,10 +314,7 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
         tracing::info!("ending");
         notify_stopping("ending");
     };
-    let ready = |summary: &str| {
-        tracing::info!("{summary}");
-        notify_ready(summary);
-    };
+    let ready = |summary: &str| tracing::info!("{summary}");
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
     match culvert_client::run(settings, observed, stop, ready).await {
@@ -292,8 +326,10 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
     let found = token_source::token(arguments.token_file.as_deref(), usual, "client")?;
-    let enrolment = Enrolment::from_token(&found.token)
-        .map_err(|error| failure(&error).about(&found.source))?;
+    let enrolment = found.map(|found| {
+        Enrolment::from_token(&found.token).map_err(|error| failure(&error).about(&found.source))
+    });
+    let enrolment = enrolment.transpose()?;
     let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
@@ -311,6 +347,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         dns_upstreams: arguments.dns_upstream,
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
+        confinement: None,
     })
 }
 
@@ -368,11 +405,12 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "it must be an address, such as 9.9.9.9 or [2620:fe::fe]:53".to_owned())
 }
 
-fn failure(error: &ClientError) -> Failure {
+pub(crate) fn failure(error: &ClientError) -> Failure {
     let status = match error {
-        ClientError::BadToken(_) | ClientError::NoPortal | ClientError::NotEnrolled(_) => {
-            Status::NotEnrolled
-        }
+        ClientError::BadToken(_)
+        | ClientError::NoPortal
+        | ClientError::SignedOut
+        | ClientError::NotEnrolled(_) => Status::NotEnrolled,
         ClientError::Unreachable(_) => Status::PortalUnreachable,
         ClientError::Denied(_) => Status::Denied,
         ClientError::Host(HostError::InvalidMachineId { .. }) | ClientError::Dns(_) => {

@@ -47,17 +47,30 @@ impl ConfigFile {
         }
     }
 
-    /// The command with the file's values as its defaults.
-    pub(crate) fn configure(&self, command: Command) -> Result<Command, Failure> {
-        let mut defaults = defaults(&command, &self.text).map_err(|error| {
-            let path = self.path.display();
-            Failure::new(Status::Usage, format_args!("{path}:{error}"))
-        })?;
+    /// What the file gives to the option `id` of the service's `run` command.
+    pub(crate) fn value(&self, run: &Command, id: &str) -> Result<Option<String>, Failure> {
+        let defaults = self.defaults(run)?;
+        let found = defaults.into_iter().find(|(key, _)| key == id);
+        Ok(found.and_then(|(_, values)| values.into_iter().next()))
+    }
+
+    /// The command with the file's values as its defaults. The file is for `run`: of its values, another
+    /// command takes those for which it has the same option.
+    pub(crate) fn configure(&self, run: &Command, command: Command) -> Result<Command, Failure> {
+        let mut defaults = self.defaults(run)?;
         // The environment goes before the file, whichever variable says what the token is.
         defaults.retain(|(id, _)| id != TOKEN_FILE || !token_source::is_in_environment());
+        defaults.retain(|(id, _)| command.get_arguments().any(|option| option.get_id() == id));
         Ok(defaults.into_iter().fold(command, |command, (id, values)| {
             command.mut_arg(id, |arg| arg.default_values(values))
         }))
+    }
+
+    fn defaults(&self, command: &Command) -> Result<Defaults, Failure> {
+        defaults(command, &self.text).map_err(|error| {
+            let path = self.path.display();
+            Failure::new(Status::Usage, format_args!("{path}:{error}"))
+        })
     }
 }
 
@@ -270,7 +283,7 @@ mod tests {
             path: "client.toml".into(),
             text: text.to_owned(),
         };
-        let run = file.configure(run_of("client")).unwrap();
+        let run = file.configure(&run_of("client"), run_of("client")).unwrap();
         let matches = run.get_matches_from(["run", "--mtu", "1400"]);
         assert_eq!(matches.get_one::<u16>("mtu"), Some(&1400));
         assert_eq!(matches.get_one::<Mark>("mark"), Mark::new(7).ok().as_ref());
@@ -280,6 +293,25 @@ mod tests {
         let upstreams = matches.get_many::<std::net::SocketAddr>("dns_upstream");
         let upstreams = upstreams.unwrap().map(ToString::to_string);
         assert_eq!(upstreams.collect::<Vec<_>>(), ["9.9.9.9:53", "[::1]:5353"]);
+    }
+
+    #[test]
+    fn another_command_takes_what_it_has_options_for_and_refuses_what_run_would() {
+        let arguments = Arguments::command();
+        let client = arguments.find_subcommand("client").unwrap();
+        let clean_up = client.find_subcommand("cleanup").unwrap();
+        let configure = |text: &str| {
+            let file = ConfigFile {
+                path: "client.toml".into(),
+                text: text.to_owned(),
+            };
+            file.configure(&run_of("client"), clean_up.clone())
+        };
+        let configured = configure("table = 1000\nmtu = 1380\n").unwrap();
+        let matches = configured.get_matches_from(["cleanup"]);
+        let table = matches.get_one::<Table>("table");
+        assert_eq!(table, Table::new(1000).ok().as_ref());
+        assert!(configure("tables = 1000\n").is_err());
     }
 
     /// The first block of TOML in a document.

@@ -2,9 +2,8 @@
 
 mod redact;
 
-use crate::client::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, Status as Exit, print};
-use crate::gateway;
+use crate::service_socket;
 use crate::status::json_line;
 use clap::{Args, Subcommand};
 use culvert_client::StatusError;
@@ -71,23 +70,13 @@ struct BundleArguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Where the client answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_CLIENT_STATUS_SOCKET",
-        default_value = DEFAULT_STATUS_SOCKET
-    )]
-    client_socket: PathBuf,
+    /// Where the client answers [default: as "culvert status" finds it]
+    #[arg(long, value_name = "PATH", env = "CULVERT_CLIENT_STATUS_SOCKET")]
+    client_socket: Option<PathBuf>,
 
-    /// Where the gateway answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_GATEWAY_STATUS_SOCKET",
-        default_value = gateway::DEFAULT_STATUS_SOCKET
-    )]
-    gateway_socket: PathBuf,
+    /// Where the gateway answers [default: as "culvert gateway status" finds it]
+    #[arg(long, value_name = "PATH", env = "CULVERT_GATEWAY_STATUS_SOCKET")]
+    gateway_socket: Option<PathBuf>,
 
     /// Take the end of the newest log files in DIR too: what --log-dir names for client and gateway
     #[arg(long, value_name = "DIR", env = "LOG_DIR")]
@@ -182,10 +171,19 @@ impl Bundle {
             .enable_all()
             .build()
             .map_err(|error| Failure::io("starting", &error))?;
-        let client = runtime.block_on(culvert_client::ask_status(&arguments.client_socket));
-        self.write("client-status.json", &told(client)?)?;
-        let gateway = runtime.block_on(culvert_gateway::ask_status(&arguments.gateway_socket));
-        self.write("gateway-status.json", &told(gateway)?)
+        // A configuration file that is wrong is part of what is wrong, and no reason to gather nothing.
+        let client = service_socket::of_client(arguments.client_socket.as_deref());
+        let client = match client {
+            Ok(socket) => told(runtime.block_on(culvert_client::ask_status(&socket)))?,
+            Err(failure) => format!("{failure}\n"),
+        };
+        self.write("client-status.json", &client)?;
+        let gateway = service_socket::of_gateway(arguments.gateway_socket.as_deref());
+        let gateway = match gateway {
+            Ok(socket) => told(runtime.block_on(culvert_gateway::ask_status(&socket)))?,
+            Err(failure) => format!("{failure}\n"),
+        };
+        self.write("gateway-status.json", &gateway)
     }
 }
 

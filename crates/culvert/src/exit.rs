@@ -23,6 +23,12 @@ pub(crate) enum Status {
     PortalUnreachable,
     /// The portal denies what was asked for.
     Denied,
+    /// `culvert run`: the client does not take the program into the application.
+    NotJoined,
+    /// `culvert run`: the program can't be run.
+    ProgramNotRun,
+    /// `culvert run`: there is no such program.
+    ProgramNotFound,
 }
 
 impl From<Status> for ExitCode {
@@ -33,6 +39,10 @@ impl From<Status> for ExitCode {
             Status::Permission | Status::NotEnrolled => 3,
             Status::InUse | Status::PortalUnreachable => 4,
             Status::Denied => 5,
+            // As env(1) has them: the program's own are seldom among them.
+            Status::NotJoined => 125,
+            Status::ProgramNotRun => 126,
+            Status::ProgramNotFound => 127,
         })
     }
 }

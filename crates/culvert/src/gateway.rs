@@ -1,15 +1,18 @@
 //! `culvert gateway`: a gateway from its start to its end.
 
+mod clean_up;
 mod metrics;
 mod status;
 mod table;
 
 use crate::arguments::LogLevel;
+use crate::confinement::Service;
 use crate::exit::{Failure, Status};
 use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand};
+use clean_up::CleanUpArguments;
 use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings};
 use culvert_host::{
     HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, notify_stopping,
@@ -47,6 +50,7 @@ pub(crate) struct GatewayArguments {
 enum GatewayCommand {
     Run(Box<RunArguments>),
     Status(StatusArguments),
+    Cleanup(CleanUpArguments),
 }
 
 /// Run the gateway
@@ -91,6 +95,13 @@ struct RunArguments {
         default_value = "/var/lib/culvert/gateway"
     )]
     state_dir: PathBuf,
+
+    /// Become that user once it has started as root, and keep CAP_NET_ADMIN of root's rights
+    ///
+    /// CAP_NET_BIND_SERVICE, where --listen-port is below 1024, and CAP_BPF, where there are several
+    /// workers, stay too. The state directory must be that user's; where there is none, it is made so.
+    #[arg(long, value_name = "NAME", env = "CULVERT_GATEWAY_USER")]
+    user: Option<String>,
 
     /// What people call the machine [default: its host name]
     #[arg(long, value_name = "TEXT", env = "CULVERT_GATEWAY_NAME")]
@@ -193,10 +204,11 @@ struct RunArguments {
 }
 
 impl GatewayArguments {
-    /// The configuration file that was named, where this runs a gateway.
-    pub(crate) fn config(&self) -> Option<Option<&Path>> {
+    /// The name of the command, and the configuration file that was named for it, where there is one.
+    pub(crate) fn configured(&self) -> Option<(&'static str, Option<&Path>)> {
         match &self.command {
-            GatewayCommand::Run(run) => Some(run.config.as_deref()),
+            GatewayCommand::Run(run) => Some(("run", run.config.as_deref())),
+            GatewayCommand::Cleanup(clean_up) => Some(("cleanup", clean_up.config.as_deref())),
             GatewayCommand::Status(_) => None,
         }
     }
@@ -234,17 +246,33 @@ Exit status:
   4  the portal cannot be reached (with --exit-when-unreachable)
   5  an administrator has revoked this gateway";
 
+/// Lower ones take a right of root's (net.ipv4.ip_unprivileged_port_start, unless it was changed).
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
 /// Carries out `culvert gateway`.
 pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     let run = match arguments.command {
         GatewayCommand::Run(run) => run,
         GatewayCommand::Status(status) => return status::run(&status),
+        GatewayCommand::Cleanup(clean_up) => return clean_up::run(&clean_up),
     };
-    let destination = logging::Destination::of(run.log_dir.as_deref(), "gateway");
-    logging::start_service(run.log_level, &destination)?;
     let (health, metrics) = (run.health, run.metrics);
-    let settings = settings(*run)?;
+    let (log_dir, log_level, user) = (run.log_dir.clone(), run.log_level, run.user.clone());
+    // What root alone may read and open comes before it is somebody else.
+    let mut settings = settings(*run)?;
     let listeners = Listeners::bind(health, metrics)?;
+    let confinement = Service {
+        state_dir: &settings.state_dir,
+        log_dir: log_dir.as_deref(),
+        socket: &settings.status_socket,
+        workers: settings.workers,
+        has_cgroups: false,
+        has_low_ports: (1..FIRST_UNPRIVILEGED_PORT).contains(&settings.listen_port),
+    }
+    .confine(user.as_deref())?;
+    let destination = logging::Destination::of(log_dir.as_deref(), "gateway");
+    logging::start_service(log_level, &destination)?;
+    settings.confinement = Some(confinement);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
@@ -276,7 +304,8 @@ async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Fai
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let found = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?;
+    let found = token_source::token(arguments.token_file.as_deref(), usual, "gateway")?
+        .ok_or_else(|| token_source::missing(usual, "gateway"))?;
     let enrolment = Enrolment::from_token(&found.token)
         .map_err(|error| failure(&error).about(&found.source))?;
     let routing = crate::client::routing(Routing::GATEWAY, arguments.mark, arguments.table)
@@ -304,6 +333,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         enable_forwarding: arguments.enable_forwarding,
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
+        confinement: None,
     })
 }
 

@@ -51,14 +51,14 @@ impl Listeners {
 
     /// Serves them on threads of their own until the process ends; `render` makes metrics of a state.
     /// Must be called in a tokio runtime.
-    pub(crate) fn serve<S, A>(
+    pub(crate) fn serve<S, R>(
         self,
-        observer: &Observer<S, A>,
+        observer: &Observer<S, R>,
         render: fn(&S, Format) -> String,
     ) -> Result<(), Failure>
     where
         S: Clone + Send + 'static,
-        A: Clone + Send + 'static,
+        R: culvert_host::Request + Clone,
     {
         for (listener, routes) in self.0 {
             let (observer, runtime) = (observer.clone(), Handle::current());
@@ -71,10 +71,10 @@ impl Listeners {
     }
 }
 
-fn answer<S, A>(
+fn answer<S, R: culvert_host::Request>(
     request: Request<'_>,
     routes: Routes,
-    observer: &Observer<S, A>,
+    observer: &Observer<S, R>,
     render: fn(&S, Format) -> String,
     runtime: &Handle,
 ) -> Response {
@@ -117,7 +117,7 @@ const STUCK: &str = "it has ended, or does nothing any more\n";
 mod tests {
     use super::*;
     use crate::http::tests::ask;
-    use culvert_host::{NoAsk, observe};
+    use culvert_host::{OnlyStatus, observe};
 
     const BOTH: Routes = Routes {
         health: true,
@@ -144,14 +144,14 @@ mod tests {
 
     #[test]
     fn one_that_starts_is_alive_and_not_ready() {
-        let (observer, _observed) = observe::<u8, NoAsk>();
+        let (observer, _observed) = observe::<u8, OnlyStatus>();
         assert_eq!(code("/healthz", BOTH, &observer), "200");
         assert_eq!(code("/readyz", BOTH, &observer), "503");
     }
 
     #[test]
     fn one_that_has_ended_is_neither_and_has_no_metrics() {
-        let (observer, observed) = observe::<u8, NoAsk>();
+        let (observer, observed) = observe::<u8, OnlyStatus>();
         drop(observed);
         for path in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(code(path, BOTH, &observer), "503", "{path}");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_address_serves_what_it_was_given_for_alone() {
-        let (observer, _observed) = observe::<u8, NoAsk>();
+        let (observer, _observed) = observe::<u8, OnlyStatus>();
         let health = Routes {
             health: true,
             metrics: false,

@@ -9,7 +9,9 @@
 mod admin;
 mod arguments;
 mod client;
+mod commands;
 mod config_file;
+mod confinement;
 mod debug;
 mod descriptors;
 mod detach;
@@ -21,11 +23,15 @@ mod http;
 mod listeners;
 mod log_files;
 mod logging;
+mod netcheck;
 mod node_metrics;
 mod ping;
 mod portal;
 mod resources;
+mod run;
+mod service_socket;
 mod status;
+mod token_input;
 mod token_source;
 mod toml_file;
 mod visible;
@@ -35,6 +41,7 @@ use arguments::{Arguments, Command};
 use clap::CommandFactory;
 use exit::Failure;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -60,9 +67,16 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Status(status) => status::run(&status),
         Command::Resources(resources) => resources::run(&resources),
         Command::Ping(ping) => ping::run(&ping),
+        Command::Run(run) => run::run(&run),
+        Command::Netcheck(netcheck) => netcheck::run(&netcheck),
+        Command::Up(up) => commands::up(&up),
+        Command::Down(down) => commands::down(&down),
+        Command::SignIn(sign_in) => commands::sign_in(&sign_in),
+        Command::SignOut(sign_out) => commands::sign_out(&sign_out),
         Command::Debug(debug) => debug::run(debug),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),
+        Command::ManPages { directory } => man_pages(&directory),
     }
 }
 
@@ -70,5 +84,12 @@ fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "culvert", &mut script);
     exit::print(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man_pages(directory: &Path) -> Result<ExitCode, Failure> {
+    clap_mangen::generate_to(help::teach(Arguments::command()), directory).map_err(|error| {
+        Failure::io(format_args!("writing into {}", directory.display()), &error)
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,13 @@
 //! `culvert ping`: whether there is a way to a resource, step by step.
 
-use crate::client::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, Status as Exit, print};
+use crate::service_socket::ClientSocket;
 use crate::status::table;
 use clap::Args;
-use culvert_client::status::{AccessState, PortalState, ResourceStatus, Status};
-use culvert_client::{StatusError, ask_access, ask_status};
+use culvert_client::status::{AccessState, PortalState, ResourceStatus, ServiceState, Status};
+use culvert_client::{Request, StatusError, ask, ask_status};
 use culvert_ids::ResourceId;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -40,14 +40,8 @@ pub(crate) struct PingArguments {
     #[arg(value_name = "RESOURCE")]
     resource: String,
 
-    /// Where the client answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_CLIENT_STATUS_SOCKET",
-        default_value = DEFAULT_STATUS_SOCKET
-    )]
-    socket: PathBuf,
+    #[command(flatten)]
+    socket: ClientSocket,
 }
 
 const EXIT_STATUS: &str = "\
@@ -55,7 +49,7 @@ Exit status:
   0  there is access, and the gateway answers
   1  no client answers, there is no such resource, no gateway answers, or something failed
   2  the command line is wrong
-  4  the client is not connected to the portal
+  4  the client is not up, or not connected to the portal
   5  access is denied";
 
 const EXAMPLES: &str = "\
@@ -67,7 +61,7 @@ Exit status:
   0  there is access, and the gateway answers
   1  no client answers, there is no such resource, no gateway answers, or something failed
   2  the command line is wrong
-  4  the client is not connected to the portal
+  4  the client is not up, or not connected to the portal
   5  access is denied";
 
 /// How far the way to a resource goes.
@@ -86,7 +80,7 @@ pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
-    let found = runtime.block_on(ping(&arguments.socket, &arguments.resource))?;
+    let found = runtime.block_on(ping(&arguments.socket.path()?, &arguments.resource))?;
     print(format!("{}\n", crate::visible::visible(&found)).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -94,8 +88,13 @@ pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
 async fn ping(socket: &Path, wanted: &str) -> Result<String, Failure> {
     let failed = |error: StatusError| Failure::new(Exit::Failed, error);
     let status = ask_status(socket).await.map_err(failed)?;
+    if status.service.state != ServiceState::Up {
+        let why = status.not_ready_because.unwrap_or_default();
+        let what = format!("the client is not up: {why}");
+        return Err(Failure::new(Exit::PortalUnreachable, what));
+    }
     let id = find(&status, wanted)?;
-    let mut status = ask_access(socket, id).await.map_err(failed)?;
+    let mut status = ask(socket, Request::Ask(id)).await.map_err(failed)?;
     let deadline = Instant::now() + LIMIT;
     loop {
         match step(&status, id) {

@@ -1,12 +1,11 @@
 //! `culvert resources`: what the client on this machine may ask for.
 
-use crate::client::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, print};
+use crate::service_socket::ClientSocket;
 use crate::status::{self, table};
 use clap::Args;
 use culvert_client::status::{ResourceStatus, SCHEMA_VERSION, UnreadableStatus};
 use serde::Serialize;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show the resources that the client on this machine knows, and whether there is access or why not
@@ -17,14 +16,8 @@ pub(crate) struct ResourcesArguments {
     #[arg(long)]
     json: bool,
 
-    /// Where the client answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_CLIENT_STATUS_SOCKET",
-        default_value = DEFAULT_STATUS_SOCKET
-    )]
-    socket: PathBuf,
+    #[command(flatten)]
+    socket: ClientSocket,
 }
 
 const EXIT_STATUS: &str = "\
@@ -53,7 +46,7 @@ struct Resources<'a> {
 
 /// Carries out `culvert resources`.
 pub(crate) fn run(arguments: &ResourcesArguments) -> Result<ExitCode, Failure> {
-    let status = status::ask(&arguments.socket)?;
+    let status = status::ask(&arguments.socket.path()?)?;
     let text = match arguments.json {
         true => status::json_line(&Resources {
             schema_version: SCHEMA_VERSION,

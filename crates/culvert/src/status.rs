@@ -2,13 +2,13 @@
 
 pub(crate) mod table;
 
-use crate::client::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, Status, print};
+use crate::service_socket::ClientSocket;
 use clap::Args;
 use culvert_client::status::PortalState;
 use culvert_client::{StatusError, ask_status};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Show what the client on this machine does: portal, resources, gateways, names
@@ -23,14 +23,8 @@ pub(crate) struct StatusArguments {
     #[arg(long)]
     check: bool,
 
-    /// Where the client answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_CLIENT_STATUS_SOCKET",
-        default_value = DEFAULT_STATUS_SOCKET
-    )]
-    socket: PathBuf,
+    #[command(flatten)]
+    socket: ClientSocket,
 }
 
 const EXIT_STATUS: &str = "\
@@ -72,7 +66,7 @@ pub(crate) fn json_line(content: &impl Serialize) -> Result<String, Failure> {
 
 /// Carries out `culvert status`.
 pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
-    let status = ask(&arguments.socket)?;
+    let status = ask(&arguments.socket.path()?)?;
     let text = match arguments.json {
         true => json_line(&status)?,
         false => table::render(&status),

@@ -45,17 +45,22 @@ struct Sources<'a> {
 }
 
 /// The token: from the file that was named, else from CULVERT_TOKEN, else the credential `token` of the
-/// service manager, else from `usual`. `program` says whose token it is, for the fix.
+/// service manager, else from `usual`; nothing where none of the three was named and `usual` is not
+/// there. `program` says whose token it is, for the fix.
 ///
 /// A process cannot take a variable out of the environment that the kernel shows others of it. One
 /// that was started with CULVERT_TOKEN therefore starts itself anew without it and hands the token on
 /// through a pipe. To be called before there are threads.
-pub(crate) fn token(named: Option<&Path>, usual: &Path, program: &str) -> Result<Found, Failure> {
+pub(crate) fn token(
+    named: Option<&Path>,
+    usual: &Path,
+    program: &str,
+) -> Result<Option<Found>, Failure> {
     if named.is_none() && std::env::var_os(ON_INPUT_VARIABLE).is_some() {
-        return Ok(Found {
+        return Ok(Some(Found {
             token: from_input()?,
             source: TOKEN_VARIABLE.to_owned(),
-        });
+        }));
     }
     let sources = Sources {
         named,
@@ -76,9 +81,14 @@ pub(crate) fn is_in_environment() -> bool {
 impl Sources<'_> {
     /// The token; one of the environment goes to `start_anew`, which does not come back unless it
     /// fails.
-    fn find(self, program: &str, start_anew: impl Fn(&str) -> Failure) -> Result<Found, Failure> {
+    fn find(
+        self,
+        program: &str,
+        start_anew: impl Fn(&str) -> Failure,
+    ) -> Result<Option<Found>, Failure> {
         if let Some(path) = self.named {
-            return from_file(path, program);
+            let found = from_file(path)?;
+            return found.map(Some).ok_or_else(|| missing(path, program));
         }
         if let Some(token) = self.variable {
             let token = token.into_string().map(Zeroizing::new);
@@ -87,7 +97,8 @@ impl Sources<'_> {
         }
         if let Some(directory) = self.credentials {
             match read_credential(&directory, CREDENTIAL) {
-                Err(error) if is_missing(&error) => {}
+                // A unit whose token may be missing says so by an empty one (`SetCredential=token:`).
+                Err(error) if is_missing(&error) || is_empty(&error) => {}
                 Err(error) => {
                     return Err(no_token(format_args!(
                         "the service manager's credential `{CREDENTIAL}`: {error}; have systemd make \
@@ -96,24 +107,28 @@ impl Sources<'_> {
                 }
                 Ok(token) => {
                     let path = directory.join(CREDENTIAL);
-                    return Ok(found(&token, &path));
+                    return Ok(Some(found(&token, &path)));
                 }
             }
         }
-        from_file(self.usual, program)
+        from_file(self.usual)
     }
 }
 
-fn from_file(path: &Path, program: &str) -> Result<Found, Failure> {
+/// That a token is missing that has to be there.
+pub(crate) fn missing(path: &Path, program: &str) -> Failure {
+    let path = path.display();
+    no_token(format_args!(
+        "no token: {path} does not exist; write the {program}'s token into it (chmod 600), or name \
+         another file by --token-file"
+    ))
+}
+
+/// Nothing where there is no such file.
+fn from_file(path: &Path) -> Result<Option<Found>, Failure> {
     match read_token_file(path) {
-        Ok(token) => Ok(found(&token, path)),
-        Err(error) if is_missing(&error) => {
-            let path = path.display();
-            Err(no_token(format_args!(
-                "no token: {path} does not exist; write the {program}'s token into it \
-                 (chmod 600), or name another file by --token-file"
-            )))
-        }
+        Ok(token) => Ok(Some(found(&token, path))),
+        Err(error) if is_missing(&error) => Ok(None),
         Err(error) => Err(no_token(error)),
     }
 }
@@ -127,6 +142,10 @@ fn found(token: &TokenText, path: &Path) -> Found {
 
 fn is_missing(error: &HostError) -> bool {
     matches!(error, HostError::FileRefused(refused) if refused.refusal == FileRefusal::Missing)
+}
+
+fn is_empty(error: &HostError) -> bool {
+    matches!(error, HostError::FileRefused(refused) if refused.refusal == FileRefusal::Empty)
 }
 
 fn no_token(message: impl std::fmt::Display) -> Failure {
@@ -173,7 +192,8 @@ mod tests {
     fn find(sources: Sources<'_>) -> String {
         let handed_on = |token: &str| no_token(format_args!("handed on: {token}"));
         match sources.find("client", handed_on) {
-            Ok(found) => format!("{}: {}", found.source, *found.token),
+            Ok(Some(found)) => format!("{}: {}", found.source, *found.token),
+            Ok(None) => "none".to_owned(),
             Err(failure) => failure.to_string(),
         }
     }
@@ -207,9 +227,27 @@ mod tests {
             at(&credential, "token")
         );
         assert_eq!(find(sources(None, None, None)), at(&usual, "usual"));
-        std::fs::remove_file(&credential).unwrap();
-        let other_credentials = sources(None, None, Some(dir));
-        assert_eq!(find(other_credentials), at(&usual, "usual"));
+        let empty: fn(&Path) -> std::io::Result<()> = |path| std::fs::write(path, "");
+        for lose in [empty, |path: &Path| std::fs::remove_file(path)] {
+            lose(&credential).unwrap();
+            let other_credentials = sources(None, None, Some(dir));
+            assert_eq!(find(other_credentials), at(&usual, "usual"));
+        }
+    }
+
+    #[test]
+    fn that_nothing_is_there_is_no_error_unless_a_file_was_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("token");
+        let sources = |named| Sources {
+            named,
+            variable: None,
+            credentials: None,
+            usual: &missing,
+        };
+        assert_eq!(find(sources(None)), "none");
+        let error = find(sources(Some(&missing)));
+        assert!(error.contains("does not exist"), "{error}");
     }
 
     #[test]

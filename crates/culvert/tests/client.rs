@@ -114,6 +114,32 @@ fn options_that_cannot_be_end_with_status_2() {
 }
 
 #[test]
+fn a_user_that_it_can_not_become_ends_with_status_2_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write(&path.join("token"), &token(TokenKind::Client), 0o600);
+    let [token, state] = ["token", "state"].map(|name| path.join(name).display().to_string());
+    for user in ["no-such-user", "root"] {
+        let words = [
+            "client",
+            "run",
+            "--token-file",
+            &token,
+            "--state-dir",
+            &state,
+            "--user",
+            user,
+        ];
+        let output = culvert(&words);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("useradd --system"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    assert!(!path.join("state").exists());
+}
+
+#[test]
 fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
     let directory = tempfile::tempdir().unwrap();
     let dir = directory.path();

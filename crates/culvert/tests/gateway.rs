@@ -201,10 +201,26 @@ fn the_service_manager_hears_that_a_gateway_goes_on_and_why_it_is_not_connected(
         let heard = manager.hears(text, times, PATIENCE);
         heard.unwrap_or_else(|error| panic!("{error:#}\n{}", process.output()));
     };
+    // It has started although nobody answers: whoever waits for that does not wait for the portal.
+    hears("READY=1\nSTATUS=not connected to the portal: ", 1);
     hears("WATCHDOG=1", 5);
-    hears("STATUS=not connected to the portal: ", 1);
     process.terminate().unwrap();
     hears("STOPPING=1", 1);
+}
+
+#[test]
+fn a_gateway_that_is_to_end_without_its_portal_has_not_started_before_it_is_connected() {
+    let namespace = Namespace::new().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    write(&dir.join("token"), &token());
+    let manager = ServiceManager::listen().unwrap();
+    let told = format!(
+        "{} CULVERT_GATEWAY_EXIT_WHEN_UNREACHABLE=1",
+        manager.prefix(Duration::from_secs(1))
+    );
+    let mut process = run_after(&told, &namespace, dir);
+    assert_eq!(process.wait(PATIENCE).unwrap().code(), Some(4));
     assert!(!manager.told().iter().any(|told| told.contains("READY=1")));
 }
 

@@ -8,7 +8,7 @@ use culvert_wire::api::{
     ActorKind, Desired, DesiredActor, DesiredGroup, DesiredPolicy, DesiredResource, DesiredSite,
     FieldProblem,
 };
-use culvert_wire::model::{Condition, Filter, TargetKind};
+use culvert_wire::model::{Applications, Condition, Filter, TargetKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -75,6 +75,8 @@ struct ResourceEntry {
     kind: Option<TargetKind>,
     allow: Option<OneOrMore>,
     filters: Option<Vec<Filter>>,
+    #[serde(default)]
+    applications: Applications,
 }
 
 #[derive(Debug, Deserialize)]
@@ -247,6 +249,7 @@ impl ResourceEntry {
             kind: self.kind.unwrap_or_else(|| target_kind(&self.address)),
             address: self.address,
             filters,
+            applications: self.applications,
         })
     }
 }
@@ -338,6 +341,37 @@ mod tests {
         }];
         assert_eq!(resource.filters, [Filter::Tcp { ports }]);
         assert_eq!(resource.kind, TargetKind::Dns);
+    }
+
+    #[test]
+    fn a_resource_says_which_applications_may_reach_it() {
+        let head = "[[resource]]\nname='a'\nsite='s'\naddress='a.b'\nallow='any'\n";
+        let names = || vec!["backup".to_owned(), "sync".to_owned()];
+        for (text, rule) in [
+            ("", Applications::Any),
+            ("applications = 'any'", Applications::Any),
+            (
+                "applications = {only = ['backup', 'sync']}",
+                Applications::Only(names()),
+            ),
+            (
+                "applications = {except = ['backup', 'sync']}",
+                Applications::Except(names()),
+            ),
+        ] {
+            let file = AccessFile::parse(&format!("{head}{text}")).unwrap();
+            assert_eq!(file.desired.resources[0].applications, rule, "{text}");
+        }
+        for text in [
+            "'backup'",
+            "['backup']",
+            "{only = 'backup'}",
+            "{only = ['backup'], except = ['browser']}",
+            "{}",
+        ] {
+            let error = error_of(&format!("{head}applications = {text}"));
+            assert!(error.starts_with("6: "), "{text}: {error}");
+        }
     }
 
     #[test]

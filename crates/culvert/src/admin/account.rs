@@ -3,18 +3,19 @@
 use super::Shell;
 use super::common::something;
 use super::output::instant;
-use super::words::{Lifetime, parse_lifetime};
+use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::AccountPatch;
+use culvert_wire::model::Applications;
 
-/// The account: its name, how long grants last, and the networks of the tunnel
+/// The account: its name, how long grants last, the networks of the tunnel, and who may use it
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum AccountCommand {
     /// Show the account, with the networks that are used inside the tunnel
     Show,
-    /// Rename the account, change how long grants last, or the networks of the tunnel
+    /// Rename the account, change how long grants last, the networks of the tunnel or who may use it
     Set(SetArguments),
 }
 
@@ -39,6 +40,11 @@ pub(super) struct SetArguments {
     /// The IPv6 network inside the tunnel, such as fd12:3456:789a::/48: /8 to /119
     #[arg(long, value_name = "NETWORK")]
     range6: Option<String>,
+    /// Which programs of a client may use the tunnel at all: any, only:backup,sync or except:browser
+    ///
+    /// It holds for every resource, together with what the resource itself says.
+    #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
+    applications: Option<Applications>,
     /// Only if it is still at version N, as "show" said
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
@@ -49,6 +55,7 @@ Examples:
   culvert admin account show
   culvert admin account set --grant-lifetime 30m
   culvert admin account set --range4 10.20.0.0/16 --range6 fd12:3456:789a::/48
+  culvert admin account set --applications except:browser
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -66,6 +73,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                     both(&ranges.machines_ipv4, &ranges.machines_ipv6),
                 ),
                 ("names", both(&ranges.names_ipv4, &ranges.names_ipv6)),
+                ("applications", applications(&found.applications)),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -77,6 +85,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 grant_lifetime_s: set.grant_lifetime.map(|Lifetime { seconds }| seconds),
                 range4: set.range4,
                 range6: set.range6,
+                applications: set.applications,
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -1,11 +1,11 @@
 //! The administrator's token: from a file, from the environment, or as it was saved.
 
-use super::output::note;
 use crate::exit::{Failure, Status};
-use culvert_host::{FileRefusal, HostError, MAX_TOKEN_FILE_BYTES, StateDir, read_token_file};
+use crate::token_input::{not_enrolled, read};
+use culvert_host::{FileRefusal, HostError, StateDir, read_token_file};
 use culvert_wire::token::{Portal, Token, TokenError, TokenKind};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, IsTerminal, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -15,9 +15,6 @@ const TOKEN_VARIABLE: &str = "CULVERT_ADMIN_TOKEN";
 
 /// The name of the file that keeps the token.
 const SAVED_FILE: &str = "admin.token";
-
-/// What stands for standard input in the place of a file's name.
-const STANDARD_INPUT: &str = "-";
 
 /// The API token that a command acts by: from the file that was named, else from the environment, else
 /// as it was saved.
@@ -66,40 +63,6 @@ fn parse(text: &str, kind: TokenKind) -> Result<Token, Failure> {
     Token::parse_as(text, kind).map_err(|error: TokenError| not_enrolled(error))
 }
 
-fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    if path == Path::new(STANDARD_INPUT) {
-        return from_input();
-    }
-    match read_token_file(path) {
-        Ok(token) => Ok(Zeroizing::new(token.expose().to_owned())),
-        // Neither printed nor taken: it is now in the list of processes and in the shell's history.
-        Err(_) if path.to_string_lossy().starts_with("cv_") => Err(Failure::new(
-            Status::Usage,
-            "--token-file takes the name of a file, not a token; others may have seen this one: \
-             revoke it",
-        )),
-        Err(error) => Err(not_enrolled(error)),
-    }
-}
-
-/// One line, so that a person can end it by a line break.
-fn from_input() -> Result<Zeroizing<String>, Failure> {
-    if std::io::stdin().is_terminal() {
-        note("Paste the token, then press Enter:");
-    }
-    let mut text = Zeroizing::new(String::with_capacity(MAX_TOKEN_FILE_BYTES));
-    let limit = u64::try_from(MAX_TOKEN_FILE_BYTES).unwrap_or(u64::MAX);
-    let mut input = std::io::stdin().lock().take(limit);
-    let read = input.read_line(&mut text);
-    read.map_err(|error| not_enrolled(format_args!("standard input: {error}")))?;
-    if text.trim().is_empty() {
-        return Err(not_enrolled(
-            "there is no token on standard input; give it one line with the token",
-        ));
-    }
-    Ok(text)
-}
-
 fn saved() -> Result<Zeroizing<String>, Failure> {
     let path = Profile::path()?;
     match read_token_file(&path) {
@@ -113,10 +76,6 @@ fn saved() -> Result<Zeroizing<String>, Failure> {
         }
         Err(error) => Err(not_enrolled(error)),
     }
-}
-
-fn not_enrolled(message: impl std::fmt::Display) -> Failure {
-    Failure::new(Status::NotEnrolled, message)
 }
 
 /// Where a token is kept for later commands.

@@ -1,11 +1,11 @@
 //! What a configuration changes, for people.
 
 use super::output::Colours;
-use super::words::{conditions, filters};
+use super::words::{applications, conditions, filters};
 use crate::visible::visible;
 use anstyle::AnsiColor;
 use culvert_wire::api::{ApplyChange, FieldChange, Operation};
-use culvert_wire::model::{Condition, Filter};
+use culvert_wire::model::{Applications, Condition, Filter};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -75,6 +75,9 @@ fn value(field: &str, value: &Value) -> String {
         "conditions" => Vec::<Condition>::deserialize(value)
             .ok()
             .map(|list| conditions(&list)),
+        "applications" => Applications::deserialize(value)
+            .ok()
+            .map(|rule| applications(&rule)),
         _ => None,
     };
     as_words.unwrap_or_else(|| match value {

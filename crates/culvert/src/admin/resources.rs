@@ -3,11 +3,13 @@
 use super::Shell;
 use super::common::{Search, Seen, Which, something, usage};
 use super::output::instant;
-use super::words::{Allowed, allowed, filters, parse_allowed, target_kind};
+use super::words::{
+    Allowed, allowed, applications, filters, parse_allowed, parse_applications, target_kind,
+};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch, Site};
-use culvert_wire::model::Filter;
+use culvert_wire::model::{Applications, Filter};
 
 /// Resources: networks, addresses and names that can be used
 #[derive(Debug, Subcommand)]
@@ -49,6 +51,11 @@ pub(super) struct CreateArguments {
     /// What of it may be used: tcp, tcp:80,443, udp:8000-8100, icmp, any, none; may be repeated
     #[arg(long, value_name = "WHAT", required = true, value_parser = parse_allowed)]
     allow: Vec<Allowed>,
+    /// Which programs of a client may reach it: any, only:backup,sync or except:browser
+    ///
+    /// The names are those after "culvert run --app". The client's machine sees to it.
+    #[arg(long, value_name = "WHICH", value_parser = parse_applications, default_value = "any")]
+    applications: Applications,
 }
 
 #[derive(Debug, Args)]
@@ -67,6 +74,9 @@ pub(super) struct SetArguments {
     /// What of it may be used, instead of what it is now; may be repeated
     #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
     allow: Vec<Allowed>,
+    /// Which programs of a client may reach it, instead: any, only:backup,sync or except:browser
+    #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
+    applications: Option<Applications>,
 }
 
 const EXAMPLES: &str = "\
@@ -78,6 +88,7 @@ Examples:
   culvert admin resource list --site office
   culvert admin resource show wiki
   culvert admin resource set wiki --allow tcp:443,8443
+  culvert admin resource set wiki --applications except:browser
   culvert admin resource delete wiki";
 
 pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(), Failure> {
@@ -91,6 +102,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 kind: target_kind(&create.address),
                 address: create.address,
                 filters: allowed(&create.allow).map_err(usage)?,
+                applications: create.applications,
             };
             shell.create::<Resource>(&new).await.map(drop)
         }
@@ -105,6 +117,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 kind: set.address.as_deref().map(target_kind),
                 address: set.address,
                 filters,
+                applications: set.applications,
             })?;
             shell.change(&set.seen, |_: &Resource| Ok(patch)).await
         }
@@ -140,6 +153,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("address", resource.address.clone()),
             ("kind", resource.kind.to_string()),
             ("allows", shown(&resource.filters)),
+            ("applications", applications(&resource.applications)),
             ("created", instant(Some(resource.created))),
             ("changed", instant(Some(resource.updated))),
             ("version", resource.version.to_string()),

@@ -1,12 +1,14 @@
-//! Addresses, permissions and conditions as people write them: on the command line, in `access.toml`
+//! Addresses, permissions, applications and conditions as people write them: on the command line, in `access.toml`
 //! and in tables.
 
 mod allow;
+mod applications;
 mod conditions;
 mod instant;
 mod window;
 
 pub(super) use allow::{Allowed, allowed, filters, parse_allowed};
+pub(super) use applications::{applications, parse_applications};
 pub(super) use conditions::{ConditionKind, Wanted, conditions};
 pub(super) use instant::{Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime};
 

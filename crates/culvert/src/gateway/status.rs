@@ -1,7 +1,8 @@
 //! `culvert gateway status`: what a running gateway does.
 
-use super::{DEFAULT_STATUS_SOCKET, table};
+use super::table;
 use crate::exit::{Failure, Status, print};
+use crate::service_socket;
 use clap::Args;
 use culvert_gateway::status::PortalState;
 use culvert_gateway::{StatusError, ask_status};
@@ -20,14 +21,10 @@ pub(super) struct StatusArguments {
     #[arg(long)]
     check: bool,
 
-    /// Where the gateway answers
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CULVERT_GATEWAY_STATUS_SOCKET",
-        default_value = DEFAULT_STATUS_SOCKET
-    )]
-    socket: PathBuf,
+    /// Where the gateway answers [default: as /etc/culvert/gateway.toml says, otherwise
+    /// /run/culvert/gateway.sock]
+    #[arg(long, value_name = "PATH", env = "CULVERT_GATEWAY_STATUS_SOCKET")]
+    socket: Option<PathBuf>,
 }
 
 const EXIT_STATUS: &str = "\
@@ -51,11 +48,12 @@ Exit status:
 
 /// Carries out `culvert gateway status`.
 pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
+    let socket = service_socket::of_gateway(arguments.socket.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
-    let status = runtime.block_on(ask_status(&arguments.socket));
+    let status = runtime.block_on(ask_status(&socket));
     let status = status.map_err(|error: StatusError| Failure::new(Status::Failed, error))?;
     let text = match arguments.json {
         true => crate::status::json_line(&status)?,

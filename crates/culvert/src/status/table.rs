@@ -2,7 +2,8 @@
 
 use crate::visible::visible;
 use culvert_client::status::{
-    AccessState, DnsControlStatus, GatewayStatus, PortalState, PortalStatus, ResourceStatus, Status,
+    AccessState, ApplicationsStatus, Control, DnsControlStatus, GatewayStatus, PortalState,
+    PortalStatus, ResourceStatus, ServiceState, Status,
 };
 use culvert_wire::Cipher;
 use std::fmt::Write;
@@ -18,9 +19,12 @@ pub(crate) fn render_resources(status: &Status) -> String {
 pub(super) fn render(status: &Status) -> String {
     let mut text = String::new();
     machine(status, &mut text);
-    resources(status, &mut text);
+    if status.service.state == ServiceState::Up {
+        resources(status, &mut text);
+    }
     gateways(status, &mut text);
     names(status, &mut text);
+    applications(&status.applications, &mut text);
     if !status.problems.is_empty() {
         text.push_str("\nPROBLEMS\n");
         for problem in &status.problems {
@@ -36,14 +40,16 @@ fn machine(status: &Status, text: &mut String) {
         text,
         format_args!("client     {}{}", status.name, client.unwrap_or_default()),
     );
-    line(
-        text,
-        format_args!(
-            "portal     {}: {}",
-            status.portal_url,
-            portal(&status.portal)
-        ),
-    );
+    if let Some(service) = service(status) {
+        line(text, format_args!("service    {service}"));
+    }
+    if !status.portal_url.is_empty() {
+        let portal = portal(&status.portal);
+        line(
+            text,
+            format_args!("portal     {}: {portal}", status.portal_url),
+        );
+    }
     if let (Some(interface), Some(ipv4), Some(ipv6)) = (&status.interface, status.ipv4, status.ipv6)
     {
         line(text, format_args!("tunnel     {interface}: {ipv4}, {ipv6}"));
@@ -73,6 +79,15 @@ fn machine(status: &Status, text: &mut String) {
     );
 }
 
+/// How far a client is that does as it is told; nothing of one that is up as long as it runs.
+fn service(status: &Status) -> Option<String> {
+    match (status.service.control, status.service.state) {
+        (Control::Token, _) => None,
+        (Control::Commands, ServiceState::Up) => Some("up, as it was told".to_owned()),
+        (Control::Commands, _) => status.not_ready_because.clone(),
+    }
+}
+
 /// Whether the system asks the client, and for what.
 fn dns(control: &DnsControlStatus) -> String {
     let mode = &control.mode;
@@ -96,6 +111,7 @@ pub(crate) fn portal(portal: &PortalStatus) -> String {
             format!("not connected, next attempt in {next}")
         }
         PortalState::Refused => "refused".to_owned(),
+        PortalState::Off => "not connected".to_owned(),
     };
     if let Some(error) = &portal.last_error {
         let _infallible = write!(text, " ({error})");
@@ -143,6 +159,9 @@ fn details(resource: &ResourceStatus, status: &Status) -> String {
         let unknown = "a part of it needs a newer version of culvert on this machine";
         details.push(unknown.to_owned());
     }
+    if let Some(who) = &resource.applications {
+        details.push(format!("for {who}"));
+    }
     details.retain(|detail| !detail.is_empty());
     details.join("; ")
 }
@@ -176,6 +195,22 @@ fn access(resource: &ResourceStatus, status: &Status) -> String {
             format!("{} ({} ago)", why.text, span(why.ago_ms))
         }),
     }
+}
+
+/// Whom rules about applications have kept from sending.
+fn applications(applications: &ApplicationsStatus, text: &mut String) {
+    if applications.refused.is_empty() && applications.refused_others == 0 {
+        return;
+    }
+    text.push_str("\nREFUSED APPLICATIONS\n");
+    let named = applications.refused.iter();
+    let named = named.map(|refused| (refused.application.clone(), refused.packets));
+    let others = ("(no application)".to_owned(), applications.refused_others);
+    let rows = named
+        .chain([others])
+        .filter(|(_, packets)| *packets > 0)
+        .map(|(name, packets)| vec![name, format!("{packets} packets")]);
+    columns(rows.collect(), text);
 }
 
 fn gateways(status: &Status, text: &mut String) {

@@ -155,3 +155,33 @@ fn who_is_barred_is_told_before_any_policy() {
     assert_eq!(status, 5, "{text}");
     assert!(text.lines().next().unwrap().contains("revoked"), "{text}");
 }
+
+#[test]
+fn the_rule_about_applications_is_told_and_a_client_that_cannot_keep_it_is_barred() {
+    let (_portal, shell) = enrolled();
+    shell
+        .line("policy create open --group build --resource db")
+        .ok();
+    shell
+        .line("resource set db --applications only:backup")
+        .ok();
+    shell.line("account set --applications except:browser").ok();
+    let (status, text) = explain(&shell);
+    assert_eq!(status, 5, "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(first.contains("update it"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "on the client: only programs of backup may reach it");
+    let shown = shell.json(&["resource", "show", "db"]);
+    assert_eq!(
+        shown["applications"],
+        serde_json::json!({"only": ["backup"]})
+    );
+    // The account's is left.
+    shell.line("resource set db --applications any").ok();
+    let (_, text) = explain(&shell);
+    assert!(
+        text.ends_with("on the client: every program but those of browser may reach it\n"),
+        "{text}"
+    );
+}

@@ -256,6 +256,7 @@ pub(crate) fn enrol_client(token: &str, name: &str) {
         name: name.to_owned(),
         public_key: key(name),
         ciphers: Vec::new(),
+        features: Vec::new(),
     });
     enrol(token, CLIENT_SESSION_PATH, hello);
 }

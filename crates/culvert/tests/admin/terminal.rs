@@ -93,6 +93,18 @@ fn sites(shell: &Shell) -> usize {
 }
 
 #[test]
+fn a_token_that_is_pasted_at_the_prompt_is_not_shown() {
+    let (portal, shell) = Portal::set_up();
+    let token = std::fs::read_to_string(shell.saved_token()).unwrap();
+    let nobody = portal.shell("nobody");
+    let login = nobody.command(&["login", "--token-file", "-"]);
+    let reply = format!("{}\n", token.trim());
+    let (shown, status) = asked(login, "press Enter:", || {}, &reply);
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(!shown.contains(token.trim()), "{shown}");
+}
+
+#[test]
 fn apply_shows_what_would_change_in_colour_and_asks() {
     let (portal, shell) = Portal::set_up();
     let file = portal.path("access.toml");

@@ -1,6 +1,7 @@
 use super::*;
 use culvert_client::status::{
-    CounterStatus, DnsStatus, DropStatus, ReasonStatus, SCHEMA_VERSION, UnreadableStatus,
+    ApplicationsStatus, CounterStatus, DnsStatus, DropStatus, ReasonStatus, RefusedStatus,
+    SCHEMA_VERSION, ServiceStatus, UnreadableStatus,
 };
 use culvert_ids::{GatewayId, ResourceId, SiteId};
 use culvert_wire::{PublicKey, Timestamp};
@@ -20,6 +21,7 @@ pub(crate) fn status() -> Status {
         renewing: false,
         held_packets: 0,
         unknown_filters: 0,
+        applications: None,
     };
     let granted = ResourceStatus {
         gateway: Some(gateway),
@@ -40,13 +42,17 @@ pub(crate) fn status() -> Status {
         at: Timestamp::from_unix_ms(0),
         running_for_ms: 90_000_000,
         interface: Some("culvert0".to_owned()),
+        mtu_bytes: Some(1420),
         name: "laptop".to_owned(),
         machine: "m".to_owned(),
         client: None,
         public_key: PublicKey::from_bytes([3; 32]),
         ipv4: Some([100, 64, 0, 9].into()),
         ipv6: "fd00::9".parse().ok(),
+        service: ServiceStatus::default(),
+        privileges: None,
         portal_url: "https://portal.example".to_owned(),
+        portal_pin: None,
         portal: PortalStatus {
             state: PortalState::Waiting,
             state_for_ms: 5_000,
@@ -88,6 +94,7 @@ pub(crate) fn status() -> Status {
             name: "granted".to_owned(),
             count: 5,
         }],
+        applications: ApplicationsStatus::default(),
         problems: vec!["the clock is wrong: set it".to_owned()],
     }
 }
@@ -133,6 +140,25 @@ RESOURCES
     status.resources.clear();
     let text = render(&status);
     assert!(text.contains("RESOURCES\n  mail: can't be read"), "{text}");
+}
+
+#[test]
+fn whom_rules_about_applications_refused_is_told_by_name() {
+    let mut status = status();
+    status.resources[0].applications = Some("only programs of backup".to_owned());
+    status.applications = ApplicationsStatus {
+        refused: vec![RefusedStatus {
+            application: "browser".to_owned(),
+            packets: 3,
+        }],
+        refused_others: 7,
+    };
+    let text = render(&status);
+    let resource = "through office-1, 1 h 0 min left; for only programs of backup\n";
+    assert!(text.contains(resource), "{text}");
+    let refused = "\nREFUSED APPLICATIONS\n  browser           3 packets\n  \
+                   (no application)  7 packets\n";
+    assert!(text.contains(refused), "{text}");
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! `culvert client cleanup`: the host as it was before a client that was killed.
+
+use super::{DEFAULT_STATUS_SOCKET, failure, mark, routing, table};
+use crate::exit::{Failure, Status, print};
+use clap::{Args, ValueEnum};
+use culvert_client::{ClientError, clean_up_network, clean_up_resolver};
+use culvert_host::{FileRefusal, HostError, InterfaceName, Mark, Routing, Table};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Undo what a client that was killed left on this machine
+///
+/// Puts back the system's resolver, and removes rules and routes. Until then resources are unreachable, so
+/// that nothing goes past the tunnel: it is for a client that will not run again. One that starts again
+/// needs nothing of it. Doing it twice does no harm. Options that the client was started with, such as
+/// --table, are to be given here too.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
+pub(super) struct CleanUpArguments {
+    /// The client's configuration file [default: /etc/culvert/client.toml, where there is one]
+    #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+
+    /// Only this part of it
+    #[arg(long, value_name = "PART", value_enum)]
+    only: Option<Part>,
+
+    /// Where the client keeps what was before it
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CULVERT_CLIENT_STATE_DIR",
+        default_value = "/var/lib/culvert/client"
+    )]
+    state_dir: PathBuf,
+
+    /// Mark of the packets that carried the tunnel
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MARK", value_parser = mark)]
+    mark: Option<Mark>,
+
+    /// The tunnel's interface
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "CULVERT_CLIENT_INTERFACE",
+        default_value = "culvert0"
+    )]
+    interface: InterfaceName,
+
+    /// Routing table for resources
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
+    table: Option<Table>,
+
+    /// Where a client that runs answers: nothing is undone then
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CULVERT_CLIENT_STATUS_SOCKET",
+        default_value = DEFAULT_STATUS_SOCKET
+    )]
+    status_socket: PathBuf,
+}
+
+/// What a client changes on its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Whom the system asks for names; resources stay unreachable
+    Resolver,
+    /// Rules, routes and the firewall's rules about applications
+    Network,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, or there was nothing to undo
+  1  something failed, or a client runs
+  2  the command line or the configuration file is wrong";
+
+const EXAMPLES: &str = "\
+Examples:
+  For a client that will not run again:
+    culvert client cleanup
+
+  After a client that is about to start again, so that names are resolved meanwhile:
+    culvert client cleanup --only resolver
+
+Exit status:
+  0  done, or there was nothing to undo
+  1  something failed, or a client runs
+  2  the command line or the configuration file is wrong";
+
+/// Carries out `culvert client cleanup`.
+pub(super) fn run(arguments: &CleanUpArguments) -> Result<ExitCode, Failure> {
+    refuse_while_running(&arguments.status_socket, "client")?;
+    let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
+        .map_err(|error| Failure::new(Status::Usage, error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("starting", &error))?;
+    runtime.block_on(async {
+        if arguments.only != Some(Part::Network) {
+            let cleaned = clean_up_resolver(&arguments.state_dir).await;
+            cleaned.map_err(|error| of_resolver(&error))?;
+        }
+        if arguments.only != Some(Part::Resolver) {
+            let removed = clean_up_network(&arguments.interface, &routing).await;
+            report(&removed.map_err(|error| failure(&error))?)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Whoever answers at `socket` needs what would be removed.
+pub(crate) fn refuse_while_running(socket: &Path, program: &str) -> Result<(), Failure> {
+    match UnixStream::connect(socket) {
+        Ok(_) => Err(Failure::new(
+            Status::Failed,
+            format_args!(
+                "a {program} runs and answers at {}: stop it, and it leaves nothing behind",
+                socket.display()
+            ),
+        )),
+        // Nobody is there, or it can't be found out: then it is not this user's to stop.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Says what was removed.
+pub(crate) fn report(removed: &[String]) -> Result<(), Failure> {
+    let lines: String = removed.iter().map(|line| format!("{line}\n")).collect();
+    print(lines.as_bytes())
+}
+
+/// The way to mend it is another one than for a client that is to run there.
+fn of_resolver(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Host(HostError::FileRefused(refused)) => match refused.refusal {
+            FileRefusal::ForeignOwner { owner } => Failure::new(
+                Status::Failed,
+                format_args!(
+                    "{} belongs to user {owner}, whose client it is: run this as that user, or with \
+                     --only network",
+                    refused.path.display()
+                ),
+            ),
+            _ => failure(error),
+        },
+        _ => failure(error),
+    }
+}

@@ -1,0 +1,378 @@
+//! `culvert up`, `down`, `sign-in` and `sign-out`: what a client without a token of the administrator's is
+//! told to do. Each waits until that is so.
+
+use crate::client::failure;
+use crate::exit::{Failure, Status as Exit, print};
+use crate::service_socket::ClientSocket;
+use crate::status::{json_line, table};
+use crate::token_input::{self, STANDARD_INPUT};
+use crate::visible::visible;
+use clap::Args;
+use culvert_client::status::{PortalState, ServiceState, Status, Trouble};
+use culvert_client::{Enrolment, Request, SecretText, SignIn, StatusError, ask, ask_status};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often the client is asked how far it is.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Connect the client on this machine, now and after each restart
+///
+/// It waits until the portal has welcomed the client and resources are led into the tunnel. The client
+/// must have been started without a token of the administrator's: one that has such a token is up as
+/// long as it runs.
+#[derive(Debug, Args)]
+#[command(after_help = UP_STATUS, after_long_help = UP_EXAMPLES)]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// Disconnect the client on this machine, until it is told to go up
+///
+/// It waits until the host is as it was before.
+#[derive(Debug, Args)]
+#[command(after_help = DOWN_STATUS, after_long_help = DOWN_EXAMPLES)]
+pub(crate) struct DownArguments {
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// Give the client on this machine a token, and connect it
+///
+/// The client keeps the token in its state directory, and takes the place of whom it was signed in as
+/// before. The token is read from standard input, and asked for without showing it where that is a
+/// terminal.
+#[derive(Debug, Args)]
+#[command(after_help = UP_STATUS, after_long_help = SIGN_IN_EXAMPLES)]
+pub(crate) struct SignInArguments {
+    /// The file with the token, mode 0600; "-" is standard input
+    #[arg(long, value_name = "FILE", default_value = STANDARD_INPUT)]
+    token_file: PathBuf,
+
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// Disconnect the client on this machine, and have it forget its token
+///
+/// The token stays good until an administrator revokes it.
+#[derive(Debug, Args)]
+#[command(after_help = DOWN_STATUS, after_long_help = SIGN_OUT_EXAMPLES)]
+pub(crate) struct SignOutArguments {
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// How a command waits and what it says.
+#[derive(Debug, Args)]
+struct Wait {
+    /// Print one line of JSON with a schema_version: the client's state in the end
+    #[arg(long)]
+    json: bool,
+
+    /// Wait at most that long; the client goes on by itself
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u32).range(1..=3_600)
+    )]
+    timeout: u32,
+
+    #[command(flatten)]
+    socket: ClientSocket,
+}
+
+/// How what goes up ends.
+macro_rules! up_status {
+    () => {
+        "\
+Exit status:
+  0  it is up
+  1  no client answers, it may not be told so by this user or at all, or something failed
+  2  the command line is wrong
+  3  there is no token, or the portal does not accept it
+  4  the portal can't be reached yet, or is another than the token names
+  5  an administrator has revoked this client"
+    };
+}
+
+/// How what goes down ends.
+macro_rules! down_status {
+    () => {
+        "\
+Exit status:
+  0  it is so
+  1  no client answers, it may not be told so by this user or at all, or something failed
+  2  the command line is wrong"
+    };
+}
+
+const UP_STATUS: &str = up_status!();
+
+const UP_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  culvert up
+  culvert up --timeout 5 || culvert netcheck
+
+",
+    up_status!()
+);
+
+const SIGN_IN_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  culvert sign-in
+  culvert sign-in --token-file laptop.token
+  pass show culvert | culvert sign-in --json
+
+",
+    up_status!()
+);
+
+const DOWN_STATUS: &str = down_status!();
+
+const DOWN_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  culvert down
+  culvert down --json | jq -r .service.state
+
+",
+    down_status!()
+);
+
+const SIGN_OUT_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  culvert sign-out
+
+",
+    down_status!()
+);
+
+/// Carries out `culvert up`.
+pub(crate) fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
+    arguments.wait.carry_out(Request::Up, Goal::Up)
+}
+
+/// Carries out `culvert down`.
+pub(crate) fn down(arguments: &DownArguments) -> Result<ExitCode, Failure> {
+    arguments.wait.carry_out(Request::Down, Goal::Down)
+}
+
+/// Carries out `culvert sign-in`.
+pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> {
+    let token = token_input::read(&arguments.token_file)?;
+    Enrolment::from_token(token.trim()).map_err(|error| failure(&error))?;
+    let request = Request::SignIn(SignIn::Token(SecretText::new(token)));
+    arguments.wait.carry_out(request, Goal::Up)
+}
+
+/// Carries out `culvert sign-out`.
+pub(crate) fn sign_out(arguments: &SignOutArguments) -> Result<ExitCode, Failure> {
+    arguments.wait.carry_out(Request::SignOut, Goal::SignedOut)
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    Up,
+    Down,
+    SignedOut,
+}
+
+/// How far it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// It is so, in words.
+    There(String),
+    /// Not yet; this is what is waited for.
+    Waits(Exit, String),
+    /// It won't be.
+    Ends(Exit, String),
+}
+
+impl Wait {
+    fn carry_out(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::io("starting", &error))?;
+        let socket = self.socket.path()?;
+        let limit = Duration::from_secs(self.timeout.into());
+        let (status, line) = runtime.block_on(wait_for(&socket, request, goal, limit))?;
+        let text = match self.json {
+            true => json_line(&status)?,
+            false => format!("{}\n", visible(&line)),
+        };
+        print(text.as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Has the client do it, and waits until it has; tells meanwhile what is waited for.
+async fn wait_for(
+    socket: &Path,
+    request: Request,
+    goal: Goal,
+    limit: Duration,
+) -> Result<(Status, String), Failure> {
+    let failed = |error: StatusError| Failure::new(Exit::Failed, error);
+    let deadline = Instant::now() + limit;
+    if request == Request::Up {
+        let status = ask_status(socket).await.map_err(failed)?;
+        if status.service.state == ServiceState::SignedOut {
+            let what = "the client is signed out: run `culvert sign-in` first";
+            return Err(Failure::new(Exit::NotEnrolled, what));
+        }
+    }
+    let mut answer = ask(socket, request).await;
+    let mut told = String::new();
+    loop {
+        let (exit, waits_for) = match answer {
+            // It is busy with going up or down.
+            Err(error) if error.is_timeout() => (Exit::Failed, "the client is busy".to_owned()),
+            Err(error) => return Err(failed(error)),
+            Ok(status) => match step(&status, goal) {
+                Step::There(line) => return Ok((status, line)),
+                Step::Ends(exit, why) => return Err(Failure::new(exit, why)),
+                Step::Waits(exit, waits_for) => (exit, waits_for),
+            },
+        };
+        if deadline <= Instant::now() {
+            let what = format!(
+                "after {} s: {waits_for}; the client goes on trying, see \"culvert status\"",
+                limit.as_secs()
+            );
+            return Err(Failure::new(exit, what));
+        }
+        if told != waits_for {
+            // Who waits may have closed standard error.
+            let _unseen = writeln!(std::io::stderr(), "{}", visible(&waits_for));
+            told = waits_for;
+        }
+        sleep(POLL_INTERVAL).await;
+        answer = ask_status(socket).await;
+    }
+}
+
+fn step(status: &Status, goal: Goal) -> Step {
+    match (goal, status.service.state) {
+        (Goal::Up, _) => step_up(status),
+        (Goal::Down, ServiceState::Down) => Step::There("down".to_owned()),
+        (Goal::Down | Goal::SignedOut, ServiceState::SignedOut) => {
+            Step::There("signed out".to_owned())
+        }
+        (Goal::Down | Goal::SignedOut, _) => Step::Waits(Exit::Failed, "going down".to_owned()),
+    }
+}
+
+fn step_up(status: &Status) -> Step {
+    let why = || status.not_ready_because.clone().unwrap_or_default();
+    match status.service.state {
+        ServiceState::Up if status.ready => Step::There(format!(
+            "up: {} is connected to {}",
+            status.name, status.portal_url
+        )),
+        ServiceState::Up if status.portal.state == PortalState::Connected => {
+            Step::Waits(Exit::Failed, why())
+        }
+        ServiceState::Up => Step::Waits(Exit::PortalUnreachable, table::portal(&status.portal)),
+        ServiceState::GoingDown => Step::Waits(Exit::Failed, "going down first".to_owned()),
+        ServiceState::Refused | ServiceState::Failed => {
+            let trouble = status.service.trouble.as_ref();
+            let (exit, why) = trouble.map_or((Exit::Failed, why()), |trouble| {
+                (exit(trouble.code), trouble.text.clone())
+            });
+            Step::Ends(exit, why)
+        }
+        ServiceState::Down | ServiceState::SignedOut => {
+            let why = "somebody else has told the client to go down meanwhile";
+            Step::Ends(Exit::Failed, why.to_owned())
+        }
+    }
+}
+
+const fn exit(trouble: Trouble) -> Exit {
+    match trouble {
+        Trouble::NotEnrolled => Exit::NotEnrolled,
+        Trouble::Denied => Exit::Denied,
+        Trouble::WrongPortal => Exit::PortalUnreachable,
+        Trouble::Refused | Trouble::Failed => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::table::tests::status;
+    use culvert_client::status::{ServiceStatus, TroubleStatus};
+
+    fn at(state: ServiceState) -> Status {
+        let service = ServiceStatus {
+            state,
+            ..ServiceStatus::default()
+        };
+        Status {
+            service,
+            ..status()
+        }
+    }
+
+    #[test]
+    fn up_is_there_once_packets_have_somewhere_to_go() {
+        let mut status = at(ServiceState::Up);
+        let waits = step(&status, Goal::Up);
+        assert!(
+            matches!(&waits, Step::Waits(Exit::PortalUnreachable, why) if why.contains("it does not answer")),
+            "{waits:?}"
+        );
+        status.portal.state = PortalState::Connected;
+        assert!(matches!(
+            step(&status, Goal::Up),
+            Step::Waits(Exit::Failed, _)
+        ));
+        status.ready = true;
+        assert!(matches!(step(&status, Goal::Up), Step::There(_)));
+    }
+
+    #[test]
+    fn who_waits_hears_why_the_portal_will_not_have_it() {
+        for (code, exit) in [
+            (Trouble::NotEnrolled, Exit::NotEnrolled),
+            (Trouble::Denied, Exit::Denied),
+            (Trouble::WrongPortal, Exit::PortalUnreachable),
+            (Trouble::Failed, Exit::Failed),
+        ] {
+            let mut status = at(ServiceState::Refused);
+            let text = "because".to_owned();
+            status.service.trouble = Some(TroubleStatus { code, text });
+            let ends = Step::Ends(exit, "because".to_owned());
+            assert_eq!(step(&status, Goal::Up), ends);
+        }
+    }
+
+    #[test]
+    fn down_is_there_once_nothing_is_being_taken_back_any_more() {
+        for (state, is_there) in [
+            (ServiceState::Up, false),
+            (ServiceState::GoingDown, false),
+            (ServiceState::Failed, false),
+            (ServiceState::Down, true),
+            (ServiceState::SignedOut, true),
+        ] {
+            let there = matches!(step(&at(state), Goal::Down), Step::There(_));
+            assert_eq!(there, is_there, "{state:?}");
+        }
+        assert!(matches!(
+            step(&at(ServiceState::Down), Goal::SignedOut),
+            Step::Waits(..)
+        ));
+    }
+}

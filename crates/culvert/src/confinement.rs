@@ -1,0 +1,69 @@
+//! The user as whom a service runs, and what it keeps of root's rights.
+
+use crate::exit::{Failure, Status};
+use culvert_host::{Capability, Confinement, HostError, User, confine};
+use std::path::Path;
+
+/// What programs that a service starts to set up its host (nft) may do at most.
+const OF_CHILDREN: [Capability; 1] = [Capability::NetAdmin];
+
+/// What a service has that a user whom it becomes must be able to use.
+pub(crate) struct Service<'a> {
+    pub(crate) state_dir: &'a Path,
+    pub(crate) log_dir: Option<&'a Path>,
+    pub(crate) socket: &'a Path,
+    /// Packet workers. More than one share packets out by a program in the kernel.
+    pub(crate) workers: usize,
+    /// Whether it opens ports below 1024 while it runs.
+    pub(crate) has_low_ports: bool,
+    /// Whether it makes cgroups for applications.
+    pub(crate) has_cgroups: bool,
+}
+
+impl Service<'_> {
+    /// Becomes the user, where one is named, and gives up what is not needed. To be called before there
+    /// are threads, and after what root alone can read is read.
+    pub(crate) fn confine(&self, user: Option<&str>) -> Result<Confinement, Failure> {
+        let user = user.map(User::named).transpose().map_err(failure)?;
+        if let Some(user) = user
+            .as_ref()
+            .filter(|_| rustix::process::geteuid().is_root())
+        {
+            self.make_directories(user).map_err(failure)?;
+        }
+        let mut needed = vec![Capability::NetAdmin];
+        if self.has_low_ports {
+            needed.push(Capability::NetBindService);
+        }
+        if self.workers > 1 {
+            needed.push(Capability::Bpf);
+        }
+        // Nobody may write the root of the cgroups by its mode. A user that is not root has this where the
+        // administrator gave it.
+        if self.has_cgroups && user.is_none() {
+            needed.push(Capability::DacOverride);
+        }
+        confine(user.as_ref(), &needed, &OF_CHILDREN).map_err(failure)
+    }
+
+    /// Directories that only root can make. Those that are there stay as they are.
+    fn make_directories(&self, user: &User) -> Result<(), HostError> {
+        user.make_directory(self.state_dir, 0o700)?;
+        if let Some(log_dir) = self.log_dir {
+            user.make_directory(log_dir, 0o700)?;
+        }
+        // A path of one part has an empty parent: the current directory, which is there.
+        match self.socket.parent() {
+            Some(directory) if directory != Path::new("") => user.make_directory(directory, 0o755),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn failure(error: HostError) -> Failure {
+    let status = match error {
+        HostError::NoUser { .. } | HostError::NotRoot { .. } => Status::Usage,
+        _ => Status::Failed,
+    };
+    Failure::new(status, error)
+}

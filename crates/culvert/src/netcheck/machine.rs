@@ -1,0 +1,202 @@
+//! What of this machine a tunnel needs: a way out in each family, a resolver, and what the kernel has.
+
+use super::finding::Finding;
+use culvert_client::status::{DnsControlStatus, ServiceState, Status};
+use culvert_host::{require_net_admin, require_nft, require_tun_device};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+const RESOLVER: &str = "resolver";
+const KERNEL: &str = "kernel";
+
+/// The file that says whom programs ask for names.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// The most that is read of it, in bytes: a hundred times what it usually is.
+const MAX_RESOLV_CONF_LEN: u64 = 64 * 1024;
+
+/// How the running client is.
+pub(super) fn client(status: &Status) -> Finding {
+    let why = status.not_ready_because.clone().unwrap_or_default();
+    match status.service.state {
+        ServiceState::Up if status.ready => Finding::ok(
+            "client",
+            format!("{} is connected and forwards", status.name),
+        ),
+        ServiceState::Up => {
+            let fix = "the findings below say what is in the way".to_owned();
+            Finding::fails("client", why, fix)
+        }
+        ServiceState::SignedOut | ServiceState::Down | ServiceState::GoingDown => {
+            let fix = "`culvert up`, or `culvert sign-in` where it is signed out".to_owned();
+            Finding::warns("client", why, fix)
+        }
+        ServiceState::Refused | ServiceState::Failed => {
+            let fix = "mend that, and then `culvert up`".to_owned();
+            Finding::fails("client", why, fix)
+        }
+    }
+}
+
+/// Which families lead out of this machine, and from which address. One is enough.
+pub(super) fn families() -> Vec<Finding> {
+    // Addresses of documentation (RFC 5737, RFC 3849) are what the default route is for. Connecting a UDP
+    // socket chooses route and source, and sends nothing.
+    let ipv4 = source_to(Ipv4Addr::new(192, 0, 2, 1).into());
+    let ipv6 = source_to(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
+    let has_any = ipv4.is_some() || ipv6.is_some();
+    let finding = |check, source: Option<IpAddr>| match source {
+        Some(source) => Finding::ok(check, format!("leads out, from {source}")),
+        None => {
+            let found = "there is no default route with an address to send from".to_owned();
+            match has_any {
+                true => Finding::warns(
+                    check,
+                    found,
+                    "nothing, where portal and gateways are reached by the other family".to_owned(),
+                ),
+                false => {
+                    let fix = "connect this machine to a network (`ip route`, `ip address`)";
+                    Finding::fails(check, found, fix.to_owned())
+                }
+            }
+        }
+    };
+    vec![finding("ipv4", ipv4), finding("ipv6", ipv6)]
+}
+
+/// The address from which packets leave to there.
+fn source_to(destination: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match destination {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // The port of "discard": none is asked.
+    socket.connect((destination, 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// Whom programs ask for names, and whether the client is among them.
+pub(super) fn resolver(status: Option<&Status>) -> Vec<Finding> {
+    let mut findings = vec![named_servers()];
+    let dns = status.map(|status| &status.dns);
+    if let Some(control) = dns.and_then(|dns| dns.control.as_ref()) {
+        findings.push(control_finding(control));
+    }
+    findings
+}
+
+fn named_servers() -> Finding {
+    let text = std::fs::File::open(RESOLV_CONF).and_then(|file| {
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(
+            &mut std::io::Read::take(file, MAX_RESOLV_CONF_LEN),
+            &mut text,
+        )?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    });
+    match text {
+        Ok(text) => servers(&text),
+        Err(error) => {
+            let found = format!("{RESOLV_CONF}: {error}");
+            let fix = "programs ask this machine itself for names: write a resolver there";
+            Finding::warns(RESOLVER, found, fix.to_owned())
+        }
+    }
+}
+
+/// Whom a `resolv.conf` names.
+fn servers(resolv_conf: &str) -> Finding {
+    let servers: Vec<&str> = resolv_conf
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("nameserver"))
+        .map(str::trim)
+        .collect();
+    match servers.as_slice() {
+        [] => Finding::warns(
+            RESOLVER,
+            format!("{RESOLV_CONF} names no resolver"),
+            "write one there, or enable systemd-resolved".to_owned(),
+        ),
+        ["127.0.0.53"] => Finding::ok(RESOLVER, "systemd-resolved is asked for names".to_owned()),
+        servers => Finding::ok(RESOLVER, format!("{} asked for names", servers.join(", "))),
+    }
+}
+
+fn control_finding(control: &DnsControlStatus) -> Finding {
+    let mode = &control.mode;
+    match control.applied {
+        true => Finding::ok(
+            RESOLVER,
+            format!("names of resources are asked of the client ({mode})"),
+        ),
+        false if mode == "off" => Finding::warns(
+            RESOLVER,
+            "the client was told to leave the resolver as it is (--dns off)".to_owned(),
+            "nothing, where resources are used by address".to_owned(),
+        ),
+        false => Finding::fails(
+            RESOLVER,
+            format!("the client can't have the system ask it for names ({mode})"),
+            "PROBLEMS of `culvert status` says why".to_owned(),
+        ),
+    }
+}
+
+/// What the kernel has, and what this user, or the running client, may do with it.
+pub(super) fn kernel(status: Option<&Status>) -> Vec<Finding> {
+    let runs = status.and_then(|status| status.interface.as_ref());
+    let mut findings = Vec::new();
+    match runs {
+        // It could not be up otherwise.
+        Some(interface) => {
+            findings.push(Finding::ok(
+                KERNEL,
+                format!("the client has made {interface}"),
+            ));
+        }
+        None => {
+            let tun = require_tun_device().map(|()| "/dev/net/tun can be used");
+            let net_admin = require_net_admin().map(|()| "this user may change the network");
+            for looked_at in [tun, net_admin] {
+                findings.push(match looked_at {
+                    Ok(found) => Finding::ok(KERNEL, found.to_owned()),
+                    Err(error) => Finding::warns(
+                        KERNEL,
+                        error.to_string(),
+                        "nothing, where the service runs as another user that may".to_owned(),
+                    ),
+                });
+            }
+        }
+    }
+    findings.push(match require_nft() {
+        Ok(path) => Finding::ok(KERNEL, format!("nft is {}", path.display())),
+        Err(error) => {
+            let fix = "nothing, where no application has rules of its own and no gateway runs here";
+            Finding::warns(KERNEL, error.to_string(), fix.to_owned())
+        }
+    });
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Verdict;
+    use super::*;
+
+    #[test]
+    fn the_resolvers_of_a_file_are_named_and_none_is_worth_a_warning() {
+        let finding = servers("# a comment\nnameserver 192.0.2.1\n nameserver\t2001:db8::1\n");
+        assert_eq!(finding.found, "192.0.2.1, 2001:db8::1 asked for names");
+        let resolved = servers("nameserver 127.0.0.53\noptions edns0\n");
+        assert!(resolved.found.contains("systemd-resolved"));
+        assert_eq!(servers("search example\n").verdict, Verdict::Warning);
+    }
+
+    #[test]
+    fn loopback_is_always_a_way_and_its_source_is_itself() {
+        let loopback: IpAddr = Ipv4Addr::LOCALHOST.into();
+        assert_eq!(source_to(loopback), Some(loopback));
+    }
+}
