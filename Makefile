@@ -16,10 +16,10 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench bench-quick lint audit fuzz docs clean-lab ci rust
+.PHONY: help setup demo test test-packages packages bench bench-quick lint lint-containers audit fuzz docs clean-lab ci rust
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
@@ -30,7 +30,10 @@ demo: setup ## The whole product in namespaces, then a tunnel alone: see it work
 test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)
 	@scripts/peers.sh $(TEST_PEERS)
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
-	cargo test --workspace --no-run
+	@# A Debian for tests of the packages is fetched meanwhile.
+	@scripts/debian-root.sh >/dev/null & \
+		cargo test --workspace --no-run; built=$$?; wait $$! && exit $$built
+	@$(MAKE) --no-print-directory test-packages
 	@# Tests in namespaces mostly wait, so more of them run at a time than there are processors. They are
 	@# named as tests of the workspace: as those of their package alone they would be built once more, with
 	@# other features of what they share with the rest.
@@ -38,8 +41,19 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
 	cargo test -p culvert-lab --lib || status=1; \
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
-		cargo test --workspace --test access --test lab --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
+		cargo test --workspace --test access --test lab --test packages --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
+
+test-packages: # What tests of the packages install: the program under test, in two versions, and a Debian
+	@scripts/debian-root.sh >/dev/null
+	@# Not compressed, and with the names of its functions: it is installed from here, once.
+	@export CULVERT_DEB_OPTIONS=-Znone DEB_BUILD_OPTIONS=nostrip; dir=$(target_dir)/packages-under-test; \
+		rm -rf $$dir && packaging/build $(target_dir)/debug/culvert $$dir/old 0.0.1 >/dev/null && \
+		packaging/build $(target_dir)/debug/culvert $$dir/new >/dev/null
+
+packages: setup ## Debian packages of the release build, into target/debian
+	cargo build --release --locked -p culvert
+	@packaging/build $(target_dir)/release/culvert $(target_dir)/debian
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
@@ -56,6 +70,9 @@ lint: rust ## Format, clippy, layers, links
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask layering
 	cargo xtask docs
+
+lint-containers: ## The container file and the Compose file (PyPI)
+	@scripts/lint-containers.sh
 
 audit: rust ## Licences, duplicates, sources and known vulnerabilities of dependencies
 	@.ci/audit
@@ -75,6 +92,9 @@ clean-lab: ## Remove namespaces and sockets that killed tests left behind (root)
 			for pid in $$(ip netns pids "$$name"); do kill -9 "$$pid"; done; \
 			ip netns del "$$name"; \
 			rm -f /var/run/wireguard/cw"$$owner"n*.sock; \
+			for cgroup in /sys/fs/cgroup/cvl-"$$owner"-* /sys/fs/cgroup/*/cvl-"$$owner"-*; do \
+				[ ! -d "$$cgroup" ] || find "$$cgroup" -depth -type d -exec rmdir {} +; \
+			done; \
 		fi; \
 	done
 

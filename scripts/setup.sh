@@ -27,6 +27,10 @@ cmake         cmake
 curl          curl
 dbus-daemon   dbus
 systemctl     systemd
+setcap        libcap2-bin
+dh            debhelper
+mmdebstrap    mmdebstrap
+systemd-nspawn  systemd-container
 TABLE
 }
 
@@ -35,6 +39,8 @@ PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
 missing=$(needed | while read -r tool package; do
     command -v "$tool" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
+# Linters of the container's files are installed into an environment of their own.
+python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then

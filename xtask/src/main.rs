@@ -1,4 +1,5 @@
-//! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`.
+//! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`; and `cargo xtask
+//! licences`, which packages need.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
 //! they hold are data: `layering/rules.rs`.
@@ -7,23 +8,32 @@
 
 mod documents;
 mod layering;
+mod licences;
 mod metadata;
 mod source;
 
 use anyhow::{Context, Result, bail};
 use metadata::Workspace;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs
+const USAGE: &str = "usage: cargo xtask layering|docs|licences
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3)
-  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate";
+  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate
+  licences  prints the licence texts of all crates that the program is linked with";
 
 fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let problems = match (arguments.next().as_deref(), arguments.next()) {
         (Some("layering"), None) => layering::check(&root()?, &Workspace::load()?)?,
         (Some("docs"), None) => documents::check(&root()?, &Workspace::load()?)?,
+        (Some("licences"), None) => {
+            let texts = root()?.join("packaging/licences");
+            let text = licences::write(&metadata::of_target()?, "culvert", &texts)?;
+            std::io::stdout().write_all(text.as_bytes())?;
+            Vec::new()
+        }
         _ => bail!("{USAGE}"),
     };
     for problem in &problems {

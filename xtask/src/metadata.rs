@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// What packages are made for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
 /// The packages of the workspace and everything they depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
@@ -28,17 +31,7 @@ pub(crate) struct Member {
 impl Workspace {
     /// Asks cargo.
     pub(crate) fn load() -> Result<Self> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--locked"])
-            .output()
-            .context("cargo cannot be started")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Self::parse(&serde_json::from_slice(&output.stdout)?).context("unexpected cargo metadata")
+        Self::parse(&ask(&[])?).context("unexpected cargo metadata")
     }
 
     /// `None` where the JSON is not of the form that cargo documents.
@@ -97,8 +90,28 @@ impl Member {
     }
 }
 
+/// What cargo says of packages for the platform that the program is packaged for.
+pub(crate) fn of_target() -> Result<Value> {
+    ask(&["--filter-platform", TARGET])
+}
+
+fn ask(further: &[&str]) -> Result<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(further)
+        .output()
+        .context("cargo cannot be started")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Neither for tests nor for build scripts, which run elsewhere.
-fn is_normal(dependency: &Value) -> bool {
+pub(crate) fn is_normal(dependency: &Value) -> bool {
     let kinds = dependency["dep_kinds"].as_array();
     kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
 }

@@ -142,7 +142,7 @@ pub(super) const EDGES: [(&str, &[&str]); 24] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-host", &[]),
+    ("culvert-host", &["culvert-policy"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),
     ("culvert-link", &["culvert-ids", "culvert-wire"]),

@@ -1,0 +1,231 @@
+//! The licence texts of everything that the program is linked with, as one text for its packages.
+//!
+//! Crates that share a text stand together above it: nine tenths of the texts are the same few.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How files that hold a licence, or what it asks to be passed on, are called at the beginning.
+const NAMES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
+
+/// The longest such file, in bytes: AWS-LC's, which has those of all that went into it, is 60 KiB.
+const MAX_TEXT_BYTES: u64 = 512 * 1024;
+
+const INTRODUCTION: &str = "\
+Culvert is licensed under the Apache License, Version 2.0. Its program is linked with the crates below.
+Where a crate may be used under one of several licences, each text that comes with it is given.
+";
+
+/// Writes it. `metadata` is what `cargo metadata` says, `program` the package that is shipped.
+///
+/// # Errors
+/// Where a crate comes without any text and is not of a licence in `texts`, a directory with a file for
+/// each, called as SPDX does.
+pub(crate) fn write(metadata: &Value, program: &str, texts: &Path) -> Result<String> {
+    let crates = linked(metadata, program).context("unexpected cargo metadata")?;
+    ensure!(!crates.is_empty(), "{program} is linked with nothing");
+    let mut by_text: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for linked in &crates {
+        for text in texts_of(linked, texts)? {
+            by_text.entry(text).or_default().insert(&linked.title);
+        }
+    }
+    let mut sections: Vec<_> = by_text.into_iter().collect();
+    // By the first crate of each: a reader looks for a crate.
+    sections.sort_by(|(_, a), (_, b)| a.cmp(b));
+    let mut out = INTRODUCTION.to_owned();
+    for (text, titles) in sections {
+        out.push_str(&format!("\n{}\n", "=".repeat(80)));
+        for title in titles {
+            out.push_str(title);
+            out.push('\n');
+        }
+        out.push_str(&format!("{}\n{text}\n", "-".repeat(80)));
+    }
+    Ok(out)
+}
+
+/// A crate of others that is linked.
+struct Linked {
+    /// Name, version and licence.
+    title: String,
+    licence: String,
+    authors: String,
+    folder: PathBuf,
+}
+
+/// `None` where the JSON is not of the form that cargo documents.
+fn linked(metadata: &Value, program: &str) -> Option<Vec<Linked>> {
+    let packages = metadata["packages"].as_array()?;
+    let packages: BTreeMap<&str, &Value> = packages
+        .iter()
+        .map(|package| Some((package["id"].as_str()?, package)))
+        .collect::<Option<_>>()?;
+    let mut nodes = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array()? {
+        nodes.insert(node["id"].as_str()?, node["deps"].as_array()?);
+    }
+    let is_program = |package: &&&Value| package["name"] == program;
+    let mut open = vec![packages.values().find(is_program)?["id"].as_str()?];
+    let mut seen = BTreeSet::new();
+    let mut linked = Vec::new();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let package = packages.get(id)?;
+        // What has no source is ours.
+        if !package["source"].is_null() {
+            linked.push(Linked::parse(package)?);
+        }
+        for dependency in *nodes.get(id)? {
+            if crate::metadata::is_normal(dependency) {
+                open.push(dependency["pkg"].as_str()?);
+            }
+        }
+    }
+    Some(linked)
+}
+
+impl Linked {
+    fn parse(package: &Value) -> Option<Self> {
+        let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
+        let licence = package["license"].as_str().unwrap_or("see its text");
+        let authors = package["authors"].as_array()?.iter();
+        let authors: Vec<_> = authors.filter_map(Value::as_str).collect();
+        Some(Self {
+            title: format!("{name} {version} ({licence})"),
+            licence: licence.to_owned(),
+            authors: authors.join(", "),
+            folder: Path::new(package["manifest_path"].as_str()?)
+                .parent()?
+                .to_owned(),
+        })
+    }
+}
+
+/// The texts that come with a crate, or else that of its licence.
+fn texts_of(linked: &Linked, texts: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(&linked.folder)
+        .with_context(|| format!("{}: run cargo fetch", linked.folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if NAMES.iter().any(|begin| name.starts_with(begin)) && entry.file_type()?.is_file() {
+            ensure!(
+                entry.metadata()?.len() <= MAX_TEXT_BYTES,
+                "{} is too long for a licence",
+                entry.path().display()
+            );
+            found.push(normalised(&fs::read_to_string(entry.path())?));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let words = linked
+        .licence
+        .split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)));
+    for word in words {
+        let path = texts.join(format!("{word}.txt"));
+        if !word.is_empty() && path.is_file() {
+            let text = fs::read_to_string(path)?;
+            let authors = match linked.authors.as_str() {
+                "" => "its authors",
+                authors => authors,
+            };
+            return Ok(vec![normalised(&format!("Copyright {authors}\n\n{text}"))]);
+        }
+    }
+    bail!(
+        "{} comes without the text of its licence: put it into {}",
+        linked.title,
+        texts.display()
+    )
+}
+
+/// Texts that differ in line ends alone are one.
+fn normalised(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    lines.join("\n").trim_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A program linked with `a` and `b`, and built with `c`, whose folders are in `dir`.
+    fn metadata(dir: &Path) -> Value {
+        let package = |name: &str, source: Value| {
+            let folder = dir.join(name);
+            fs::create_dir_all(&folder).expect("a directory");
+            json!({
+                "id": name, "name": name, "version": "1.0.0", "license": "MIT OR Apache-2.0",
+                "authors": ["Ada"], "source": source, "manifest_path": folder.join("Cargo.toml"),
+            })
+        };
+        let node = |id: &str, deps: Value| json!({"id": id, "deps": deps});
+        let dep = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+        let deps = json!([
+            dep("a", Value::Null),
+            dep("b", Value::Null),
+            dep("c", json!("build"))
+        ]);
+        json!({
+            "packages": [
+                package("program", Value::Null),
+                package("a", json!("registry")),
+                package("b", json!("registry")),
+                package("c", json!("registry")),
+            ],
+            "resolve": {"nodes": [
+                node("program", deps), node("a", json!([])), node("b", json!([])), node("c", json!([])),
+            ]},
+        })
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir =
+            std::env::temp_dir().join(format!("culvert-licences-{}-{name}", std::process::id()));
+        fs::create_dir_all(dir.join("texts")).expect("a directory");
+        dir
+    }
+
+    #[test]
+    fn a_text_stands_once_below_all_crates_that_have_it() {
+        let dir = scratch("once");
+        let metadata = metadata(&dir);
+        fs::write(dir.join("a/LICENSE-MIT"), "Permission\r\n").expect("a file");
+        fs::write(dir.join("b/License.txt"), "Permission").expect("a file");
+        fs::write(dir.join("b/NOTICE"), "Made by Ada").expect("a file");
+        let text = write(&metadata, "program", &dir.join("texts")).expect("a text");
+        fs::remove_dir_all(&dir).expect("gone");
+        assert_eq!(text.matches("Permission").count(), 1, "{text}");
+        assert!(text.contains("a 1.0.0 (MIT OR Apache-2.0)\nb 1.0.0 (MIT OR Apache-2.0)\n---"));
+        assert!(text.contains("Made by Ada"));
+        assert!(!text.contains("c 1.0.0"), "it is not linked: {text}");
+    }
+
+    #[test]
+    fn a_crate_without_a_text_gets_that_of_its_licence_or_is_an_error() {
+        let dir = scratch("none");
+        let metadata = metadata(&dir);
+        fs::write(dir.join("a/LICENSE"), "Permission").expect("a file");
+        let texts = dir.join("texts");
+        let error = write(&metadata, "program", &texts).expect_err("b has none");
+        assert!(
+            error
+                .to_string()
+                .starts_with("b 1.0.0 (MIT OR Apache-2.0) comes without")
+        );
+        fs::write(texts.join("MIT.txt"), "The MIT License").expect("a file");
+        let text = write(&metadata, "program", &texts).expect("a text");
+        fs::remove_dir_all(&dir).expect("gone");
+        assert!(text.contains("Copyright Ada\n\nThe MIT License"), "{text}");
+    }
+}
