@@ -182,17 +182,17 @@ impl Flood {
     }
 }
 
-/// Counts what arrives from addresses of one family. Nothing is allocated per call: the receiver's work
-/// is part of what is measured, for every subject alike, and more so the faster it is.
+/// Counts what arrives from addresses of one family. The receiver's work is part of what is measured, for
+/// every subject alike, and more so the faster it is.
 fn count_from<A: SockaddrLike + Copy>(socket: &UdpSocket, has_ended: &AtomicBool) -> Result<u64> {
     let mut buffers = vec![[0; 2048]; BATCH];
-    let mut slices: Vec<_> = buffers
-        .iter_mut()
-        .map(|buffer| [IoSliceMut::new(buffer)])
-        .collect();
     let mut headers = MultiHeaders::<A>::preallocate(BATCH, None);
     let mut received = 0;
     while !has_ended.load(Ordering::Acquire) {
+        let mut slices: Vec<_> = buffers
+            .iter_mut()
+            .map(|buffer| [IoSliceMut::new(buffer)])
+            .collect();
         let flags = MsgFlags::MSG_WAITFORONE;
         let batch = recvmmsg(
             socket.as_raw_fd(),

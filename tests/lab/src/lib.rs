@@ -3,10 +3,10 @@
 //! Everything here runs on the machine's own kernel: a [`Namespace`] is a network namespace, a
 //! [`Link`] a veth pair, a [`Process`] a program that runs inside a namespace, a [`WireGuardEnd`]
 //! one running WireGuard implementation, whichever one, and a [`Tunnel`] two of them that know each
-//! other. [`measure`] reads what they achieve.
+//! other; a [`Machine`] is a Debian with systemd. [`measure`] reads what they achieve.
 //!
 //! Nothing is left behind. Each of these undoes itself when dropped, and a small watcher process
-//! (module `reaper`) removes the namespaces, processes and files of a program that was killed.
+//! (module `reaper`) removes the namespaces, processes, cgroups and files of a program that was killed.
 //!
 //! Needs root and the tools that `scripts/setup.sh` installs: [`require`] says what is missing.
 
@@ -14,6 +14,7 @@
 
 mod command;
 mod link;
+mod machine;
 pub mod measure;
 mod namespace;
 mod process;
@@ -29,9 +30,11 @@ mod wireguard;
 
 pub use command::{require, run};
 pub use link::{Family, Link, LinkShape, Subnet};
+pub use machine::Machine;
 pub use namespace::Namespace;
 pub use process::Process;
 pub use programs::{culvert_program, peer_program, workspace_dir};
+pub use reaper::application_name;
 pub use relay::{Direction, Relay};
 pub use service_manager::ServiceManager;
 pub use transfer::Transfer;

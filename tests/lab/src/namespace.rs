@@ -73,6 +73,17 @@ impl Namespace {
         finish(command, script)
     }
 
+    /// Runs a shell script to its end, with mounts of its own, and returns its status and output, also
+    /// when it fails.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn outcome_of_script(&self, script: &str) -> Result<Output> {
+        let mut command = bounded();
+        command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
+        outcome(command, script)
+    }
+
     /// Starts a program that keeps running; `line` is split at white space.
     ///
     /// It is killed when the returned handle is dropped, and when the thread that called this ends.

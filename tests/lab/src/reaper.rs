@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 
@@ -21,6 +22,9 @@ const PREFIX: &str = "cvl-";
 /// Interfaces are called `cw<pid>n<number>`: their configuration sockets lie in one directory that
 /// all namespaces share, so the name must be unique, and it may have 15 bytes at most.
 const INTERFACE_PREFIX: &str = "cw";
+
+/// Applications are called `lab<pid>_<number>`, for the same reason.
+const APPLICATION_PREFIX: &str = "lab";
 
 /// Where `ip netns` keeps its names.
 const NAMESPACES_DIR: &str = "/run/netns";
@@ -37,8 +41,17 @@ sweep() {
         for pid in $(ip netns pids "$name"); do kill -9 "$pid"; done
         ip netns del "$name"
     done
+    for cgroup in /sys/fs/cgroup/cvl-"$1"-* /sys/fs/cgroup/*/cvl-"$1"-*; do
+        [ -d "$cgroup" ] && find "$cgroup" -depth -type d -exec rmdir {} +
+    done
     rm -f /run/wireguard/cw"$1"n*.sock /var/run/wireguard/cw"$1"n*.sock
     rm -rf "${TMPDIR:-/tmp}/cvl-$1"
+    for tree in /sys/fs/cgroup/culvert.slice /sys/fs/cgroup/unified/culvert.slice; do
+        [ -d "$tree" ] || continue
+        rmdir "$tree"/culvert-lab"$1"_*.slice/culvert-run.scope
+        rmdir "$tree"/culvert-lab"$1"_*.slice
+        rmdir "$tree"
+    done
 }
 # A command that was starting while its parent died may enter a namespace after the first sweep.
 sweep "$1"; sleep 0.2; sweep "$1"
@@ -63,9 +76,23 @@ pub(crate) fn namespace_name(number: usize) -> String {
     format!("{PREFIX}{}-{number}", std::process::id())
 }
 
+/// The name of this process's machine `number`, and of its cgroups.
+pub(crate) fn machine_name(number: usize) -> String {
+    format!("{PREFIX}{}-m{number}", std::process::id())
+}
+
 /// The name of this process's WireGuard interface `number`.
 pub(crate) fn interface_name(number: usize) -> String {
     format!("{INTERFACE_PREFIX}{}n{number}", std::process::id())
+}
+
+/// The name of an application for one test: its cgroup is shared by all namespaces of the machine, so
+/// the name must be unique.
+#[must_use]
+pub fn application_name() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{APPLICATION_PREFIX}{}_{number}", std::process::id())
 }
 
 struct Watched {

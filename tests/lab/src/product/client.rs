@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -25,6 +26,8 @@ pub struct Client {
     /// A shell script that gives each of its programs the files of its machine, where they are not this
     /// one's: mounts, and variables of the environment.
     pub machine: String,
+    /// Whether it is given no token, and waits to be told what to do.
+    pub takes_commands: bool,
     dir: PathBuf,
     process: Option<Process>,
 }
@@ -36,6 +39,7 @@ impl Client {
             name: "laptop".to_owned(),
             arguments: String::new(),
             machine: String::new(),
+            takes_commands: false,
             dir,
             process: None,
         }
@@ -56,7 +60,7 @@ impl Client {
     /// Where it tells its state.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.dir.join("status.sock")
+        self.dir.join("run/culvert.sock")
     }
 
     /// Starts it, for the first time or again, and waits until the portal has welcomed it.
@@ -110,10 +114,13 @@ impl Client {
     /// # Errors
     /// When there is no program.
     pub fn command(&self) -> Result<String> {
+        let token = match self.takes_commands {
+            true => String::new(),
+            false => format!("--token-file {}", self.token_file().display()),
+        };
         Ok(format!(
-            "{} client run --token-file {} --state-dir {} --name {} --status-socket {} {} {}",
+            "{} client run {token} --state-dir {} --name {} --status-socket {} {} {}",
             culvert_program()?.display(),
-            self.token_file().display(),
             self.state_dir().display(),
             self.name,
             self.socket().display(),
@@ -160,6 +167,18 @@ impl Client {
     pub fn stop(&mut self) -> Result<()> {
         let process = self.process.take().context("the client does not run")?;
         process.stop()
+    }
+
+    /// Tells it something: a command line behind `culvert`.
+    ///
+    /// # Errors
+    /// When the command can't be run.
+    pub fn tell(&self, line: &str) -> Result<Output> {
+        self.namespace.outcome(&format!(
+            "{} {line} --socket {}",
+            culvert_program()?.display(),
+            self.socket().display()
+        ))
     }
 
     /// What `culvert status --json` says.

@@ -25,6 +25,8 @@ pub struct Gateway {
     pub name: String,
     /// Further arguments of `culvert gateway run`, for every start from here on.
     pub arguments: String,
+    /// A shell script that gives it files of a machine of its own: mounts.
+    pub machine: String,
     public_net: Subnet,
     private_net: Subnet,
     dir: PathBuf,
@@ -57,6 +59,7 @@ impl Gateway {
             dir: private_dir(dir, &name)?,
             name,
             arguments: String::new(),
+            machine: String::new(),
             public_net,
             private_net,
             process: None,
@@ -144,8 +147,9 @@ impl Gateway {
         let resolvers = self.dir.join("resolv.conf");
         fs::write(&resolvers, format!("nameserver {PRIVATE_DNS_V4}\n"))?;
         Ok(format!(
-            "mount --bind {} /etc/resolv.conf && \
+            "{}\nmount --bind {} /etc/resolv.conf && \
              exec env CULVERT_GATEWAY_STATUS_SOCKET={} {} gateway run --token-file {} --state-dir {} --name {} {}",
+            self.machine,
             resolvers.display(),
             self.socket().display(),
             culvert.display(),
@@ -163,8 +167,9 @@ impl Gateway {
     }
 
     /// Where it tells its state. Gateways of one machine would share the usual path.
-    fn socket(&self) -> PathBuf {
-        self.dir.join("status.sock")
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("run/gateway.sock")
     }
 
     /// What `culvert gateway status --json` says.

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod applications;
 mod asking;
+mod clean_up;
+mod commands;
 mod common;
 mod conditions;
 #[path = "../../../fixtures/country_file.rs"]
@@ -17,10 +20,12 @@ mod killed;
 mod live_conditions;
 mod moving;
 mod names;
+mod netcheck;
 mod networks;
 mod one_time;
 mod options;
 mod outage;
+mod privileges;
 mod reach;
 mod readiness;
 mod resolver;

@@ -78,7 +78,10 @@ fn a_second_client_with_one_state_directory_is_refused_and_harms_nothing() {
     let before = host(&client.namespace);
     let command = client.command().unwrap();
     let elsewhere = format!("{command} --interface culvert1 --mark 0x44 --table 18000",);
-    for command in [command, elsewhere.replace("status.sock", "second.sock")] {
+    for command in [
+        command,
+        elsewhere.replace("run/culvert.sock", "second.sock"),
+    ] {
         let second = client.namespace.spawn(&command).unwrap();
         is_refused(second, &client.state_dir());
     }

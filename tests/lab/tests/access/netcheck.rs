@@ -1,0 +1,105 @@
+//! `culvert netcheck` names what is in the way, and what to do.
+
+use crate::common::{Bed, WEB_PORT};
+use culvert_lab::culvert_program;
+use culvert_lab::product::{PRIVATE_V4, Product};
+use serde_json::Value;
+
+/// Exit statuses (docs/exit-status.md).
+const UNREACHABLE: i32 = 4;
+
+/// What it says at the client's machine, and how it ends.
+fn netcheck(product: &Product, arguments: &str) -> (i32, Vec<Value>) {
+    let line = format!(
+        "{} netcheck --json --socket {} {arguments}",
+        culvert_program().unwrap().display(),
+        product.client.socket().display()
+    );
+    let outcome = product.client.namespace.outcome(&line).unwrap();
+    let said: Value = serde_json::from_slice(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+    assert_eq!(said["schema_version"], 1);
+    let findings = said["findings"].as_array().unwrap().clone();
+    (outcome.status.code().unwrap(), findings)
+}
+
+/// The verdicts of one check, each with what was found.
+fn of(check: &str, findings: &[Value]) -> Vec<(String, String)> {
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    let of_check = findings.iter().filter(|finding| finding["check"] == check);
+    of_check
+        .map(|finding| (text(finding, "verdict"), text(finding, "found")))
+        .collect()
+}
+
+/// Checks that a finding of this check has this verdict and holds this text.
+fn says(findings: &[Value], check: &str, verdict: &str, holds: &str) {
+    let found = of(check, findings);
+    let is_it = |it: &&(String, String)| it.0 == verdict && it.1.contains(holds);
+    assert!(found.iter().find(is_it).is_some(), "{check}: {findings:#?}");
+}
+
+#[test]
+fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
+    let mut bed = Bed::new(1).unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    let product = &bed.product;
+    let (status, findings) = netcheck(product, "");
+    for (check, holds) in [
+        ("client", "is connected and forwards"),
+        ("ipv4", "leads out, from "),
+        ("portal-dns", "10.200.10.2"),
+        ("portal-tcp", "takes connections"),
+        ("portal-tls", "right one"),
+        ("portal-http", "sessions are opened there"),
+        ("clock", " s off the portal's"),
+        ("gateway", "answers at "),
+        ("mtu", "fit to "),
+        ("kernel", "has made culvert0"),
+        ("kernel", "nft is /"),
+    ] {
+        says(&findings, check, "ok", holds);
+    }
+    assert_eq!(status, 0, "{findings:#?}");
+
+    // A gateway that is not heard any more.
+    bed.product.gateways[0].kill().unwrap();
+    bed.product.client.kill().unwrap();
+    let token = bed.product.client.token_file();
+    let with_token = format!("--token-file {}", token.display());
+    let (status, findings) = netcheck(&bed.product, &with_token);
+    assert_eq!(status, 0, "{findings:#?}");
+    says(&findings, "client", "warning", "no client was asked");
+    says(&findings, "portal-http", "ok", "sessions are opened there");
+    says(&findings, "kernel", "ok", "/dev/net/tun can be used");
+
+    // Somebody else answers where the portal was, and then nobody does.
+    bed.product.portal.kill().unwrap();
+    let certificate = bed.product.portal.state_dir().join("certificate.pem");
+    std::fs::remove_file(certificate).unwrap();
+    bed.product.portal.start().unwrap();
+    let (status, findings) = netcheck(&bed.product, &with_token);
+    assert_eq!(status, UNREACHABLE, "{findings:#?}");
+    says(&findings, "portal-tls", "failed", "another certificate");
+    let tls = findings
+        .iter()
+        .find(|it| it["check"] == "portal-tls")
+        .unwrap();
+    assert!(
+        tls["fix"].as_str().unwrap().contains("page to log in at"),
+        "{tls}"
+    );
+    bed.product.portal.kill().unwrap();
+    let (status, findings) = netcheck(&bed.product, &with_token);
+    assert_eq!(status, UNREACHABLE, "{findings:#?}");
+    says(&findings, "portal-tcp", "failed", "does not: ");
+    assert_eq!(of("portal-tls", &findings), [], "nobody is there to ask");
+
+    // Without a way out nothing else can be.
+    let client = &bed.product.client.namespace;
+    client
+        .shell("ip route flush all; ip -6 route flush all")
+        .unwrap();
+    let (_, findings) = netcheck(&bed.product, &with_token);
+    says(&findings, "ipv4", "failed", "no default route");
+}
