@@ -2,7 +2,9 @@
 
 use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, access};
 use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, PRIVATE_V6, Product};
-use culvert_lab::{application_name, culvert_program, wait_until};
+use culvert_lab::{
+    Family, Link, LinkShape, Namespace, Subnet, application_name, culvert_program, wait_until,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -170,16 +172,16 @@ fn only_the_named_application_and_what_it_starts_reach_a_resource() {
     );
 
     // What the machine forwards for others is of no program.
-    let forwarded = format!(
-        "ip netns add {name}; ip link add {name}a type veth peer name {name}b netns {name}; \
-         ip address add 10.77.0.1/24 dev {name}a; ip link set {name}a up; \
-         ip -n {name} address add 10.77.0.2/24 dev {name}b; ip -n {name} link set {name}b up; \
-         ip -n {name} route add default via 10.77.0.1; sysctl -q -w net.ipv4.ip_forward=1; \
-         ip netns exec {name} {}; code=$?; ip netns del {name}; exit $code",
-        curl(PRIVATE_V4),
-        name = format!("c{}", std::process::id()),
-    );
-    let forwarded = scene.outside(&forwarded);
+    let container = Namespace::new().unwrap();
+    let net = Subnet(77);
+    let machine = &scene.bed.product.client.namespace;
+    Link::new(machine, &container, net, LinkShape::default()).unwrap();
+    machine.run("sysctl -q -w net.ipv4.ip_forward=1").unwrap();
+    let router = net.host(Family::V4, 1);
+    container
+        .run(&format!("ip route add default via {router}"))
+        .unwrap();
+    let forwarded = container.outcome_of_script(&curl(PRIVATE_V4)).unwrap();
     assert!(is_refused(&forwarded), "{}", text(&forwarded));
 
     let unknown = scene.inside("true").status;
