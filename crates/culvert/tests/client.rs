@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use culvert_ids::TokenId;
-use culvert_lab::Namespace;
+use culvert_lab::{Namespace, wait_until};
 use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -274,6 +274,29 @@ fn with_a_log_directory_the_log_is_in_a_file_of_the_day_and_only_failure_is_on_s
     assert!(log.contains("the portal can't be reached"), "{log}");
     assert!(!log.contains('\u{1b}'), "{log}");
     assert!(files.next().is_none());
+}
+
+#[test]
+fn without_a_token_and_without_rights_a_client_waits_and_has_nothing_to_complain_of() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("sock");
+    let line = format!(
+        "setpriv --bounding-set=-all {CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
+        directory.path().display(),
+        socket.display()
+    );
+    let process = namespace.spawn(&line).unwrap();
+    let ask = ["status", "--json", "--socket", socket.to_str().unwrap()];
+    wait_until("the client to answer", Duration::from_secs(20), || {
+        culvert(&ask).status.success()
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", process.output()));
+    let status: serde_json::Value = serde_json::from_slice(&culvert(&ask).stdout).unwrap();
+    assert_eq!(status["service"]["state"], "signed_out");
+    assert_eq!(status["problems"], serde_json::json!([]));
+    let log = process.output();
+    assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::status::{
     ServiceState, ServiceStatus, Status,
 };
 use crate::{ClientError, Settings};
-use culvert_host::{Identity, PrivateKeyBytes, ResolverControl, StateDir};
+use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
 use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
@@ -108,6 +108,8 @@ impl Base {
         } = &self.settings;
         match clean_up_network(interface, routing).await {
             Ok(removed) if removed.is_empty() => {}
+            // It can't have left anything either; going up says what is missing.
+            Err(ClientError::Host(HostError::NeedsNetAdmin)) => {}
             Ok(removed) => tracing::info!(?removed, "what a crash left behind is removed"),
             Err(error) => left.push(format!("rules and routes of a crash are left: {error}")),
         }

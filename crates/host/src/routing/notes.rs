@@ -18,6 +18,9 @@ use crate::{Family, InterfaceName};
 /// The most notes: a host has some interfaces and rules, and who has more needs no longer list.
 const MAX_NOTES: usize = 16;
 
+/// The kernel's table of the host's own addresses.
+const LOCAL_TABLE: u32 = 255;
+
 /// The value of `rp_filter` that drops what does not come the way that an answer would go.
 const STRICT: u8 = 1;
 
@@ -190,7 +193,9 @@ impl Surroundings {
         self.rules.iter().filter_map(move |rule| {
             let preference = preference_of_all(rule)?;
             let table = rule_table(rule);
-            let is_earlier = (1..ours).contains(&preference) && !tables.contains(&table);
+            // Addresses of the host itself come first wherever their rule is.
+            let is_others = table != LOCAL_TABLE && !tables.contains(&table);
+            let is_earlier = is_others && (1..ours).contains(&preference);
             is_earlier.then_some(Note::EarlierRule {
                 preference,
                 table,

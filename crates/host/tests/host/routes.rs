@@ -509,6 +509,7 @@ fn what_of_the_host_is_in_the_tunnels_way_is_named_with_the_fix() {
         &host.namespace,
         "ip rule add fwmark 0x7 lookup main pref 101",
     );
+    run(&host.namespace, "ip rule add lookup local pref 102");
     run(&host.namespace, "ip rule add lookup main pref 6000");
     let [earlier] = &notes(&["10.1.0.0/16"])[..] else {
         panic!("one note");
