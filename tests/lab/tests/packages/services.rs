@@ -193,6 +193,9 @@ fn the_program_comes_with_its_documents(machine: &Machine, role: &str) {
         "/usr/share/fish/vendor_completions.d/culvert.fish",
         "/usr/share/doc/culvert/licences.txt.gz",
         "/usr/share/doc/culvert/examples/client.toml",
+        "/usr/share/doc/culvert/examples/application.conf",
+        "/usr/share/doc/culvert/examples/client-applications.conf",
+        "/usr/share/doc/culvert/examples/dns-file.conf",
     ] {
         machine.run(&format!("test -s {file}")).unwrap();
     }
