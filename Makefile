@@ -24,7 +24,7 @@ help: ## This list
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
 
-demo: setup ## The whole product in namespaces, then a tunnel alone: see it work (root; builds first)
+demo: ## The whole product in namespaces, then a tunnel alone: see it work (root; builds first)
 	@scripts/demo.sh
 
 test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)

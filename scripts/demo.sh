@@ -2,7 +2,7 @@
 # Shows Culvert at work: installs what is missing, builds, and runs tests/lab/src/bin/demo.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh demo
 PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
 if [ "$(id -u)" -ne 0 ]; then
     echo "demo.sh: the demo makes network namespaces and needs root: sudo make demo" >&2

@@ -2,10 +2,13 @@
 # Makes a fresh Debian or Ubuntu machine ready to build, demonstrate, test and measure Culvert.
 # Says nothing when nothing is missing.
 #
+#   scripts/setup.sh         all of it
+#   scripts/setup.sh demo    what the demonstration needs, without what only tests and packages do
+#
 # Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
 set -u
 
-# A command that tells whether a package is there, and the package.
+# A command that tells whether a package is there, the package, and whether only tests need it.
 needed() {
     cat <<'TABLE'
 cc            build-essential
@@ -20,27 +23,30 @@ ping          iputils-ping
 ps            procps
 sysctl        procps
 ethtool       ethtool
-tcpdump       tcpdump
+tcpdump       tcpdump  tests
 setpriv       util-linux
 git           git
 cmake         cmake
 curl          curl
-dbus-daemon   dbus
-systemctl     systemd
-setcap        libcap2-bin
-dh            debhelper
-mmdebstrap    mmdebstrap
-systemd-nspawn  systemd-container
+dbus-daemon   dbus  tests
+systemctl     systemd  tests
+setcap        libcap2-bin  tests
+dh            debhelper  tests
+mmdebstrap    mmdebstrap  tests
+systemd-nspawn  systemd-container  tests
 TABLE
 }
 
 status=0
 PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
-missing=$(needed | while read -r tool package; do
+for_demo=0
+[ "${1:-}" != demo ] || for_demo=1
+missing=$(needed | while read -r tool package only; do
+    [ "$for_demo$only" != 1tests ] || continue
     command -v "$tool" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
 # Linters of the container's files are installed into an environment of their own.
-python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
+[ "$for_demo" = 1 ] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then
