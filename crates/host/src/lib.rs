@@ -20,6 +20,7 @@ mod log_dir;
 mod netlink;
 mod notify;
 mod observer;
+mod patience;
 mod peer_credentials;
 mod privileges;
 mod probe;

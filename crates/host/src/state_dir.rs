@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::HostError;
 use crate::file_check::{FileRefusal, Kind, SecretBytes, open_private, read_bounded, refuse};
+use crate::patience::take_patiently;
 
 /// The most bytes of a file in a [`StateDir`]. Ids and keys take less than a hundred; the largest is the
 /// list of a gateway's grants: at most 32768 of them with 1200 bytes each, and 65536 names with 350.
@@ -98,16 +99,22 @@ impl StateDir {
     /// Two clients with one id and one key would take each other's place without end.
     ///
     /// # Errors
-    /// [`FileRefusal::InUse`] where another process has it.
+    /// [`FileRefusal::InUse`] where another process has it, and has it still 2 s later.
     pub fn lock(&self) -> Result<StateLock, HostError> {
         let path = self.path.join(LOCK_FILE);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, LOCK_FILE, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| HostError::file("open", &path, error))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(StateLock { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(refuse(&self.path, FileRefusal::InUse)),
-            Err(error) => Err(HostError::file("lock", &path, error)),
+        let locked = take_patiently(|| {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(Some(())),
+                Err(Errno::WOULDBLOCK) => Ok(None),
+                Err(error) => Err(HostError::file("lock", &path, error)),
+            }
+        })?;
+        match locked {
+            Some(()) => Ok(StateLock { _file: file }),
+            None => Err(refuse(&self.path, FileRefusal::InUse)),
         }
     }
 

@@ -4,6 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::HostError;
+use crate::patience::take_patiently;
 use crate::routing::{Routing, Table};
 
 /// Keeps the routing tables of a tunnel for this process: two that share one would each remove what the
@@ -21,7 +22,8 @@ impl TableClaim {
     /// Takes the tables for as long as this lives.
     ///
     /// # Errors
-    /// [`HostError::TableInUse`] where another process has one of them, or the system's.
+    /// [`HostError::TableInUse`] where another process has one of them, and has it still 2 s later, or the
+    /// system's.
     pub fn take(routing: &Routing) -> Result<Self, HostError> {
         let [table, default_table] = routing.tables();
         Ok(Self {
@@ -31,12 +33,16 @@ impl TableClaim {
 }
 
 fn claim(table: Table) -> Result<UnixDatagram, HostError> {
-    let bound = SocketAddr::from_abstract_name(format!("culvert/table/{table}"))
-        .and_then(|name| UnixDatagram::bind_addr(&name));
-    bound.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => HostError::TableInUse {
-            number: table.get(),
-        },
-        _ => HostError::system("claim a routing table", error),
+    let taken = take_patiently(|| {
+        let bound = SocketAddr::from_abstract_name(format!("culvert/table/{table}"))
+            .and_then(|name| UnixDatagram::bind_addr(&name));
+        match bound {
+            Ok(socket) => Ok(Some(socket)),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
+            Err(error) => Err(HostError::system("claim a routing table", error)),
+        }
+    })?;
+    taken.ok_or(HostError::TableInUse {
+        number: table.get(),
     })
 }

@@ -302,6 +302,23 @@ fn a_state_directory_has_one_user_at_a_time() {
 }
 
 #[test]
+fn a_state_directory_that_is_given_free_in_a_moment_is_waited_for() {
+    let dir = temporary_dir();
+    let path = dir.path().join("state");
+    let state = StateDir::open(&path).expect("it is made");
+    let lock = state.lock().expect("nobody else has it");
+    let other = StateDir::open(&path).expect("anyone may look");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.lock());
+        // Long enough that it has been tried in most runs; the outcome is the same in all.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        drop(lock);
+        let locked = waiting.join().expect("it does not panic");
+        drop(locked.expect("it was given free"));
+    });
+}
+
+#[test]
 fn a_state_directory_that_is_exchanged_while_open_stays_the_same() {
     let dir = temporary_dir();
     let path = dir.path().join("state");
