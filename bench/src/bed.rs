@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use culvert_lab::measure::IperfServer;
-use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Tunnel, TunnelPlan, WireGuardEnd};
+use culvert_lab::measure::{IperfServer, Usage};
+use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Tunnel, TunnelPlan};
 
 use crate::metric::Metric;
+use crate::plain::{self, PlainTunnel};
 use crate::statistics::Samples;
-use crate::subject::Subject;
+use crate::subject::{Means, Subject};
 
 /// Two namespaces, a link, and on it the subject with an iperf3 server behind it.
 #[derive(Debug)]
@@ -21,7 +22,15 @@ pub(crate) struct Bed<'subject> {
     pub(crate) server_address: IpAddr,
     pub(crate) iperf: IperfServer,
     pub(crate) link: Link,
-    tunnel: Option<Tunnel>,
+    carrier: Carrier,
+}
+
+/// What stands between the two namespaces.
+#[derive(Debug)]
+enum Carrier {
+    Link,
+    WireGuard(Box<Tunnel>),
+    Plain(PlainTunnel),
 }
 
 impl<'subject> Bed<'subject> {
@@ -29,18 +38,20 @@ impl<'subject> Bed<'subject> {
     pub(crate) fn new(subject: &'subject Subject) -> Result<Self> {
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let link = Link::new(&client, &server, Subnet(1), LinkShape::default())?;
-        let tunnel = match &subject.implementation {
-            None => None,
-            Some(implementation) => {
+        let carrier = match &subject.means {
+            Means::Link => Carrier::Link,
+            Means::WireGuard(implementation) => {
                 let plan = TunnelPlan::between(implementation, implementation);
                 let tunnel = plan.build_over(link.clone())?;
                 tunnel.wait_until_up()?;
-                Some(tunnel)
+                Carrier::WireGuard(Box::new(tunnel))
             }
+            Means::Plain(model) => Carrier::Plain(PlainTunnel::over(&link, *model)?),
         };
-        let server_address = match &tunnel {
-            None => link.subnet.host(Family::V4, 2),
-            Some(tunnel) => tunnel.right_address(Family::V4),
+        let server_address = match &carrier {
+            Carrier::Link => link.subnet.host(Family::V4, 2),
+            Carrier::WireGuard(tunnel) => tunnel.right_address(Family::V4),
+            Carrier::Plain(_) => plain::INNER.host(Family::V4, 2),
         };
         let iperf = IperfServer::start(&server, server_address)?;
         Ok(Self {
@@ -50,25 +61,33 @@ impl<'subject> Bed<'subject> {
             server_address,
             iperf,
             link,
-            tunnel,
+            carrier,
         })
     }
 
     /// The processor time that both ends have used; `None` on the bare link.
     pub(crate) fn cpu(&self) -> Result<Option<Duration>> {
-        let Some(tunnel) = &self.tunnel else {
-            return Ok(None);
-        };
-        Ok(Some(tunnel.left.usage()?.cpu + tunnel.right.usage()?.cpu))
+        let usage = self.usage()?;
+        Ok(usage.map(|[left, right]| left.cpu + right.cpu))
+    }
+
+    /// What both ends have used; `None` on the bare link.
+    fn usage(&self) -> Result<Option<[Usage; 2]>> {
+        Ok(match &self.carrier {
+            Carrier::Link => None,
+            Carrier::WireGuard(tunnel) => Some([tunnel.left.usage()?, tunnel.right.usage()?]),
+            Carrier::Plain(PlainTunnel {
+                ends: [left, right],
+            }) => Some([left.usage()?, right.usage()?]),
+        })
     }
 
     /// Notes the memory of the end that has needed more.
     pub(crate) fn record_peak_memory(&self, samples: &mut Samples) -> Result<()> {
-        let Some(tunnel) = &self.tunnel else {
+        let Some([left, right]) = self.usage()? else {
             return Ok(());
         };
-        let peak_bytes = |end: &WireGuardEnd| -> Result<u64> { Ok(end.usage()?.peak_rss_bytes) };
-        let bytes = peak_bytes(&tunnel.left)?.max(peak_bytes(&tunnel.right)?);
+        let bytes = left.peak_rss_bytes.max(right.peak_rss_bytes);
         #[expect(
             clippy::cast_precision_loss,
             reason = "memory sizes are far below 2^53"

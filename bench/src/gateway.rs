@@ -20,7 +20,7 @@ use crate::metric::{Flows, Metric};
 use crate::record::Record;
 use crate::report;
 use crate::statistics::Samples;
-use crate::subject::{Kind, Subject};
+use crate::subject::{Kind, Means, Subject};
 use crate::targets;
 
 /// Inner addresses of the two `culvert wg`.
@@ -98,22 +98,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let forwarding = Implementation::culvert_with(&format!("--cipher {cipher} {workers}"));
     let _ends = forward(&product, &forwarding)?;
     let client = &product.client.namespace;
-    let way = |name, kind, implementation, address: &str| -> Result<Way> {
+    let way = |name, kind, means, address: &str| -> Result<Way> {
         let address = address.parse()?;
         Ok(Way {
-            subject: Subject {
-                name,
-                kind,
-                implementation,
-            },
+            subject: Subject { name, kind, means },
             address,
             server: IperfServer::start(&product.private, address)?,
         })
     };
     // What the product is held against stands where peers stand.
     let ways = [
-        way("culvert wg", Kind::Peer, Some(forwarding), PRIVATE_OTHER_V4)?,
-        way("gateway", Kind::Product, None, PRIVATE_V4)?,
+        way(
+            "culvert wg",
+            Kind::Peer,
+            Means::WireGuard(forwarding),
+            PRIVATE_OTHER_V4,
+        )?,
+        way("gateway", Kind::Product, Means::Link, PRIVATE_V4)?,
     ];
     let mut samples = Samples::default();
     for round in 1..=effort.rounds {

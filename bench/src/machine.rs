@@ -32,7 +32,7 @@ impl Machine {
 /// The version of a subject: what `scripts/peers.sh` noted beside the program, or what the program
 /// itself says.
 pub(crate) fn version(subject: &Subject) -> Option<String> {
-    let program = subject.implementation.as_ref()?.program().ok()?;
+    let program = subject.implementation()?.program().ok()?;
     let noted = fs::read_to_string(program.with_extension("version")).ok();
     Some(noted.map_or_else(
         || first_line(&program.to_string_lossy()),

@@ -9,12 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+mod calls;
 mod effort;
 mod flood;
 mod gateway;
 mod links;
 mod machine;
 mod metric;
+mod models;
+mod plain;
 mod portal;
 mod record;
 mod report;
@@ -67,6 +70,10 @@ struct Arguments {
 enum Command {
     Gateway(gateway::Arguments),
     Portal(portal::Arguments),
+    Models(models::Arguments),
+    Calls(calls::Arguments),
+    #[command(hide = true)]
+    Proxy(plain::Arguments),
 }
 
 /// What can be measured on its own.
@@ -84,13 +91,19 @@ enum Part {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    // The portal alone needs no namespaces.
-    if !matches!(arguments.command, Some(Command::Portal(_))) {
+    // The portal alone needs no namespaces, and an end of a plain tunnel is in one.
+    if !matches!(
+        arguments.command,
+        Some(Command::Portal(_) | Command::Proxy(_))
+    ) {
         culvert_lab::require()?;
     }
     match arguments.command {
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
         Some(Command::Portal(arguments)) => portal::run(&arguments),
+        Some(Command::Models(arguments)) => models::run(arguments),
+        Some(Command::Calls(arguments)) => calls::run(&arguments),
+        Some(Command::Proxy(arguments)) => match plain::run(&arguments)? {},
         None => compare_tunnels(arguments),
     }
 }

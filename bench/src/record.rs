@@ -129,7 +129,7 @@ fn of_subject(subject: &Subject, samples: &Samples) -> SubjectRecord {
         };
         Some((metric.key(), result))
     });
-    let command = subject.implementation.as_ref();
+    let command = subject.implementation();
     SubjectRecord {
         name: subject.name,
         version: version(subject),

@@ -99,12 +99,13 @@ fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Means;
 
     fn peer(name: &'static str) -> Subject {
         Subject {
             name,
             kind: Kind::Peer,
-            implementation: None,
+            means: Means::Link,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who is measured.
 
 use anyhow::{Result, bail};
+use culvert_io_models::Model;
 use culvert_lab::Implementation;
 
 use crate::effort::Effort;
@@ -24,8 +25,19 @@ pub(crate) struct Subject {
     /// Its name in tables and results.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Both ends; `None` for the bare link.
-    pub(crate) implementation: Option<Implementation>,
+    /// What carries its packets.
+    pub(crate) means: Means,
+}
+
+/// What carries packets between the two namespaces.
+#[derive(Clone, Debug)]
+pub(crate) enum Means {
+    /// The link itself.
+    Link,
+    /// A tunnel with this program at both ends.
+    WireGuard(Implementation),
+    /// A plain tunnel that waits for packets in this way.
+    Plain(Model),
 }
 
 /// Names of the peers, fastest first.
@@ -75,32 +87,40 @@ pub(crate) fn choose(
         Subject {
             name: "direct",
             kind: Kind::Direct,
-            implementation: None,
+            means: Means::Link,
         },
         Subject {
             name: "culvert",
             kind: Kind::Product,
-            implementation: Some(plain),
+            means: Means::WireGuard(plain),
         },
         Subject {
             name: "culvert-aes",
             kind: Kind::ProductAes,
-            implementation: Some(aes),
+            means: Means::WireGuard(aes),
         },
     ];
     subjects.extend(peers.map(|(_, (name, implementation))| Subject {
         name,
         kind: Kind::Peer,
-        implementation: Some(implementation),
+        means: Means::WireGuard(implementation),
     }));
     subjects.retain(Subject::is_built);
     Ok(subjects)
 }
 
 impl Subject {
+    /// The WireGuard program at both ends, where it is one.
+    pub(crate) fn implementation(&self) -> Option<&Implementation> {
+        match &self.means {
+            Means::WireGuard(implementation) => Some(implementation),
+            Means::Link | Means::Plain(_) => None,
+        }
+    }
+
     /// Whether its program is there; says so if not.
     fn is_built(&self) -> bool {
-        let program = self.implementation.as_ref().map(Implementation::program);
+        let program = self.implementation().map(Implementation::program);
         if let Some(Err(error)) = program {
             eprintln!("without {}: {error:#}", self.name);
             return false;

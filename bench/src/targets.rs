@@ -158,13 +158,13 @@ fn at_most(target: &str, value: f64, bound: f64) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::Subject;
+    use crate::subject::{Means, Subject};
 
     fn subject(name: &'static str, kind: Kind) -> Subject {
         Subject {
             name,
             kind,
-            implementation: None,
+            means: Means::Link,
         }
     }
 

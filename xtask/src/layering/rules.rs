@@ -61,7 +61,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 24] = [
+pub(super) const EDGES: [(&str, &[&str]); 25] = [
     (
         "culvert",
         &[
@@ -85,7 +85,14 @@ pub(super) const EDGES: [(&str, &[&str]); 24] = [
     ("culvert-aead", &[]),
     (
         "culvert-bench",
-        &["culvert-ids", "culvert-lab", "culvert-link", "culvert-wire"],
+        &[
+            "culvert-ids",
+            "culvert-io-models",
+            "culvert-lab",
+            "culvert-link",
+            "culvert-tun",
+            "culvert-wire",
+        ],
     ),
     ("culvert-dns", &["culvert-ids", "culvert-policy"]),
     (
@@ -145,6 +152,10 @@ pub(super) const EDGES: [(&str, &[&str]); 24] = [
     ("culvert-host", &["culvert-policy"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),
+    (
+        "culvert-io-models",
+        &["culvert-packet", "culvert-tun", "culvert-udp"],
+    ),
     ("culvert-link", &["culvert-ids", "culvert-wire"]),
     ("culvert-packet", &[]),
     ("culvert-path", &[]),
@@ -216,6 +227,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
             "culvert",
             "culvert-engine",
             "culvert-host",
+            "culvert-io-models",
             "culvert-lab",
             "culvert-tun",
             "culvert-udp",
@@ -243,8 +255,9 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
 pub(super) const UNSAFE: [&str; 2] = ["culvert-tun", "culvert-udp"];
 
 /// Crates whose root may deny unsafe code instead of forbidding it, so that one module that must
-/// have it can say so: the vector instructions of `aead`, and the sums of `packet` compiled for them.
-pub(super) const CONFINED: [&str; 2] = ["culvert-aead", "culvert-packet"];
+/// have it can say so: the vector instructions of `aead`, the sums of `packet` compiled for them, and the
+/// ring of `io-models`, which nothing of the product uses.
+pub(super) const CONFINED: [&str; 3] = ["culvert-aead", "culvert-io-models", "culvert-packet"];
 
 /// Modules of the standard library, and names in them, that pure crates do not use. A path is
 /// compared from its beginning, so a module stands for all that is in it.
