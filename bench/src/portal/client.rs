@@ -181,6 +181,7 @@ impl Client {
                 ToClient::GatewayMoved { .. } => self.tell(What::Told("gateway_moved")),
                 ToClient::ResourceSet { .. } => self.tell(What::Told("resource_set")),
                 ToClient::ResourceRemoved { .. } => self.tell(What::Told("resource_removed")),
+                ToClient::DnsSet { .. } => self.tell(What::Told("dns_set")),
                 ToClient::Unsupported { kind } => bail!("the portal does not know `{kind}`"),
             }
         }

@@ -2,7 +2,7 @@
 //! verdicts ([`crate::gate::DropReason`]), and a subject that may not is told by a decision
 //! ([`crate::Decision`]).
 
-use crate::Prefix;
+use crate::{DnsZone, DomainName, Prefix};
 use culvert_ids::ResourceId;
 use std::net::IpAddr;
 
@@ -22,6 +22,9 @@ pub enum PolicyError {
     /// A rule about applications.
     #[error(transparent)]
     Application(#[from] ApplicationError),
+    /// A rule about names.
+    #[error(transparent)]
+    Dns(#[from] DnsRuleError),
     /// A grant, or a gateway's table of them.
     #[error(transparent)]
     Grant(#[from] GrantError),
@@ -47,6 +50,72 @@ pub enum ApplicationError {
     /// A form of rule that this version does not know.
     #[error("its rule about applications needs a newer version of culvert: update this machine")]
     Unknown,
+}
+
+/// What is wrong with rules about names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DnsRuleError {
+    /// Not the name of a domain.
+    #[error(transparent)]
+    Name(#[from] TargetError),
+    /// Not the address of a server.
+    #[error("`{0}` is no address of a DNS server: write 10.0.0.53 or fd00::53, without a port")]
+    Server(String),
+    /// An address that no server has for all clients.
+    #[error("{address} can't be a DNS server of all clients: {why}")]
+    NotAServer {
+        /// The address.
+        address: IpAddr,
+        /// Why not.
+        why: &'static str,
+    },
+    /// More search domains than a resolver takes.
+    #[error("{count} search domains: at most {max}", max = crate::MAX_SEARCH_DOMAINS)]
+    TooManySearch {
+        /// How many there are.
+        count: usize,
+    },
+    /// Longer search domains than a resolver takes.
+    #[error(
+        "the search domains have {len} characters with the spaces between them: at most {max}",
+        max = crate::MAX_SEARCH_LEN
+    )]
+    SearchLength {
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// A search domain that is named twice.
+    #[error("the search domain {0} is there twice")]
+    SearchTwice(DomainName),
+    /// More domains with servers than there may be.
+    #[error("{count} domains with servers: at most {max}", max = crate::MAX_DNS_ZONES)]
+    TooManyZones {
+        /// How many there are.
+        count: usize,
+    },
+    /// A domain that is named twice.
+    #[error("the domain {0} is there twice: name all its servers at once")]
+    ZoneTwice(DnsZone),
+    /// A domain without servers.
+    #[error("the domain {0} needs a server that is asked for its names")]
+    NoServers(DnsZone),
+    /// More servers than are ever asked.
+    #[error("{count} servers of the domain {zone}: at most {max}", max = crate::MAX_DNS_SERVERS)]
+    TooManyServers {
+        /// Of which domain.
+        zone: DnsZone,
+        /// How many there are.
+        count: usize,
+    },
+    /// A server that is named twice.
+    #[error("the server {server} of the domain {zone} is there twice")]
+    ServerTwice {
+        /// Of which domain.
+        zone: DnsZone,
+        /// Which.
+        server: IpAddr,
+    },
 }
 
 /// What is wrong with the target or the name of a resource, or with a set of resources.

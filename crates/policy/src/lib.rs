@@ -5,6 +5,7 @@
 //! - [`Resource`], [`Filters`], [`Resources`]: what may be given access to, and which of several
 //!   that overlap is meant by an address or a name.
 //! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
+//! - [`DnsRules`]: which names clients ask of whom, and how short ones are completed.
 //! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
 //!   and why ([`Explanation`]). This is what the portal decides.
 //! - [`gate`]: whether a packet passes. This is what the gateway decides.
@@ -14,6 +15,7 @@
 mod access;
 mod applications;
 mod condition;
+mod dns_rules;
 mod error;
 mod explanation;
 mod filter;
@@ -33,8 +35,13 @@ pub use condition::{
     Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS, MAX_COUNTRIES,
     MAX_WINDOWS,
 };
+pub use dns_rules::{
+    DnsRules, DnsServer, DnsZone, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS,
+    MAX_SEARCH_LEN,
+};
 pub use error::{
-    ApplicationError, ConditionError, FilterError, GrantError, PolicyError, TargetError,
+    ApplicationError, ConditionError, DnsRuleError, FilterError, GrantError, PolicyError,
+    TargetError,
 };
 pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};

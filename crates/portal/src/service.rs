@@ -5,6 +5,7 @@ mod account;
 mod actors;
 mod apply;
 mod caller;
+mod dns_rules;
 mod explain;
 mod groups;
 mod list;

@@ -22,7 +22,7 @@ mod site;
 mod status;
 mod token;
 
-pub use account::{Account, AccountPatch};
+pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain};
 pub use actor::{Actor, ActorKind, ActorPatch, NewActor};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,

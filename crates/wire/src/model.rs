@@ -1,9 +1,10 @@
-//! Resources, filters, conditions and rules about applications, as people and programs write them: in the API, in
+//! Resources, filters, conditions, rules about applications and about names, as people and programs write them: in the API, in
 //! `access.toml`, in the database's JSON columns and in the sessions' messages.
 
 mod applications;
 mod condition;
 mod convert;
+mod dns;
 mod filter;
 mod target;
 mod told;
@@ -11,6 +12,7 @@ mod told;
 pub use applications::{Applications, ToldApplications, Unread};
 pub use condition::{Condition, TimeWindow, Weekday};
 pub use convert::{conditions, filters};
+pub use dns::{Dns, DnsDomain};
 pub use filter::{Filter, PortRange};
 pub use target::{Target, TargetKind};
 pub(crate) use told::understood;

@@ -77,6 +77,13 @@ fn filters() -> Vec<Value> {
     ]
 }
 
+fn dns() -> Value {
+    json!({
+        "search": ["corp.example"],
+        "domains": [{"name": "corp.example", "servers": ["10.0.0.53"]}],
+    })
+}
+
 #[test]
 fn a_condition_and_a_filter_of_every_kind_take_no_unknown_field() {
     for condition in conditions() {
@@ -113,7 +120,7 @@ fn what_makes_a_thing_takes_no_unknown_field() {
 
 #[test]
 fn what_changes_a_thing_takes_no_unknown_field() {
-    takes_nothing_unknown::<AccountPatch>(json!({"name": "a"}));
+    takes_nothing_unknown::<AccountPatch>(json!({"name": "a", "dns": dns()}));
     takes_nothing_unknown::<SitePatch>(json!({"name": "a"}));
     takes_nothing_unknown::<ActorPatch>(json!({"name": "a"}));
     takes_nothing_unknown::<GroupPatch>(json!({"name": "a"}));
@@ -127,6 +134,7 @@ fn what_changes_a_thing_takes_no_unknown_field() {
 fn what_is_wanted_as_a_whole_takes_no_unknown_field() {
     takes_nothing_unknown::<ApplyOptions>(json!({}));
     takes_nothing_unknown::<Desired>(json!({
+        "dns": dns(),
         "sites": [{"name": "s"}],
         "actors": [{"name": "a", "kind": "user"}],
         "groups": [{"name": "g", "members": ["a"]}],

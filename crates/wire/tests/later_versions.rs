@@ -78,3 +78,27 @@ fn a_reason_of_a_later_version_is_still_a_reason() {
     };
     assert_eq!(reason.code, ReasonCode::Other);
 }
+
+#[test]
+fn rules_about_names_of_a_later_version_keep_their_domains_and_ask_nobody_else() {
+    let text = r#"{"search":["a b","corp.example"],"order":1,"domains":[
+        {"name":"corp.example","servers":["tls://10.0.0.53"],"dnssec":true},
+        {"name":"lab.example","servers":["10.0.0.53","10.0.0.54:5353"]},
+        {"name":"*.example","servers":["10.0.0.53"]}]}"#;
+    let told: culvert_wire::model::Dns = serde_json::from_str(text).unwrap();
+    let (rules, not_understood) = told.understood();
+    assert_eq!(not_understood, 4);
+    assert_eq!(rules.search(), ["corp.example".parse().unwrap()]);
+    let zones: Vec<_> = rules
+        .zones()
+        .iter()
+        .map(|(zone, servers)| (zone.to_string(), servers.len()))
+        .collect();
+    assert_eq!(
+        zones,
+        [
+            ("corp.example".to_owned(), 0),
+            ("lab.example".to_owned(), 1)
+        ]
+    );
+}

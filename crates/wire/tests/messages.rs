@@ -9,8 +9,8 @@ use culvert_wire::messages::{
     WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
-    Applications, Condition, Filter, PortRange, Resource, Target, TargetKind, ToldApplications,
-    ToldTarget,
+    Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
+    ToldApplications, ToldTarget,
 };
 use culvert_wire::{
     Cipher, DecodeError, Decoded, MAX_MESSAGE_LEN, Message, PresharedKey, PublicKey, Timestamp,
@@ -54,6 +54,16 @@ fn resource() -> Resource {
     }
 }
 
+fn dns() -> Dns {
+    Dns {
+        search: vec!["corp.example".to_owned()],
+        domains: vec![DnsDomain {
+            name: "corp.example".to_owned(),
+            servers: vec!["10.0.0.53".to_owned()],
+        }],
+    }
+}
+
 fn wanted() -> WantedName {
     WantedName {
         name: "db.corp.example".to_owned(),
@@ -79,7 +89,7 @@ fn from_client() -> Vec<FromClient> {
             name: "laptop".to_owned(),
             public_key: PublicKey::from_bytes([9; 32]),
             ciphers: vec![Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305],
-            features: vec![ClientFeature::Applications],
+            features: vec![ClientFeature::Applications, ClientFeature::Dns],
         },
         FromClient::RequestAccess {
             request: 4,
@@ -108,6 +118,7 @@ fn to_client() -> Vec<ToClient> {
             resources: vec![resource()],
             grants: vec![GrantId::from_bytes([6; 16])],
             grant_lifetime_s: 3600,
+            dns: dns(),
         },
         ToClient::Refused {
             reason: reason(),
@@ -119,6 +130,7 @@ fn to_client() -> Vec<ToClient> {
         ToClient::ResourceRemoved {
             resource: resource().id,
         },
+        ToClient::DnsSet { dns: dns() },
         ToClient::AccessGranted {
             request: 4,
             resource: resource().id,

@@ -1,4 +1,4 @@
-use culvert_policy::{Filters, Resource};
+use culvert_policy::{Filters, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS, Resource};
 use culvert_wire::messages::{
     FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
 };
@@ -31,7 +31,11 @@ pub fn control(data: &[u8]) {
         0 => drop(read::<FromClient>(text)),
         1 => drop(read::<FromGateway>(text)),
         2 => match read_placed(text) {
-            Some(ToClient::Welcome { resources, .. }) => resources.iter().for_each(convert),
+            Some(ToClient::Welcome { resources, dns, .. }) => {
+                resources.iter().for_each(convert);
+                assert_rules_are_bounded(&dns);
+            }
+            Some(ToClient::DnsSet { dns }) => assert_rules_are_bounded(&dns),
             Some(ToClient::ResourceSet { resource }) => convert(&resource),
             _ => {}
         },
@@ -129,6 +133,15 @@ fn assert_unknown_allow_nothing(filters: &Understood<Filter>) {
     assert_eq!(nulls, filters.others(), "{text}");
 }
 
+fn assert_rules_are_bounded(dns: &model::Dns) {
+    let (rules, _) = dns.understood();
+    assert!(rules.search().len() <= MAX_SEARCH_DOMAINS);
+    assert!(rules.zones().len() <= MAX_DNS_ZONES);
+    assert!(rules.zones().values().all(|it| it.len() <= MAX_DNS_SERVERS));
+    let again = model::Dns::from(&rules);
+    assert_eq!(again.understood(), (rules, 0), "{again:?}");
+}
+
 /// One message of every kind, and those with what a later version may say.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     const ID: &str = "00000000000000000000000001";
@@ -184,6 +197,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#""kind":"dns","address":"**.corp.example","filters":[{"protocol":"sctp"},{"protocol":"icmp"}]"#,
         ),
         told(r#""kind":"app","paths":["/x"],"filters":[]"#),
+        r#"{"epoch":7,"seq":2,"type":"dns_set","dns":{"search":["corp.example","a b"],"domains":[{"name":".","servers":["10.0.0.53","fd00::53","tls://x"]},{"name":"corp.example.","servers":[],"later":1}]}}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":2,"type":"resource_removed","resource":"res_{ID}"}}"#),
         granted,
         format!(

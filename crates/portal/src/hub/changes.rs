@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 struct Work {
     ranges: bool,
+    dns: bool,
     pairs: BTreeSet<Pair>,
     resources: BTreeMap<ResourceId, ResourceChange>,
     clients: BTreeMap<ClientId, MachineChange>,
@@ -38,6 +39,9 @@ impl Hub {
         }
         self.review_machines(&work, now);
         self.review_resources(&work, now);
+        if work.dns {
+            self.tell_dns();
+        }
         if work.ranges {
             let reason = "the networks of the tunnel have changed; connect again";
             let reason = reasons::brief(ReasonCode::TryLater, reason);
@@ -52,6 +56,7 @@ impl Hub {
     fn collect(&self, effect: Effect, work: &mut Work) {
         match effect {
             Effect::Ranges => work.ranges = true,
+            Effect::Dns => work.dns = true,
             Effect::Policy { group, resource } => {
                 let clients = self.directory.clients_in(group);
                 work.pairs.extend(clients.map(|client| (client, resource)));

@@ -9,6 +9,7 @@ use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_policy::Country;
 use culvert_store::{Client, TokenScope};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface, ReasonCode, ToClient};
+use culvert_wire::model::Dns;
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 use std::net::IpAddr;
 
@@ -58,7 +59,8 @@ impl Hub {
         self.watch_token(id);
         // Before the session is there: of what ends here, `welcome` says nothing.
         self.review_client_grants(id, now);
-        let joined = ClientSession::new(session, join.ciphers, now);
+        let follows_dns = join.features.contains(&ClientFeature::Dns);
+        let joined = ClientSession::new(session, join.ciphers, follows_dns, now);
         self.sessions.insert(session, Party::Client(id));
         self.clients.insert(id, joined);
         self.welcome_client(session, &client);
@@ -117,6 +119,8 @@ impl Hub {
     }
 
     fn welcome_client(&mut self, session: SessionId, client: &Client) {
+        let joined = self.clients.get(&client.id);
+        let follows_dns = joined.is_some_and(|joined| joined.follows_dns);
         let mut resources = Vec::new();
         let mut later = Vec::new();
         let mut len = 0;
@@ -146,11 +150,24 @@ impl Hub {
             resources,
             grants: self.known_grants(client.id),
             grant_lifetime_s: settings.grant_lifetime_s,
+            dns: match follows_dns {
+                true => settings.dns.clone(),
+                false => Dns::default(),
+            },
         };
         self.outbox.tell_client(session, welcome);
         for resource in later {
             self.outbox
                 .tell_client(session, ToClient::ResourceSet { resource });
+        }
+    }
+
+    /// Has every client that can follow them know the rules about names as they are now.
+    pub(super) fn tell_dns(&mut self) {
+        let dns = &self.directory.settings().dns;
+        for session in self.clients.values().filter(|it| it.follows_dns) {
+            let message = ToClient::DnsSet { dns: dns.clone() };
+            self.outbox.tell_client(session.id, message);
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct ClientSession {
     pub(super) id: SessionId,
     pub(super) since: Timestamp,
     pub(super) ciphers: Vec<Cipher>,
+    /// It is told of the account's rules about names.
+    pub(super) follows_dns: bool,
     /// The resources that it was told of.
     pub(super) told: SlotSet,
     /// Numbers of the requests that wait for an answer.
@@ -39,11 +41,17 @@ pub(super) struct ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(id: SessionId, ciphers: Vec<Cipher>, now: Timestamp) -> Self {
+    pub(super) fn new(
+        id: SessionId,
+        ciphers: Vec<Cipher>,
+        follows_dns: bool,
+        now: Timestamp,
+    ) -> Self {
         Self {
             id,
             since: now,
             ciphers,
+            follows_dns,
             told: SlotSet::default(),
             waiting: BTreeSet::new(),
             allowance: Allowance::full(now),
@@ -152,7 +160,7 @@ mod tests {
     #[test]
     fn a_denial_is_news_once_a_minute_and_few_are_remembered() {
         let now = Timestamp::from_unix_ms(1_000_000);
-        let mut session = ClientSession::new(SessionId(1), Vec::new(), now);
+        let mut session = ClientSession::new(SessionId(1), Vec::new(), true, now);
         let resource = ResourceId::from_bytes([1; 16]);
         assert!(session.is_news(resource, ReasonCode::NoAccess, now));
         assert!(!session.is_news(resource, ReasonCode::NoAccess, now));

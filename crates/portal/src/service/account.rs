@@ -1,4 +1,4 @@
-use super::{Caller, Service, names, ranges, show};
+use super::{Caller, Service, dns_rules, names, ranges, show};
 use crate::fault::Fault;
 use culvert_store as store;
 use culvert_wire::api::{Account, AccountPatch};
@@ -31,6 +31,12 @@ impl Service {
             }
             if let Some(applications) = &patch.applications {
                 row.settings.applications = names::applications("", applications)?;
+            }
+            if let Some(dns) = &patch.dns {
+                row.settings.dns = dns_rules::checked("dns.", dns)?;
+            }
+            if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
+                dns_rules::outside_of_the_tunnel("dns.", &row.settings)?;
             }
             Ok(())
         };

@@ -10,6 +10,7 @@ pub(super) fn account(row: store::Account) -> api::Account {
         grant_lifetime_s: row.settings.grant_lifetime_s,
         ranges: row.settings.ranges,
         applications: row.settings.applications,
+        dns: row.settings.dns,
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,

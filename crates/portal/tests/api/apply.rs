@@ -263,3 +263,34 @@ async fn a_rule_about_applications_is_applied_told_and_taken_away_again() {
     let found = owner.get("/api/v1/resources").await.expect(200).json();
     assert_eq!(found["items"][0]["applications"], "any");
 }
+
+#[tokio::test]
+async fn rules_about_names_are_declared_and_stay_where_a_file_says_nothing_of_them() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let mut with_dns = desired();
+    with_dns["dns"] = json!({
+        "search": ["corp.example"],
+        "domains": [{"name": "corp.example", "servers": ["10.0.0.53"]}],
+    });
+    let dry = apply(&mut owner, "?dry_run=true", &with_dns).await;
+    let report = apply(&mut owner, "", &with_dns).await;
+    assert_eq!(told(&report), told(&dry));
+    let fields = &report["changes"][0]["fields"];
+    assert!(told(&report)[0].starts_with("update account"), "{report}");
+    assert_eq!(fields[0]["field"], "dns.domains");
+    assert_eq!(fields[1]["field"], "dns.search");
+    assert_eq!(fields[1]["after"], json!(["corp.example"]));
+    assert_eq!(told(&apply(&mut owner, "", &with_dns).await), [""; 0]);
+
+    let silent = apply(&mut owner, "?prune=true", &desired()).await;
+    assert_eq!(told(&silent), [""; 0]);
+    let mut without = desired();
+    without["dns"] = json!({});
+    let report = apply(&mut owner, "", &without).await;
+    assert_eq!(report["changes"][0]["fields"][1]["after"], json!([]));
+
+    without["dns"] = json!({"search": ["-"]});
+    let problem = owner.post("/api/v1/apply", without).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "dns.search[0]", "{problem}");
+}

@@ -461,6 +461,7 @@ impl World {
                 client.grants.retain(|_, (_, through)| *through != gateway);
             }
             ToClient::Refused { .. }
+            | ToClient::DnsSet { .. }
             | ToClient::GatewayMoved { .. }
             | ToClient::Unsupported { .. } => {}
         }

@@ -3,7 +3,7 @@
 use super::Stamp;
 use culvert_ids::AccountId;
 use culvert_wire::messages::Ranges;
-use culvert_wire::model::Applications;
+use culvert_wire::model::{Applications, Dns};
 use serde::{Deserialize, Serialize};
 
 /// An organisation: nothing crosses it.
@@ -31,6 +31,8 @@ pub struct AccountSettings {
     pub grant_lifetime_s: u32,
     /// Which programs of a client may use the tunnel at all.
     pub applications: Applications,
+    /// What clients do with names that are no resource's.
+    pub dns: Dns,
 }
 
 impl Default for AccountSettings {
@@ -44,6 +46,7 @@ impl Default for AccountSettings {
             },
             grant_lifetime_s: 3_600,
             applications: Applications::Any,
+            dns: Dns::default(),
         }
     }
 }

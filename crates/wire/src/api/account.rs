@@ -1,6 +1,6 @@
 use crate::Timestamp;
 use crate::messages::Ranges;
-use crate::model::Applications;
+use crate::model::{Applications, Dns};
 use culvert_ids::AccountId;
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +20,37 @@ pub struct Account {
     /// Which programs of a client may use the tunnel at all, by the applications that they run in.
     #[serde(default)]
     pub applications: Applications,
+    /// What clients do with names that are no resource's.
+    #[serde(default)]
+    pub dns: Dns,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
     pub created: Timestamp,
     /// When it was last changed.
     pub updated: Timestamp,
+}
+
+/// What clients are to do with names that are no resource's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct DesiredDns {
+    /// Domains that short names are completed with, in this order; at most 6, and 247 characters.
+    pub search: Vec<String>,
+    /// Domains whose names are asked of servers of their own; at most 32.
+    pub domains: Vec<DesiredDnsDomain>,
+}
+
+/// A domain whose names are to be asked of servers of its own, and of nobody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DesiredDnsDomain {
+    /// It and all below it, as in `corp.example`; `.` is every name.
+    pub name: String,
+    /// The addresses of its servers, in the order in which they are asked; 1 to 3.
+    pub servers: Vec<String>,
 }
 
 /// A change of the account.
@@ -49,4 +74,7 @@ pub struct AccountPatch {
     /// Which programs of a client may use the tunnel at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications>,
+    /// What clients are to do with names that are no resource's: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DesiredDns>,
 }

@@ -1,4 +1,4 @@
-use super::ActorKind;
+use super::{ActorKind, DesiredDns};
 use crate::model::{Applications, Condition, Filter, TargetKind};
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Desired {
+    /// What clients do with names that are no resource's; left out, it stays as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DesiredDns>,
     /// Sites; in TOML, each a `[[site]]`.
     #[serde(alias = "site")]
     pub sites: Vec<DesiredSite>,

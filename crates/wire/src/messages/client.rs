@@ -1,7 +1,7 @@
 //! Between client and portal.
 
 use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedName};
-use crate::model::{Resource, understood};
+use crate::model::{Dns, Resource, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,8 @@ pub enum FromClient {
 pub enum ClientFeature {
     /// It keeps a resource's rule about applications, or does not let anything reach the resource.
     Applications,
+    /// It follows the account's rules about names, and is told of them.
+    Dns,
 }
 
 /// What the portal says to a client, inside [`super::Sequenced`].
@@ -99,6 +101,9 @@ pub enum ToClient {
         grants: Vec<GrantId>,
         /// How long a grant lasts at most.
         grant_lifetime_s: u32,
+        /// The account's rules about names, where the client can follow them.
+        #[serde(default, skip_serializing_if = "Dns::is_empty")]
+        dns: Dns,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -117,6 +122,11 @@ pub enum ToClient {
     ResourceRemoved {
         /// Which.
         resource: ResourceId,
+    },
+    /// The account's rules about names are others; said to clients that can follow them.
+    DnsSet {
+        /// As they are now.
+        dns: Dns,
     },
     /// Access is granted, and the gateway knows of it.
     AccessGranted {
@@ -193,6 +203,7 @@ impl Message for ToClient {
         "refused",
         "resource_set",
         "resource_removed",
+        "dns_set",
         "access_granted",
         "access_denied",
         "access_revoked",

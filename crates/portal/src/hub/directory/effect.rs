@@ -7,6 +7,8 @@ use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
 pub(in crate::hub) enum Effect {
     /// The networks inside the tunnel are others.
     Ranges,
+    /// The account's rules about names are others.
+    Dns,
     /// A policy joins the two, or no longer, or under other conditions.
     Policy {
         group: GroupId,

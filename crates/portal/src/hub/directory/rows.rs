@@ -128,6 +128,9 @@ impl Directory {
             self.faults
                 .insert(EntityId::Account(self.account), fault.to_owned());
         }
+        if settings.dns != self.settings.dns {
+            effects.push(Effect::Dns);
+        }
         let is_ruled_otherwise = settings.applications != self.settings.applications;
         self.settings = settings;
         self.settings_updated = account.stamp.updated;

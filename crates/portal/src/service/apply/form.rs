@@ -55,6 +55,12 @@ impl Form {
         }
     }
 
+    pub(super) fn dns(account: &str, dns: &culvert_wire::model::Dns) -> Self {
+        Self::named(account)
+            .with("dns.search", &dns.search)
+            .with("dns.domains", &dns.domains)
+    }
+
     pub(super) fn policy(
         name: &str,
         group: &str,

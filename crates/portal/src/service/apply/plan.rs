@@ -3,7 +3,7 @@
 use super::form::Form;
 use super::index::Index;
 use crate::fault::Fault;
-use crate::service::{Birth, names, show};
+use crate::service::{Birth, dns_rules, names, show};
 use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
 use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
 use culvert_wire::api::{ApplyChange, Desired, DesiredActor, FieldChange, Operation};
@@ -57,6 +57,7 @@ impl Plan {
             resources: index("resource", &snapshot.resources, |row| &row.name),
             policies: index("policy", &snapshot.policies, |row| &row.name),
         };
+        planner.dns(desired)?;
         planner.sites(desired)?;
         planner.actors(desired)?;
         planner.groups(desired)?;
@@ -101,6 +102,22 @@ impl<B> Planner<'_, B>
 where
     B: FnMut() -> Birth,
 {
+    /// The account's rules about names, where the file has any.
+    fn dns(&mut self, desired: &Desired) -> Result<(), Fault> {
+        let Some(wanted) = &desired.dns else {
+            return Ok(());
+        };
+        let before = &self.snapshot.account;
+        let mut account = before.clone();
+        account.settings.dns = dns_rules::checked("dns.", wanted)?;
+        dns_rules::outside_of_the_tunnel("dns.", &account.settings)?;
+        let form = Form::dns(&account.name, &account.settings.dns);
+        let form_before = Form::dns(&before.name, &before.settings.dns);
+        let stamp = before.stamp;
+        self.put(account, Some(stamp), Some(form_before), &form);
+        Ok(())
+    }
+
     fn sites(&mut self, desired: &Desired) -> Result<(), Fault> {
         for (at, wanted) in desired.sites.iter().enumerate() {
             let field = format!("sites[{at}].name");
