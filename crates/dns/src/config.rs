@@ -1,6 +1,7 @@
 //! What a [`Stub`](crate::Stub) is told at its start.
 
 use crate::Ranges;
+use culvert_policy::DomainName;
 use std::net::SocketAddr;
 
 /// What a message travels by.
@@ -21,4 +22,7 @@ pub struct Config {
     pub listens_on: Vec<SocketAddr>,
     /// Who is asked about all other names, in this order. With none such names are REFUSED.
     pub upstreams: Vec<SocketAddr>,
+    /// A name that is no resource's and in no zone, but always asked of `upstreams`: that of the portal,
+    /// without which there would be neither resources nor zones.
+    pub fixed: Option<DomainName>,
 }

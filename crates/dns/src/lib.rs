@@ -26,6 +26,11 @@
 //! resource the origin of a stranger's web page (DNS rebinding). Nothing that an upstream says is
 //! kept, so there is no cache to poison.
 //!
+//! All other names are asked of upstreams: those of the smallest zone that holds the name
+//! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). One that
+//! stays silent, or is not there, gives way to the next; a question that came over TCP, as it does again
+//! after an answer that was cut short, is asked over TCP.
+//!
 //! There is no clock and no source of randomness in here: time is an argument, and the ids of
 //! forwarded queries come from the seed given to [`Stub::new`].
 
@@ -48,6 +53,7 @@ mod stub;
 mod time;
 mod upstreams;
 mod waiting;
+mod zones;
 
 pub use config::{Config, Transport};
 pub use constants::{

@@ -8,6 +8,7 @@ use crate::query::{self, Asked, Asker, Question};
 use crate::ranges::Offset;
 use crate::upstreams::{self, Upstreams};
 use crate::waiting::{Waiter, Waiting};
+use crate::zones::Zones;
 use crate::{
     ACCESS_WAIT, Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome,
     Output, TTL, Time, Transport, name, reverse,
@@ -34,6 +35,8 @@ pub struct Stub {
     names: Names,
     waiting: Waiting,
     upstreams: Upstreams,
+    /// A name that is no resource's.
+    fixed: Option<DomainName>,
     listens_on: Vec<SocketAddr>,
     outputs: VecDeque<Output>,
 }
@@ -61,7 +64,14 @@ impl Stub {
         Ok(Self {
             names: Names::new(config.ranges),
             waiting: Waiting::default(),
-            upstreams: Upstreams::new(config.upstreams, seed),
+            upstreams: Upstreams::new(
+                Zones::new(
+                    config.upstreams,
+                    config.fixed.as_ref().and_then(name::write),
+                ),
+                seed,
+            ),
+            fixed: config.fixed,
             listens_on: config.listens_on,
             outputs: VecDeque::new(),
         })
@@ -98,7 +108,10 @@ impl Stub {
             Route::Resource(name, resource) => {
                 self.handle_name(&name, resource, &reading.asked, asker, now);
             }
-            Route::Upstream => self.forward(bytes, &reading.asked, asker, now),
+            Route::Upstream => {
+                let name = question.qname();
+                self.forward(bytes, name, &reading.asked, asker, now);
+            }
         }
         Ok(())
     }
@@ -188,6 +201,9 @@ impl Stub {
         let Some(name) = name::read(question.qname()) else {
             return Route::Upstream;
         };
+        if self.fixed.as_ref() == Some(&name) {
+            return Route::Upstream;
+        }
         match resource_of(&name) {
             Some(resource) => Route::Resource(name, resource),
             None => Route::Upstream,

@@ -5,16 +5,20 @@ use crate::output::{ForwardId, Output};
 use crate::query::{self, Asked, Asker, HEADER_LEN};
 use crate::ranges::Ranges;
 use crate::rebinding;
+use crate::zones::{Pool, Zones};
 use crate::{
     DropReason, Error, FORWARDS_MAX, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
 };
-use domain::base::Message;
+use culvert_policy::DnsZone;
+use domain::base::{Message, Name};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// A forwarded query.
 #[derive(Debug)]
 pub(crate) struct Pending {
+    /// What is asked for: it says who is asked.
+    name: Name<Vec<u8>>,
     pub(crate) asked: Asked,
     pub(crate) asker: Asker,
     /// As it is sent, under an id of ours.
@@ -35,43 +39,58 @@ pub(crate) struct Answered {
 
 /// The upstreams and the queries that wait for them.
 pub(crate) struct Upstreams {
-    servers: Vec<SocketAddr>,
-    /// Index of the one that is asked first: the last that answered, or follows one that did not.
-    preferred: usize,
+    zones: Zones,
     pending: BTreeMap<ForwardId, Pending>,
     ids: Ids,
 }
 
 impl Upstreams {
-    pub(crate) fn new(servers: Vec<SocketAddr>, seed: [u8; 32]) -> Self {
+    pub(crate) fn new(zones: Zones, seed: [u8; 32]) -> Self {
         Self {
-            servers,
-            preferred: 0,
+            zones,
             pending: BTreeMap::new(),
             ids: Ids::from_seed(seed),
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.servers.is_empty()
+    /// Who is asked for what.
+    pub(crate) const fn zones(&self) -> &Zones {
+        &self.zones
     }
 
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Other upstreams from now on; what waits is sent to them at once. Returns what is to be sent,
-    /// and what can no longer be.
+    /// Other upstreams for names in no zone from now on; what waits for such is sent to them at once.
+    /// Returns what is to be sent, and what can no longer be.
     pub(crate) fn replace(
         &mut self,
         servers: Vec<SocketAddr>,
         now: Time,
     ) -> (Vec<Output>, Vec<Pending>) {
-        self.servers = servers;
-        self.preferred = 0;
+        self.zones.set_others(servers);
         for pending in self.pending.values_mut() {
-            pending.tries = 0;
-            pending.deadline = now;
+            if !self.zones.hold(&pending.name) {
+                pending.begin_anew(now);
+            }
+        }
+        self.handle_due(now)
+    }
+
+    /// Other zones from now on; what waits for a server that its name is no longer asked of is sent to
+    /// another at once.
+    pub(crate) fn replace_zones(
+        &mut self,
+        zones: BTreeMap<DnsZone, Vec<SocketAddr>>,
+        now: Time,
+    ) -> (Vec<Output>, Vec<Pending>) {
+        self.zones.set_zones(zones);
+        for pending in self.pending.values_mut() {
+            let pool = self.zones.pool(&pending.name);
+            if !pool.servers.contains(&pending.upstream) {
+                pending.begin_anew(now);
+            }
         }
         self.handle_due(now)
     }
@@ -81,6 +100,7 @@ impl Upstreams {
     pub(crate) fn forward(
         &mut self,
         query: &[u8],
+        name: &Name<Vec<u8>>,
         asked: &Asked,
         asker: Asker,
         now: Time,
@@ -94,13 +114,15 @@ impl Upstreams {
             let pending = self.pending.get_mut(&id)?;
             // The asker's patience starts anew.
             pending.tries = 0;
-            return try_next(&self.servers, &mut self.preferred, id, pending, now);
+            return try_next(self.zones.pool_mut(name), id, pending, now);
         }
-        let upstream = *self.servers.get(self.preferred)?;
+        let pool = self.zones.pool(name);
+        let upstream = *pool.servers.get(pool.preferred)?;
         let id = self.free_id()?;
         let mut query = query.to_vec();
         query.get_mut(..2)?.copy_from_slice(&id.0.to_be_bytes());
         let pending = Pending {
+            name: name.clone(),
             asked: asked.clone(),
             asker,
             query,
@@ -138,7 +160,8 @@ impl Upstreams {
         now: Time,
     ) -> Option<Result<Output, Pending>> {
         let pending = self.pending.get_mut(&id)?;
-        match try_next(&self.servers, &mut self.preferred, id, pending, now) {
+        let pool = self.zones.pool_mut(&pending.name);
+        match try_next(pool, id, pending, now) {
             Some(output) => Some(Ok(output)),
             None => self.pending.remove(&id).map(Err),
         }
@@ -169,8 +192,9 @@ impl Upstreams {
         let hands_out_ours =
             rebinding::hands_out_ours(message, ranges).map_err(|_| DropReason::Malformed)?;
         let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
-        if let Some(index) = self.servers.iter().position(|it| *it == query.upstream) {
-            self.preferred = index;
+        let pool = self.zones.pool_mut(&query.name);
+        if let Some(index) = pool.servers.iter().position(|it| *it == query.upstream) {
+            pool.preferred = index;
         }
         let bytes = (!hands_out_ours).then(|| given_back(bytes, &query));
         Ok(Answered { query, bytes })
@@ -198,6 +222,12 @@ impl Upstreams {
 }
 
 impl Pending {
+    /// Its time is up, and all servers are still to be tried.
+    fn begin_anew(&mut self, now: Time) {
+        self.tries = 0;
+        self.deadline = now;
+    }
+
     fn output(&self, id: ForwardId) -> Output {
         Output::Forward {
             id,
@@ -234,13 +264,8 @@ pub(crate) fn usable(
 
 /// Sends a query to the upstream after the one that it waits for; `None` if it was tried often
 /// enough. The one that did not answer is no longer asked first.
-fn try_next(
-    servers: &[SocketAddr],
-    preferred: &mut usize,
-    id: ForwardId,
-    pending: &mut Pending,
-    now: Time,
-) -> Option<Output> {
+fn try_next(pool: &mut Pool, id: ForwardId, pending: &mut Pending, now: Time) -> Option<Output> {
+    let Pool { servers, preferred } = pool;
     if pending.tries >= UPSTREAM_TRIES || servers.is_empty() {
         return None;
     }

@@ -4,7 +4,7 @@ use culvert_dns::{
     WAITING_MAX,
 };
 use culvert_ids::ResourceId;
-use culvert_policy::DomainName;
+use culvert_policy::{DnsZone, DomainName};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -102,7 +102,8 @@ impl Story {
                     self.drain(false);
                 }
             }
-            _ => self.stub.handle_access_ended(RESOURCE),
+            _ if choice & 0x40 == 0 => self.stub.handle_access_ended(RESOURCE),
+            _ => self.set_zones(input.u8()),
         }
     }
 
@@ -118,6 +119,23 @@ impl Story {
         if taken.is_ok() {
             self.owed.insert(port, bytes.to_vec());
         }
+        self.drain(false);
+    }
+
+    /// A part of some zones, each with one server, is all that there are from now on.
+    fn set_zones(&mut self, which: u8) {
+        let zones = [".", "a", "b.a", "corp"].into_iter().zip(0..);
+        let chosen = zones.filter(|(_, bit)| which & (1 << bit) != 0);
+        let zones = chosen.map(|(zone, host)| {
+            let zone: DnsZone = zone.parse().expect("a zone");
+            let server = match which & 0x80 {
+                0 => UPSTREAM,
+                _ => ([192, 0, 2, 60 + host], 53),
+            };
+            (zone, vec![server.into()])
+        });
+        let zones = zones.collect();
+        self.stub.set_zones(zones, self.now());
         self.drain(false);
     }
 

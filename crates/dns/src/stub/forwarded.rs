@@ -5,7 +5,10 @@ use crate::answer::{self, Reply};
 use crate::query::{Asked, Asker};
 use crate::upstreams::{self, Pending};
 use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
+use culvert_policy::DnsZone;
+use domain::base::Name;
 use domain::base::iana::{ExtendedErrorCode, OptRcode};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Stub {
@@ -20,6 +23,19 @@ impl Stub {
         let (outputs, failed) = self.upstreams.replace(servers, now);
         self.push_forwards(outputs, &failed);
         Ok(())
+    }
+
+    /// Names in these zones are asked of these servers from now on, and of nobody else; the smallest zone
+    /// that holds a name counts. Servers that lead back here are left out: a zone that has no other is
+    /// answered by SERVFAIL.
+    pub fn set_zones(&mut self, zones: BTreeMap<DnsZone, Vec<SocketAddr>>, now: Time) {
+        let usable = zones.into_iter().map(|(zone, servers)| {
+            let servers = self.usable_upstreams(&servers);
+            (zone, servers)
+        });
+        let usable = usable.collect();
+        let (outputs, failed) = self.upstreams.replace_zones(usable, now);
+        self.push_forwards(outputs, &failed);
     }
 
     /// Of these servers, those that can be upstreams, as many as there may be.
@@ -71,12 +87,24 @@ impl Stub {
         }
     }
 
-    pub(super) fn forward(&mut self, bytes: &[u8], asked: &Asked, asker: Asker, now: Time) {
-        if self.upstreams.is_empty() {
-            self.answer(asked, asker, &NOT_OURS);
+    pub(super) fn forward(
+        &mut self,
+        bytes: &[u8],
+        name: &Name<Vec<u8>>,
+        asked: &Asked,
+        asker: Asker,
+        now: Time,
+    ) {
+        let zones = self.upstreams.zones();
+        if zones.pool(name).servers.is_empty() {
+            let reply = match zones.hold(name) {
+                true => &NO_SERVER,
+                false => &NOT_OURS,
+            };
+            self.answer(asked, asker, reply);
             return;
         }
-        match self.upstreams.forward(bytes, asked, asker, now) {
+        match self.upstreams.forward(bytes, name, asked, asker, now) {
             Some(output) => self.outputs.push_back(output),
             None => self.answer(asked, asker, &BUSY),
         }
@@ -101,6 +129,15 @@ const NOT_OURS: Reply<'static> = Reply {
     error: Some((
         ExtendedErrorCode::NOT_AUTHORITATIVE,
         "not a name of a resource",
+    )),
+};
+
+const NO_SERVER: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::NO_REACHABLE_AUTHORITY,
+        "no server of this domain can be asked",
     )),
 };
 

@@ -9,3 +9,4 @@ mod forwarding;
 mod messages;
 mod properties;
 mod ranges;
+mod zones;
