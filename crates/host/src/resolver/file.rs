@@ -6,8 +6,10 @@
 //! such a cut would have taken are line ends. The backup is written first and goes last, so a crash
 //! anywhere leaves a file that the next start knows how to undo.
 
+use super::ResolverWanted;
 use super::resolv_conf::{ResolvConf, had_none_before, is_ours, ours};
 use crate::{HostError, StateDir};
+use culvert_policy::DomainName;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -37,6 +39,7 @@ pub(super) struct FileControl {
 #[derive(Debug)]
 struct Written {
     server: IpAddr,
+    search: Vec<DomainName>,
     text: String,
     upstreams: Vec<SocketAddr>,
 }
@@ -67,15 +70,17 @@ impl FileControl {
         self.read().map(drop)
     }
 
-    /// Makes the file name `server`. `tell` hears who is to answer other names before anybody asks.
+    /// Makes the file name `wanted.server`. `tell` hears who is to answer other names before anybody asks.
     pub(super) fn apply(
         &mut self,
-        server: IpAddr,
+        wanted: &ResolverWanted,
         state: &StateDir,
         tell: impl FnOnce(&[SocketAddr]),
     ) -> Result<(), HostError> {
+        let ResolverWanted { server, search, .. } = wanted;
         if let Some(written) = &self.written
-            && written.server == server
+            && written.server == *server
+            && written.search == *search
             && self.is_in_force()
         {
             tell(&written.upstreams);
@@ -83,7 +88,7 @@ impl FileControl {
         }
         self.restore(state)?;
         let before = self.read()?;
-        let text = ours(before.as_deref(), server);
+        let text = ours(before.as_deref(), *server, search);
         if text.len() > MAX_BYTES {
             return Err(self.too_long());
         }
@@ -94,7 +99,8 @@ impl FileControl {
             self.take(&step, state)?;
         }
         self.written = Some(Written {
-            server,
+            server: *server,
+            search: search.clone(),
             text,
             upstreams,
         });

@@ -11,6 +11,7 @@ mod resolvconf;
 mod resolved;
 
 use crate::{HostError, InterfaceName, StateDir};
+use culvert_policy::DomainName;
 use detect::Facts;
 use file::FileControl;
 use resolvconf::Resolvconf;
@@ -56,6 +57,9 @@ pub struct ResolverWanted {
     pub server: IpAddr,
     /// Names that are asked there, where the way can tell them apart.
     pub domains: RoutedDomains,
+    /// What short names are completed with, before whatever the system completes them with by itself; at
+    /// most [`culvert_policy::MAX_SEARCH_DOMAINS`].
+    pub search: Vec<DomainName>,
 }
 
 /// Which names.
@@ -150,11 +154,8 @@ impl ResolverControl {
         };
         match self.backend.insert(backend) {
             Backend::Resolved(resolved) => resolved.apply(wanted, tell).await,
-            Backend::Resolvconf(program) => {
-                let (interface, server) = (&wanted.interface, wanted.server);
-                program.apply(interface, server, &self.state, tell).await
-            }
-            Backend::File(file) => file.apply(wanted.server, &self.state, tell),
+            Backend::Resolvconf(program) => program.apply(wanted, &self.state, tell).await,
+            Backend::File(file) => file.apply(wanted, &self.state, tell),
             Backend::Off => Ok(()),
         }
     }

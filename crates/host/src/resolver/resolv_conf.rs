@@ -1,5 +1,6 @@
 //! What `/etc/resolv.conf` says, and what it is to say (`resolv.conf(5)`). Pure.
 
+use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, MAX_SEARCH_LEN};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
@@ -63,6 +64,41 @@ impl ResolvConf {
             .filter_map(|server| server.reached_at(&zone_index))
             .collect()
     }
+
+    /// What short names are completed with. The last line that says so counts, and `domain` is the older
+    /// word for one domain.
+    pub(super) fn search(&self) -> Vec<&str> {
+        let said = self.directives.iter().rev().find_map(|directive| {
+            let mut words = directive.split_ascii_whitespace();
+            match words.next() {
+                Some("search") => Some(words.collect()),
+                Some("domain") => Some(words.take(1).collect()),
+                Some(_) | None => None,
+            }
+        });
+        said.unwrap_or_default()
+    }
+}
+
+/// What short names are completed with: `ours`, then `theirs`, as far as every resolver reads a list.
+pub(super) fn joined_search(ours: &[DomainName], theirs: &[&str]) -> Vec<String> {
+    let mut joined: Vec<String> = ours.iter().map(ToString::to_string).collect();
+    let mut len: usize = joined.iter().map(|domain| domain.len() + 1).sum();
+    for domain in theirs {
+        let is_there = |other: &String| {
+            let plain = |text: &str| text.trim_end_matches('.').to_ascii_lowercase();
+            plain(other) == plain(domain)
+        };
+        if joined.iter().any(is_there) {
+            continue;
+        }
+        len += domain.len() + 1;
+        if joined.len() >= MAX_SEARCH_DOMAINS || len > MAX_SEARCH_LEN + 1 {
+            break;
+        }
+        joined.push((*domain).to_owned());
+    }
+    joined
 }
 
 /// All but the server that is the client itself.
@@ -106,9 +142,9 @@ pub(super) fn had_none_before(text: &[u8]) -> bool {
     is_ours(text) && text.split(|byte| *byte == b'\n').nth(1) == Some(NONE_BEFORE.as_bytes())
 }
 
-/// What the file is to say so that every name is asked of `server` alone: another one beside it would
-/// be asked for what this one refuses.
-pub(super) fn ours(before: Option<&[u8]>, server: IpAddr) -> String {
+/// What the file is to say so that every name is asked of `server` alone, since another one beside it would
+/// be asked for what this one refuses, and short ones are completed with `search` as well.
+pub(super) fn ours(before: Option<&[u8]>, server: IpAddr, search: &[DomainName]) -> String {
     let mut text = format!("{HEADER}\n");
     if before.is_none() {
         // Writing to a string never fails.
@@ -116,10 +152,22 @@ pub(super) fn ours(before: Option<&[u8]>, server: IpAddr) -> String {
     }
     let _infallible = writeln!(text, "nameserver {server}");
     let before = String::from_utf8_lossy(before.unwrap_or_default()).into_owned();
-    for directive in ResolvConf::parse(&before).directives {
-        let _infallible = writeln!(text, "{directive}");
+    let known = ResolvConf::parse(&before);
+    if !search.is_empty() {
+        let joined = joined_search(search, &known.search()).join(" ");
+        let _infallible = writeln!(text, "search {joined}");
+    }
+    for directive in &known.directives {
+        let is_search = matches!(first_word(directive), Some("search" | "domain"));
+        if search.is_empty() || !is_search {
+            let _infallible = writeln!(text, "{directive}");
+        }
     }
     text
+}
+
+fn first_word(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace().next()
 }
 
 fn first_line(text: &[u8]) -> Option<&[u8]> {
@@ -149,7 +197,7 @@ mod tests {
 
     #[test]
     fn our_file_has_one_server_and_the_other_directives() {
-        let text = ours(Some(USUAL.as_bytes()), "100.64.0.7".parse().unwrap());
+        let text = ours(Some(USUAL.as_bytes()), "100.64.0.7".parse().unwrap(), &[]);
         assert_eq!(
             text,
             format!(
@@ -158,9 +206,21 @@ mod tests {
         );
         assert!(is_ours(text.as_bytes()) && !had_none_before(text.as_bytes()));
         assert!(had_none_before(
-            ours(None, "100.64.0.7".parse().unwrap()).as_bytes()
+            ours(None, "100.64.0.7".parse().unwrap(), &[]).as_bytes()
         ));
         assert!(!is_ours(USUAL.as_bytes()) && !is_ours(b""));
+    }
+
+    #[test]
+    fn the_last_line_about_search_domains_counts() {
+        for (text, expected) in [
+            ("nameserver 9.9.9.9\n", &[][..]),
+            ("search a.example b.example\n", &["a.example", "b.example"]),
+            ("search a.example\ndomain lan other\n", &["lan"]),
+            ("domain lan\nsearch\ta.example \n", &["a.example"]),
+        ] {
+            assert_eq!(ResolvConf::parse(text).search(), expected, "{text}");
+        }
     }
 
     #[test]
@@ -199,7 +259,7 @@ mod tests {
             server: IpAddr,
         ) {
             let before = lines.join("\n");
-            let written = ours(Some(before.as_bytes()), server);
+            let written = ours(Some(before.as_bytes()), server, &[]);
             let read = ResolvConf::parse(&written);
             let expected = ResolvConf {
                 servers: vec![Server { address: server, zone: None }],
@@ -211,8 +271,35 @@ mod tests {
 
         #[test]
         fn nothing_that_a_file_may_hold_is_too_much(bytes: Vec<u8>, server: IpAddr) {
-            let written = ours(Some(&bytes), server);
+            let written = ours(Some(&bytes), server, &[]);
             prop_assert!(is_ours(written.as_bytes()));
+            let written = ours(Some(&bytes), server, &["corp.example".parse().unwrap()]);
+            let read = ResolvConf::parse(&written);
+            let search = read.search();
+            prop_assert_eq!(search.first(), Some(&"corp.example"));
+            prop_assert_eq!(read.servers, [Server { address: server, zone: None }]);
+        }
+
+        #[test]
+        fn what_is_searched_first_is_ours_and_as_much_of_theirs_as_every_resolver_reads(
+            ours in prop::collection::btree_set("[a-z]{1,9}\\.[a-z]{1,9}", 0..=MAX_SEARCH_DOMAINS),
+            theirs in prop::collection::vec("[a-cA-C]{1,2}\\.?|[a-z]{1,40}\\.[a-z]{1,40}", 0..10),
+        ) {
+            let ours: Vec<DomainName> = ours.iter().map(|it| it.parse().unwrap()).collect();
+            let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
+            let joined = joined_search(&ours, &theirs);
+            let first: Vec<String> = ours.iter().map(ToString::to_string).collect();
+            prop_assert!(joined.starts_with(&first));
+            prop_assert!(joined.len() <= MAX_SEARCH_DOMAINS);
+            prop_assert!(joined.join(" ").len() <= MAX_SEARCH_LEN);
+            // The rest is theirs, in their order.
+            let mut left = theirs.iter();
+            for domain in &joined[ours.len()..] {
+                prop_assert!(left.any(|it| it == domain));
+            }
+            if ours.is_empty() && theirs.len() == 1 {
+                prop_assert_eq!(joined, theirs);
+            }
         }
     }
 }

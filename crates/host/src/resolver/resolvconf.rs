@@ -2,8 +2,10 @@
 //! two of that name: Debian's own, and openresolv. A third is systemd-resolved in disguise and is not
 //! taken for one.
 
-use super::resolv_conf::{ResolvConf, without};
+use super::ResolverWanted;
+use super::resolv_conf::{ResolvConf, joined_search, without};
 use crate::{HostError, InterfaceName, StateDir};
+use culvert_policy::DomainName;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -27,6 +29,9 @@ const RUN_LIMIT: Duration = Duration::from_secs(10);
 /// How often it is looked whether other interfaces have other servers. It takes a process each time.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
+/// What openresolv begins each entry with when it lists them; the name of the entry follows.
+const HEAD: &str = "# resolv.conf from ";
+
 /// Which of the programs it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavour {
@@ -45,7 +50,16 @@ pub(super) struct Resolvconf {
 #[derive(Debug)]
 struct Told {
     server: IpAddr,
+    entry: String,
+    others: Others,
+}
+
+/// What other interfaces have told it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Others {
     upstreams: Vec<SocketAddr>,
+    /// What short names are completed with, where that is lost unless we say it as well.
+    search: Vec<String>,
 }
 
 impl Resolvconf {
@@ -65,24 +79,28 @@ impl Resolvconf {
         })
     }
 
-    /// Has it name `server` before, or instead of, all others.
+    /// Has it name `wanted.server` before, or instead of, all others.
     pub(super) async fn apply(
         &mut self,
-        interface: &InterfaceName,
-        server: IpAddr,
+        wanted: &ResolverWanted,
         state: &StateDir,
         tell: impl FnOnce(&[SocketAddr]),
     ) -> Result<(), HostError> {
-        let upstreams = self.upstreams(server).await?;
-        tell(&upstreams);
-        let entry = entry(interface);
+        let server = wanted.server;
+        let entry = entry(&wanted.interface);
+        let others = self.others(server, &entry).await?;
+        tell(&others.upstreams);
         state.write(ENTRY, entry.as_bytes())?;
         let arguments: &[&str] = match self.flavour {
             Flavour::Openresolv => &["-m", "0", "-x", "-a", &entry],
             Flavour::Debian => &["-a", &entry],
         };
-        run(arguments, &format!("nameserver {server}\n")).await?;
-        self.told = Some(Told { server, upstreams });
+        run(arguments, &said(server, &wanted.search, &others.search)).await?;
+        self.told = Some(Told {
+            server,
+            entry,
+            others,
+        });
         match self.is_in_force() {
             true => Ok(()),
             false => Err(HostError::ResolvconfRefused {
@@ -99,22 +117,28 @@ impl Resolvconf {
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
             let Some(told) = &self.told else { return };
-            let upstreams = self.upstreams(told.server).await;
-            let is_same = upstreams.is_ok_and(|upstreams| upstreams == told.upstreams);
+            let others = self.others(told.server, &told.entry).await;
+            let is_same = others.is_ok_and(|others| others == told.others);
             if !is_same || !self.is_in_force() {
                 return;
             }
         }
     }
 
-    /// Whom other interfaces name. Debian's program tells by the file alone.
-    async fn upstreams(&self, own: IpAddr) -> Result<Vec<SocketAddr>, HostError> {
+    /// What other interfaces say. Debian's program tells by the file alone, where what they search stays
+    /// beside ours.
+    async fn others(&self, own: IpAddr, entry: &str) -> Result<Others, HostError> {
         let text = match self.flavour {
-            Flavour::Openresolv => run(&["-l"], "").await?,
+            Flavour::Openresolv => without_entry(&run(&["-l"], "").await?, entry),
             Flavour::Debian => std::fs::read_to_string(&self.resolv_conf).unwrap_or_default(),
         };
         let known = without(own, ResolvConf::parse(&text));
-        Ok(known.upstreams(super::interface_index))
+        let search = match self.flavour {
+            Flavour::Openresolv => searched(&text),
+            Flavour::Debian => Vec::new(),
+        };
+        let upstreams = known.upstreams(super::interface_index);
+        Ok(Others { upstreams, search })
     }
 
     /// Whether programs ask here first.
@@ -139,6 +163,38 @@ pub(super) async fn remove(state: &StateDir) -> Result<(), HostError> {
         Ok(_) | Err(HostError::ResolvconfMissing) => state.remove(ENTRY),
         Err(error) => Err(error),
     }
+}
+
+/// What it is told for the tunnel: an entry that shuts out all others has to say what they search.
+fn said(server: IpAddr, search: &[DomainName], theirs: &[String]) -> String {
+    let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
+    let joined = joined_search(search, &theirs);
+    match joined.is_empty() {
+        true => format!("nameserver {server}\n"),
+        false => format!("nameserver {server}\nsearch {}\n", joined.join(" ")),
+    }
+}
+
+/// What all entries that openresolv lists say that short names are completed with.
+fn searched(listed: &str) -> Vec<String> {
+    let entries = listed.split(HEAD).map(ResolvConf::parse);
+    let searched = entries.map(|entry| {
+        let domains = entry.search().into_iter().map(str::to_owned);
+        domains.collect::<Vec<_>>()
+    });
+    searched.flatten().collect()
+}
+
+/// What openresolv lists, but for what it was told under the name `entry`.
+fn without_entry(listed: &str, entry: &str) -> String {
+    let mut is_other = true;
+    let others = listed.lines().filter(|line| {
+        if let Some(name) = line.strip_prefix(HEAD) {
+            is_other = name.trim() != entry;
+        }
+        is_other
+    });
+    others.map(|line| format!("{line}\n")).collect()
 }
 
 /// Under which name it knows the tunnel: Debian's sorts by name, and takes those of tunnels first.
@@ -180,5 +236,28 @@ async fn run(arguments: &[&str], input: &str) -> Result<String, HostError> {
             let said = String::from_utf8_lossy(&output.stderr);
             Err(refused(said.lines().next().unwrap_or_default().to_owned()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `resolvconf -l` of openresolv 3.12 prints it.
+    const LISTED: &str = "# resolv.conf from tun.culvert0\nnameserver 100.64.0.7\nsearch corp.example \
+                          lan\n\n# resolv.conf from eth0\nsearch lan\nnameserver 192.0.2.53\n\n\
+                          # resolv.conf from tun.culvert01\nsearch guest.lan\nnameserver 192.0.2.54\n\n";
+
+    #[test]
+    fn what_we_said_ourselves_is_not_taken_for_what_others_say() {
+        let listed = without_entry(LISTED, "tun.culvert0");
+        assert_eq!(searched(&listed), ["lan", "guest.lan"]);
+        let others = ResolvConf::parse(&listed);
+        let servers: Vec<String> = others
+            .servers
+            .iter()
+            .map(|server| server.address.to_string())
+            .collect();
+        assert_eq!(servers, ["192.0.2.53", "192.0.2.54"]);
     }
 }

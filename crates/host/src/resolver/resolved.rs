@@ -4,6 +4,7 @@
 
 use super::{ResolverWanted, RoutedDomains, interface_index};
 use crate::HostError;
+use culvert_policy::DomainName;
 use futures_util::{Stream, StreamExt};
 use rustix::net::AddressFamily;
 use std::fmt;
@@ -100,13 +101,7 @@ impl Resolved {
         self.index = Some(index);
         self.upstreams = self.ask_upstreams().await?;
         tell(&self.upstreams);
-        let (domains, is_default) = match &wanted.domains {
-            RoutedDomains::All => (vec![(ROOT, ROUTING_ONLY)], true),
-            RoutedDomains::Within(domains) => {
-                let domains = domains.iter().map(|it| (it.as_str(), ROUTING_ONLY));
-                (domains.collect(), false)
-            }
-        };
+        let (domains, is_default) = link_domains(wanted);
         let servers = vec![bus_server(wanted.server)];
         self.call("SetLinkDNS", &(index, servers)).await?;
         self.call("SetLinkDomains", &(index, domains)).await?;
@@ -200,6 +195,22 @@ async fn proxy(connection: &Connection, interface: &'static str) -> zbus::Result
         .await
 }
 
+/// The domains of the link as `SetLinkDomains` takes them, and whether names in none of them are asked there
+/// as well. What short names are completed with is asked there like the others.
+fn link_domains(wanted: &ResolverWanted) -> (Vec<(&str, bool)>, bool) {
+    let search = wanted.search.iter().map(DomainName::as_str);
+    let mut domains: Vec<_> = search.map(|domain| (domain, !ROUTING_ONLY)).collect();
+    match &wanted.domains {
+        RoutedDomains::All => domains.push((ROOT, ROUTING_ONLY)),
+        RoutedDomains::Within(routed) => {
+            let is_new = |domain: &&str| wanted.search.iter().all(|it| it.as_str() != *domain);
+            let routed = routed.iter().map(String::as_str).filter(is_new);
+            domains.extend(routed.map(|domain| (domain, ROUTING_ONLY)));
+        }
+    }
+    (domains, wanted.domains == RoutedDomains::All)
+}
+
 fn refused(action: &'static str, error: &zbus::Error) -> HostError {
     HostError::ResolvedRefused {
         action,
@@ -243,4 +254,36 @@ fn reached_at((index, _, bytes): &BusServer) -> Option<SocketAddr> {
 /// The number of a family of addresses (`AF_INET`, `AF_INET6`).
 fn family_number(family: AddressFamily) -> i32 {
     family.as_raw().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(domains: RoutedDomains, search: &[&str]) -> ResolverWanted {
+        ResolverWanted {
+            interface: "culvert0".parse().unwrap(),
+            server: "100.64.0.7".parse().unwrap(),
+            domains,
+            search: search.iter().map(|it| it.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_domain_that_is_searched_is_told_once_and_before_those_that_only_route() {
+        let within = ["corp.example", "lab.example"].map(str::to_owned);
+        let some = wanted(
+            RoutedDomains::Within(within.into()),
+            &["z.example", "corp.example"],
+        );
+        let expected = vec![
+            ("z.example", false),
+            ("corp.example", false),
+            ("lab.example", true),
+        ];
+        assert_eq!(link_domains(&some), (expected, false));
+        let all = wanted(RoutedDomains::All, &["corp.example"]);
+        let expected = vec![("corp.example", false), (".", true)];
+        assert_eq!(link_domains(&all), (expected, true));
+    }
 }
