@@ -21,5 +21,5 @@ pub use culvert_host::StatusError;
 pub use error::ClientError;
 pub use observer::{Observed, Observer, ask, ask_status, is_in_application};
 pub use request::{Request, SecretText, SignIn};
-pub use settings::{Enrolment, Settings};
+pub use settings::{DnsScope, Enrolment, Settings};
 pub use shell::run;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub dns_listen: Vec<SocketAddr>,
     /// How the system comes to ask here.
     pub dns: ResolverChoice,
+    /// For which names the system asks here.
+    pub dns_scope: DnsScope,
     /// Resolvers for names that are no resource; without them those that the system asked before, where
     /// it asks here for such names.
     pub dns_upstreams: Vec<SocketAddr>,
@@ -42,6 +44,16 @@ pub struct Settings {
     pub exit_when_unreachable: bool,
     /// What the process was confined to, for people.
     pub confinement: Option<Confinement>,
+}
+
+/// For which names the system asks the client, where it can ask different resolvers for different names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DnsScope {
+    /// Those of resources, and those in domains that the account's administrator says.
+    #[default]
+    Split,
+    /// Every name.
+    All,
 }
 
 /// What a token says.

@@ -4,7 +4,7 @@ use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version of this form. Fields may be added within one version; none changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -299,6 +299,21 @@ pub struct DnsStatus {
     /// How the system comes to ask here; none before that is known.
     #[serde(default)]
     pub control: Option<DnsControlStatus>,
+    /// What short names are completed with, as the account's administrator says.
+    #[serde(default)]
+    pub search: Vec<String>,
+    /// Domains whose names are asked of servers of their own, as the account's administrator says.
+    #[serde(default)]
+    pub zones: Vec<ZoneStatus>,
+}
+
+/// A domain whose names are asked of servers of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneStatus {
+    /// It and all below it; `.` is every name.
+    pub name: String,
+    /// Its servers, in the order in which they are asked.
+    pub servers: Vec<IpAddr>,
 }
 
 /// How the system comes to ask the client.

@@ -1,20 +1,24 @@
-//! Where names of resources lie, for a system that asks different resolvers for different domains.
+//! Which names are asked here, for a system that asks different resolvers for different domains, and the
+//! account's rules about names.
 
 use super::Client;
+use super::names::DNS_PORT;
 use super::output::Output;
-use culvert_policy::DomainName;
+use culvert_dns::Time;
+use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, NamePattern};
+use culvert_wire::model::Dns;
 use std::collections::BTreeSet;
 
-/// The most domains that are told apart: as many as systemd-resolved takes for one interface. With
-/// more, every name is asked here.
-pub const MAX_DOMAINS: usize = 256;
+/// The most domains that are told apart: of the 256 that systemd-resolved takes for one interface, all but
+/// those that short names are completed with. With more, every name is asked here.
+pub const MAX_DOMAINS: usize = 256 - MAX_SEARCH_DOMAINS;
 
 /// Domains that hold every name of a resource, and as few others as can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Domains {
     /// These, of which none lies in another.
     Within(BTreeSet<DomainName>),
-    /// All: a pattern leaves the last label open, or there are too many.
+    /// All: that is wanted, or a pattern leaves the last label open, or there are too many.
     All,
 }
 
@@ -33,13 +37,42 @@ impl Domains {
 }
 
 impl<P> Client<P> {
-    /// Tells where names lie, where that has changed.
+    /// The account's rules about names are these.
+    pub(super) fn set_dns_rules(&mut self, told: &Dns, now_ms: u64) {
+        let (rules, not_understood) = told.understood();
+        if not_understood > 0 && rules != self.dns_rules {
+            tracing::warn!(
+                not_understood,
+                "some of the account's rules about names can't be read: update this machine"
+            );
+        }
+        self.dns_rules = rules;
+        if let Some(stub) = &mut self.stub {
+            let zones = self.dns_rules.zones().iter().map(|(zone, servers)| {
+                let servers = servers.iter().map(|it| (it.address(), DNS_PORT).into());
+                (zone.clone(), servers.collect())
+            });
+            stub.set_zones(zones.collect(), Time::from_millis(now_ms));
+        }
+        self.is_stale = true;
+    }
+
+    /// Tells which names are asked here, where that has changed.
     pub(super) fn update_domains(&mut self) {
         let patterns = self.directory.iter().filter_map(|it| it.target.pattern());
-        let domains = Domains::holding(patterns.map(culvert_policy::NamePattern::domain));
-        if self.domains.as_ref() != Some(&domains) {
-            self.domains = Some(domains.clone());
-            self.outputs.push_back(Output::Domains(domains));
+        let patterns = patterns.map(NamePattern::domain);
+        let zones = self.dns_rules.zones().keys();
+        let zones = zones.map(|zone| zone.domain().cloned());
+        let asked = match self.options.asks_all {
+            true => Domains::All,
+            false => Domains::holding(patterns.chain(zones)),
+        };
+        let search = self.dns_rules.search().to_vec();
+        let told = (asked, search);
+        if self.domains.as_ref() != Some(&told) {
+            self.domains = Some(told.clone());
+            let (asked, search) = told;
+            self.outputs.push_back(Output::Domains { asked, search });
         }
     }
 }

@@ -78,6 +78,7 @@ impl<P> Client<P> {
                 self.drop_access(resource, now_ms);
                 self.is_stale = true;
             }
+            ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now_ms),
             granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now_ms),
             ToClient::AccessDenied {
                 request,
@@ -134,6 +135,7 @@ impl<P> Client<P> {
             resources,
             grants,
             grant_lifetime_s,
+            dns,
         } = message
         else {
             return;
@@ -166,6 +168,7 @@ impl<P> Client<P> {
         let standing: BTreeSet<GrantId> = grants.into_iter().collect();
         self.keep_only(&standing, now_ms);
         self.replace_resources(&resources, now_ms);
+        self.set_dns_rules(&dns, now_ms);
         self.log_unreadable(None);
     }
 
@@ -260,6 +263,7 @@ impl<P> Client<P> {
             ranges: network.names,
             listens_on,
             upstreams: self.options.dns_upstreams.clone(),
+            fixed: self.options.portal.clone(),
         };
         let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
         match Stub::new(config, seed) {

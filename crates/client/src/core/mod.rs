@@ -49,7 +49,7 @@ use access::{Access, Held};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_link::Session;
-use culvert_policy::{DomainName, Prefix};
+use culvert_policy::{DnsRules, DomainName, Prefix};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use directory::Directory;
@@ -77,6 +77,8 @@ pub struct Options {
     pub dns_listen: Vec<SocketAddr>,
     /// Resolvers for names that are no resource.
     pub dns_upstreams: Vec<SocketAddr>,
+    /// Whether the system is to ask here for every name, where it could ask for some alone.
+    pub asks_all: bool,
     /// The portal's name, which is never a resource: without it there is nobody to ask for access.
     pub portal: Option<DomainName>,
 }
@@ -162,7 +164,10 @@ pub struct Client<P> {
     /// Whether `applied` may be out of date.
     is_stale: bool,
     routes: BTreeSet<Prefix>,
-    domains: Option<Domains>,
+    /// The account's rules about names.
+    dns_rules: DnsRules,
+    /// Which names the system was told to ask here, and how short ones are completed.
+    domains: Option<(Domains, Vec<DomainName>)>,
     /// Packets that go on with the next change of the data plane.
     resuming: Vec<Held<P>>,
     held_bytes: usize,
@@ -199,6 +204,7 @@ impl<P> Client<P> {
             guard: Guard::default(),
             is_stale: false,
             routes: BTreeSet::new(),
+            dns_rules: DnsRules::default(),
             domains: None,
             resuming: Vec::new(),
             held_bytes: 0,
@@ -223,7 +229,7 @@ impl<P> Client<P> {
             name: self.options.name.clone(),
             public_key: self.options.public_key,
             ciphers: self.options.ciphers.clone(),
-            features: vec![ClientFeature::Applications],
+            features: vec![ClientFeature::Applications, ClientFeature::Dns],
         }));
     }
 

@@ -32,11 +32,7 @@ impl<P> Client<P> {
             return;
         };
         let directory = &self.directory;
-        let portal = self.options.portal.as_ref();
-        let resource_of = |name: &DomainName| match portal == Some(name) {
-            true => None,
-            false => directory.for_name(name).map(|found| found.id),
-        };
+        let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
         let now = Time::from_millis(now_ms);
         if let Err(reason) = stub.handle_query(query, transport, from, now, resource_of) {
             tracing::trace!(?reason, "a DNS query is dropped");

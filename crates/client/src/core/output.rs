@@ -2,7 +2,7 @@
 
 use culvert_dns::{ForwardId, Transport};
 use culvert_ids::GatewayId;
-use culvert_policy::Prefix;
+use culvert_policy::{DomainName, Prefix};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
@@ -29,8 +29,13 @@ pub enum Output<P> {
     /// Exactly these rules about programs are to hold for what leaves this host through the tunnel;
     /// then [`handle_guard`](super::Client::handle_guard).
     Guard(GuardRules),
-    /// Names of resources lie in these domains and nowhere else.
-    Domains(Domains),
+    /// Which names the system is to ask here, and how it completes short ones.
+    Domains {
+        /// Names of resources, and those with servers of their own, lie in these domains and nowhere else.
+        asked: Domains,
+        /// What short names are completed with, in this order.
+        search: Vec<DomainName>,
+    },
     /// Peers change, and packets that had no route go on under the change.
     Engine {
         /// What changes, in this order.

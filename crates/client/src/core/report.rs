@@ -4,7 +4,7 @@ use super::access::Access;
 use super::{Client, Counters};
 use crate::status::{
     AccessState, GatewayStatus, NameStatus, PortalStatus, ReasonStatus, ResourceStatus,
-    UnreadableStatus,
+    UnreadableStatus, ZoneStatus,
 };
 use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
@@ -30,6 +30,10 @@ pub struct View {
     pub gateways: Vec<GatewayStatus>,
     /// Names that gateways translate.
     pub names: Vec<NameStatus>,
+    /// What short names are completed with.
+    pub search: Vec<String>,
+    /// Domains whose names have servers of their own.
+    pub zones: Vec<ZoneStatus>,
     /// How often the client did what.
     pub counters: Counters,
 }
@@ -58,6 +62,21 @@ impl<P> Client<P> {
                 .collect(),
             gateways: self.gateway_statuses(now_ms, unix_ms),
             names: self.name_statuses(),
+            search: self
+                .dns_rules
+                .search()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            zones: self
+                .dns_rules
+                .zones()
+                .iter()
+                .map(|(zone, servers)| ZoneStatus {
+                    name: zone.to_string(),
+                    servers: servers.iter().map(|it| it.address()).collect(),
+                })
+                .collect(),
             counters: self.counters,
         }
     }

@@ -7,7 +7,7 @@ use crate::status::{
     ApplicationsStatus, Control, DnsStatus, PortalStatus, PrivilegesStatus, SCHEMA_VERSION,
     ServiceState, ServiceStatus, Status,
 };
-use crate::{ClientError, Settings};
+use crate::{ClientError, DnsScope, Settings};
 use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
 use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
@@ -139,6 +139,7 @@ pub(super) fn core<P>(
         ciphers: fast_ciphers(),
         dns_listen: settings.dns_listen.clone(),
         dns_upstreams: settings.dns_upstreams.clone(),
+        asks_all: settings.dns_scope == DnsScope::All,
         portal: portal_name(portal_url),
     };
     Ok(core::Client::new(options, seed, now.boot_ms))

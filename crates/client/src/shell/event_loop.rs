@@ -16,7 +16,7 @@ use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_engine::Unrouted;
 use culvert_host::{NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions};
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination};
-use culvert_policy::Prefix;
+use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
 use culvert_wire::messages::Interface;
 use ipnet::IpNet;
@@ -53,6 +53,7 @@ pub(super) struct EventLoop<'a> {
     interface: Option<Interface>,
     routes: Option<BTreeSet<Prefix>>,
     domains: RoutedDomains,
+    search: Vec<DomainName>,
     dns_problem: Option<String>,
     dns_retry_ms: Option<u64>,
     ending: Option<Ending>,
@@ -175,6 +176,7 @@ impl<'a> EventLoop<'a> {
             interface: None,
             routes: None,
             domains: RoutedDomains::Within(BTreeSet::new()),
+            search: Vec::new(),
             dns_problem: None,
             dns_retry_ms: None,
             ending: None,
@@ -410,8 +412,9 @@ impl<'a> EventLoop<'a> {
                     self.want_host();
                 }
                 Output::Guard(rules) => self.devices.keeper.want(rules),
-                Output::Domains(domains) => {
-                    self.domains = routed(&domains);
+                Output::Domains { asked, search } => {
+                    self.domains = routed(&asked);
+                    self.search = search;
                     self.want_resolver();
                 }
                 Output::Engine { peers, resume } => {
@@ -506,6 +509,7 @@ impl<'a> EventLoop<'a> {
                 interface: self.base.settings.interface.clone(),
                 server,
                 domains: self.domains.clone(),
+                search: self.search.clone(),
             });
         }
     }

@@ -3,6 +3,7 @@
 use crate::core::Domains;
 use crate::status::DnsControlStatus;
 use culvert_host::{ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -128,7 +129,9 @@ async fn apply(
         applied: is_applied && mode != ResolverMode::Off,
         domains: match &wanted.domains {
             RoutedDomains::Within(domains) if mode.is_split() => {
-                Some(domains.iter().cloned().collect())
+                let search = wanted.search.iter().map(ToString::to_string);
+                let asked: BTreeSet<String> = domains.iter().cloned().chain(search).collect();
+                Some(asked.into_iter().collect())
             }
             _ => None,
         },

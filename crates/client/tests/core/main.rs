@@ -6,6 +6,7 @@
 mod access;
 mod any_order;
 mod applications;
+mod dns_rules;
 mod gateways;
 mod names;
 mod one_way;

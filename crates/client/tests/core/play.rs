@@ -10,7 +10,9 @@ use culvert_wire::messages::{
     FromClient, Interface, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
     WantedName,
 };
-use culvert_wire::model::{Filter, Resource, Target, TargetKind, ToldApplications, ToldTarget};
+use culvert_wire::model::{
+    Dns, Filter, Resource, Target, TargetKind, ToldApplications, ToldTarget,
+};
 use culvert_wire::{Cipher, PresharedKey, PublicKey, Timestamp, encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -34,12 +36,18 @@ pub(crate) struct Play {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: BTreeSet<Prefix>,
     pub(crate) domains: Vec<Domains>,
+    /// What short names are completed with.
+    pub(crate) search: Vec<String>,
+    /// What the portal says of names when it says welcome.
+    pub(crate) dns: Dns,
     /// What the host was last asked to see to.
     pub(crate) guard: GuardRules,
     pub(crate) resumed: Vec<u32>,
     pub(crate) refused: Vec<(u32, Refusal)>,
     pub(crate) answers: Vec<Vec<u8>>,
     pub(crate) forwarded: usize,
+    /// Who was asked.
+    pub(crate) upstreams: Vec<SocketAddr>,
     pub(crate) begun: Vec<PublicKey>,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
@@ -119,6 +127,7 @@ pub(crate) fn options() -> Options {
         ciphers: vec![Cipher::ChaCha20Poly1305],
         dns_listen: Vec::new(),
         dns_upstreams: vec!["192.0.2.53:53".parse().unwrap()],
+        asks_all: false,
         portal: Some("portal.corp.example".parse().unwrap()),
     }
 }
@@ -163,11 +172,14 @@ impl Play {
             interfaces: Vec::new(),
             routes: BTreeSet::new(),
             domains: Vec::new(),
+            search: Vec::new(),
+            dns: Dns::default(),
             guard: GuardRules::default(),
             resumed: Vec::new(),
             refused: Vec::new(),
             answers: Vec::new(),
             forwarded: 0,
+            upstreams: Vec::new(),
             begun: Vec::new(),
             peers: BTreeMap::new(),
         }
@@ -229,6 +241,7 @@ impl Play {
             resources,
             grants,
             grant_lifetime_s: 3600,
+            dns: self.dns.clone(),
         });
     }
 
@@ -387,7 +400,10 @@ impl Play {
                 Output::End(ending) => self.ended = Some(ending),
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Routes(routes) => self.routes = routes,
-                Output::Domains(domains) => self.domains.push(domains),
+                Output::Domains { asked, search } => {
+                    self.domains.push(asked);
+                    self.search = search.iter().map(ToString::to_string).collect();
+                }
                 Output::Guard(rules) => self.guard = rules,
                 Output::Engine { peers, resume } => {
                     for update in peers {
@@ -400,7 +416,10 @@ impl Play {
                     self.refused.extend(refused);
                 }
                 Output::Answer { bytes, .. } => self.answers.push(bytes),
-                Output::Forward { .. } => self.forwarded += 1,
+                Output::Forward { upstream, .. } => {
+                    self.forwarded += 1;
+                    self.upstreams.push(upstream);
+                }
             }
         }
     }

@@ -149,6 +149,7 @@ impl Session {
             resources,
             grants,
             grant_lifetime_s: 3600,
+            dns: culvert_wire::model::Dns::default(),
         })
         .await;
     }

@@ -3,7 +3,7 @@
 use crate::portal::{DEADLINE, FakePortal};
 use anyhow::Result;
 use culvert_client::status::Status;
-use culvert_client::{ClientError, Enrolment, Settings, ask_status};
+use culvert_client::{ClientError, DnsScope, Enrolment, Settings, ask_status};
 use culvert_host::{ResolverChoice, ResolverMode, Routing};
 use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet};
 use std::net::SocketAddr;
@@ -90,6 +90,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         routing: Routing::CLIENT,
         dns: ResolverChoice::Mode(ResolverMode::Off),
         dns_listen: Vec::new(),
+        dns_scope: DnsScope::Split,
         dns_upstreams: Vec::new(),
         status_socket: directory.path().join("client.sock"),
         exit_when_unreachable: false,

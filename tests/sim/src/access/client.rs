@@ -155,6 +155,7 @@ impl ClientNode {
             ciphers: self.ciphers.clone(),
             dns_listen: Vec::new(),
             dns_upstreams: vec![SocketAddr::from(([192, 0, 2, 253], 53))],
+            asks_all: false,
             portal: None,
         };
         let now_ms = self.boot_ms(net);
@@ -614,7 +615,7 @@ impl ClientNode {
             }
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
-            Output::Domains(_) => {}
+            Output::Domains { .. } => {}
             // No resource of the simulation has a rule about applications.
             Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),
             Output::Engine { peers, resume } => {

@@ -52,6 +52,8 @@ impl EventLoop<'_> {
                 listening: self.devices.listeners.addresses(),
                 upstreams: self.core.dns_upstreams().to_vec(),
                 control: resolver.status.clone(),
+                search: view.search,
+                zones: view.zones,
             },
             drops: self.devices.tunnel.drops(),
             counters: counters.collect(),
