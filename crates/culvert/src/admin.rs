@@ -12,6 +12,7 @@ mod clients;
 mod common;
 mod credentials;
 mod diff;
+mod dns;
 mod explain;
 mod first_start;
 mod gateways;
@@ -102,6 +103,8 @@ enum AdminCommand {
     #[command(subcommand)]
     Account(account::AccountCommand),
     #[command(subcommand)]
+    Dns(dns::DnsCommand),
+    #[command(subcommand)]
     Actor(actors::ActorCommand),
     #[command(subcommand)]
     Group(groups::GroupCommand),
@@ -179,6 +182,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Login(login) => login::log_in(&common, &login).await,
         AdminCommand::Logout(_) => login::log_out(common.output),
         AdminCommand::Account(command) => account::run(&mut common.shell()?, command).await,
+        AdminCommand::Dns(command) => dns::run(&mut common.shell()?, command).await,
         AdminCommand::Actor(command) => actors::run(&mut common.shell()?, command).await,
         AdminCommand::Group(command) => groups::run(&mut common.shell()?, command).await,
         AdminCommand::Site(command) => sites::run(&mut common.shell()?, command).await,

@@ -12,7 +12,7 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use clean_up::CleanUpArguments;
 pub(crate) use clean_up::{refuse_while_running, report};
-use culvert_client::{ClientError, Enrolment, Settings};
+use culvert_client::{ClientError, DnsScope, Enrolment, Settings};
 use culvert_host::{
     HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, notify_stopping,
     observe,
@@ -137,6 +137,23 @@ struct RunArguments {
     )]
     dns: DnsMode,
 
+    /// For which names the system asks the client, where it can tell names apart
+    ///
+    /// systemd-resolved asks different resolvers for different names: with "split" it asks the client for
+    /// names of resources, and for those in domains that the portal's administrator has set ("culvert admin
+    /// dns"), and all others as before. With "all" it asks the client for every name, which then asks
+    /// whom the system asked before, or those that the administrator or --dns-upstream names: nothing is
+    /// asked past the tunnel by other interfaces. resolvconf and /etc/resolv.conf can't tell names apart:
+    /// there it is always every name.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        env = "CULVERT_CLIENT_DNS_SCOPE",
+        value_enum,
+        default_value_t = DnsNames::Split
+    )]
+    dns_scope: DnsNames,
+
     /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
     #[arg(
         long,
@@ -149,6 +166,7 @@ struct RunArguments {
     /// Ask this resolver for names that are no resource; may be repeated
     ///
     /// Without one, those are asked that the system asked before; with --dns off, such names are refused.
+    /// Domains for which the portal's administrator has set servers are asked of those.
     #[arg(
         long,
         value_name = "ADDR[:PORT]",
@@ -234,6 +252,24 @@ impl From<DnsMode> for ResolverChoice {
     }
 }
 
+/// For which names the system asks the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DnsNames {
+    /// Names of resources, and domains that the administrator has set
+    Split,
+    /// Every name
+    All,
+}
+
+impl From<DnsNames> for DnsScope {
+    fn from(names: DnsNames) -> Self {
+        match names {
+            DnsNames::Split => Self::Split,
+            DnsNames::All => Self::All,
+        }
+    }
+}
+
 const EXIT_STATUS: &str = "\
 Exit status:
   0  the client ended as asked
@@ -256,6 +292,9 @@ Examples:
   Without a change to the system's resolver, ask for a name of a resource:
     culvert client run --dns off
     dig @$(culvert status --json | jq -r .ipv4) db.corp.example
+
+  Have every name asked of the client, with systemd-resolved too:
+    culvert client run --dns-scope all
 
   With health for a supervisor and metrics for a collector on the same machine:
     culvert client run --health 127.0.0.1:9589
@@ -343,6 +382,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         mtu: arguments.mtu,
         routing,
         dns: arguments.dns.into(),
+        dns_scope: arguments.dns_scope.into(),
         dns_listen: arguments.dns_listen,
         dns_upstreams: arguments.dns_upstream,
         status_socket: arguments.status_socket,

@@ -5,8 +5,8 @@ use super::words::{Wanted, allowed, parse_allowed, target_kind};
 use crate::toml_file::{self, FileError};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{
-    ActorKind, Desired, DesiredActor, DesiredGroup, DesiredPolicy, DesiredResource, DesiredSite,
-    FieldProblem,
+    ActorKind, Desired, DesiredActor, DesiredDns, DesiredDnsDomain, DesiredGroup, DesiredPolicy,
+    DesiredResource, DesiredSite, FieldProblem,
 };
 use culvert_wire::model::{Applications, Condition, Filter, TargetKind};
 use serde::Deserialize;
@@ -22,6 +22,8 @@ pub(super) struct AccessFile {
 /// Lines on which things begin, in the order of [`Desired`].
 #[derive(Debug, Default)]
 struct Lines {
+    dns: Option<usize>,
+    dns_domains: Vec<usize>,
     sites: Vec<usize>,
     actors: Vec<usize>,
     groups: Vec<usize>,
@@ -32,6 +34,7 @@ struct Lines {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
+    dns: Option<Spanned<DnsEntry>>,
     #[serde(alias = "sites")]
     site: Vec<Spanned<SiteEntry>>,
     #[serde(alias = "actors")]
@@ -42,6 +45,21 @@ struct Written {
     resource: Vec<Spanned<ResourceEntry>>,
     #[serde(alias = "policies")]
     policy: Vec<Spanned<PolicyEntry>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct DnsEntry {
+    search: OneOrMore,
+    #[serde(alias = "domains")]
+    domain: Vec<Spanned<DnsDomainEntry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DnsDomainEntry {
+    name: String,
+    servers: OneOrMore,
 }
 
 #[derive(Debug, Deserialize)]
@@ -148,6 +166,19 @@ impl AccessFile {
                 message,
             }
         };
+        if let Some((line, dns)) = with_lines(written.dns.into_iter().collect(), line_of).next() {
+            file.lines.dns = Some(line);
+            let mut desired = DesiredDns {
+                search: dns.search.into_vec(),
+                domains: Vec::new(),
+            };
+            for (line, DnsDomainEntry { name, servers }) in with_lines(dns.domain, line_of) {
+                file.lines.dns_domains.push(line);
+                let servers = servers.into_vec();
+                desired.domains.push(DesiredDnsDomain { name, servers });
+            }
+            file.desired.dns = Some(desired);
+        }
         for (line, SiteEntry { name }) in with_lines(written.site, line_of) {
             file.lines.sites.push(line);
             file.desired.sites.push(DesiredSite { name });
@@ -193,9 +224,17 @@ impl AccessFile {
 
     /// The line of the thing in `resources[3].filters[0]`, and what follows the dot.
     fn line_and_rest<'a>(&self, field: &'a str) -> Option<(usize, &'a str)> {
-        let (list, rest) = field.split_once('[')?;
+        let whole = || {
+            let rest = field.strip_prefix("dns")?;
+            Some((self.lines.dns?, rest.trim_start_matches('.')))
+        };
+        let Some((list, rest)) = field.split_once('[') else {
+            return whole();
+        };
         let (index, rest) = rest.split_once(']')?;
         let lines = match list {
+            "dns.search" => return whole(),
+            "dns.domains" => &self.lines.dns_domains,
             "sites" => &self.lines.sites,
             "actors" => &self.lines.actors,
             "groups" => &self.lines.groups,
@@ -375,6 +414,35 @@ mod tests {
     }
 
     #[test]
+    fn rules_about_names_are_one_table_with_a_list_of_domains() {
+        let file = AccessFile::parse("[[site]]\nname = 'a'\n").unwrap();
+        assert_eq!(file.desired.dns, None, "they stay as they are");
+        let file = AccessFile::parse("[dns]\n").unwrap();
+        assert_eq!(file.desired.dns, Some(DesiredDns::default()));
+        let text = "[dns]\nsearch = 'corp.example'\n\n[[dns.domain]]\nname = 'corp.example'\n\
+                    servers = ['10.0.0.53', 'fd00::53']\n\n[[dns.domain]]\nname = '.'\n\
+                    servers = '10.0.0.54'\n";
+        let file = AccessFile::parse(text).unwrap();
+        let dns = file.desired.dns.as_ref().unwrap();
+        assert_eq!(dns.search, ["corp.example"]);
+        assert_eq!(dns.domains[0].servers, ["10.0.0.53", "fd00::53"]);
+        assert_eq!(dns.domains[1].name, ".");
+        let problem = |field: &str| FieldProblem {
+            field: field.to_owned(),
+            detail: "it is wrong".to_owned(),
+        };
+        for (field, shown) in [
+            ("dns", "1: it is wrong"),
+            ("dns.search[0]", "1: search[0]: it is wrong"),
+            ("dns.domains", "1: domains: it is wrong"),
+            ("dns.domains[1].name", "8: name: it is wrong"),
+            ("dns.domains[0].servers[1]", "4: servers[1]: it is wrong"),
+        ] {
+            assert_eq!(file.locate(&problem(field)).to_string(), shown);
+        }
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused_with_its_line() {
         let resource = "[[resource]]\nname = 'web'\nsite = 'office'\naddress = '10.0.0.0/8'\n";
         let policy = "[[policy]]\ngroup = 'staff'\nresource = 'web'\n";
@@ -423,6 +491,8 @@ mod tests {
         let filter = |filter: &str| format!("{resource}filters = [{{{filter}KEY}}]");
         let condition = |condition: &str| format!("{policy}conditions = [{{{condition}KEY}}]");
         for text in [
+            "[dns]\nKEY".to_owned(),
+            "[[dns.domain]]\nname = 'x'\nservers = []\nKEY".to_owned(),
             "[[site]]\nname = 'x'\nKEY".to_owned(),
             "[[actor]]\nname = 'x'\nkind = 'user'\nKEY".to_owned(),
             "[[group]]\nname = 'x'\nKEY".to_owned(),

@@ -86,6 +86,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 range4: set.range4,
                 range6: set.range6,
                 applications: set.applications,
+                dns: None,
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -1,11 +1,12 @@
 //! What a configuration changes, for people.
 
+use super::dns::in_words;
 use super::output::Colours;
 use super::words::{applications, conditions, filters};
 use crate::visible::visible;
 use anstyle::AnsiColor;
 use culvert_wire::api::{ApplyChange, FieldChange, Operation};
-use culvert_wire::model::{Applications, Condition, Filter};
+use culvert_wire::model::{Applications, Condition, DnsDomain, Filter};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -78,6 +79,13 @@ fn value(field: &str, value: &Value) -> String {
         "applications" => Applications::deserialize(value)
             .ok()
             .map(|rule| applications(&rule)),
+        "dns.search" => Vec::<String>::deserialize(value)
+            .ok()
+            .map(|list| list_or_none(&list)),
+        "dns.domains" => Vec::<DnsDomain>::deserialize(value).ok().map(|list| {
+            let each = list.iter().map(|it| in_words(&it.name, &it.servers));
+            list_or_none(&each.collect::<Vec<_>>())
+        }),
         _ => None,
     };
     as_words.unwrap_or_else(|| match value {
@@ -86,6 +94,13 @@ fn value(field: &str, value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         other => visible(&other.to_string()),
     })
+}
+
+fn list_or_none(list: &[String]) -> String {
+    match list.is_empty() {
+        true => "(none)".to_owned(),
+        false => visible(&list.join("; ")),
+    }
 }
 
 #[cfg(test)]

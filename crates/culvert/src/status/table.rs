@@ -24,6 +24,7 @@ pub(super) fn render(status: &Status) -> String {
     }
     gateways(status, &mut text);
     names(status, &mut text);
+    zones(status, &mut text);
     applications(&status.applications, &mut text);
     if !status.problems.is_empty() {
         text.push_str("\nPROBLEMS\n");
@@ -68,6 +69,10 @@ fn machine(status: &Status, text: &mut String) {
     }
     if let Some(control) = &status.dns.control {
         line(text, format_args!("dns        {}", dns(control)));
+    }
+    if !status.dns.search.is_empty() {
+        let search = status.dns.search.join(", ");
+        line(text, format_args!("search     {search}"));
     }
     line(
         text,
@@ -272,6 +277,27 @@ fn names(status: &Status, text: &mut String) {
                 .map_or_else(|| "-".to_owned(), |address| address.to_string()),
             resource.map_or_else(String::new, |resource| resource.name.clone()),
         ]
+    });
+    columns(rows.collect(), text);
+}
+
+/// Domains with servers of their own.
+fn zones(status: &Status, text: &mut String) {
+    if status.dns.zones.is_empty() {
+        return;
+    }
+    text.push_str("\nDOMAINS\n");
+    let rows = status.dns.zones.iter().map(|zone| {
+        let name = match zone.name.as_str() {
+            "." => ". (all other names)".to_owned(),
+            name => name.to_owned(),
+        };
+        let servers: Vec<String> = zone.servers.iter().map(ToString::to_string).collect();
+        let asked_of = match servers.is_empty() {
+            true => "asked of nobody: no server that this version knows".to_owned(),
+            false => format!("asked of {}", servers.join(", ")),
+        };
+        vec![name, asked_of]
     });
     columns(rows.collect(), text);
 }

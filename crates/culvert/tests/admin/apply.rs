@@ -40,7 +40,7 @@ fn the_example_of_the_document_is_applied_and_a_second_time_there_is_nothing_to_
     std::fs::write(&file, examples()[0]).unwrap();
 
     let dry = apply(&shell, &file, &["--dry-run"]);
-    assert!(dry.ends_with("\n13 to create\n"), "{dry}");
+    assert!(dry.ends_with("\n13 to create, 1 to change\n"), "{dry}");
     assert!(
         dry.contains("+ policy \"developers may use intranet\"\n"),
         "{dry}"
@@ -50,7 +50,7 @@ fn the_example_of_the_document_is_applied_and_a_second_time_there_is_nothing_to_
     assert_eq!(names(&shell, "site"), [""; 0]);
 
     let done = apply(&shell, &file, &["--yes"]);
-    assert!(done.ends_with("\n13 created\n"), "{done}");
+    assert!(done.ends_with("\n13 created, 1 changed\n"), "{done}");
     for options in [
         &["--yes"][..],
         &["--yes", "--prune"],
@@ -62,6 +62,8 @@ fn the_example_of_the_document_is_applied_and_a_second_time_there_is_nothing_to_
             "{options:?}"
         );
     }
+    let dns = shell.json(&["dns", "show"]);
+    assert_eq!(dns["search"], serde_json::json!(["corp.example"]));
     let database = shell.json(&["resource", "show", "database"]);
     assert_eq!(database["kind"], "dns");
     let migration = shell.json(&["policy", "show", "migration"]);

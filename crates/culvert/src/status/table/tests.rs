@@ -1,7 +1,7 @@
 use super::*;
 use culvert_client::status::{
     ApplicationsStatus, CounterStatus, DnsStatus, DropStatus, ReasonStatus, RefusedStatus,
-    SCHEMA_VERSION, ServiceStatus, UnreadableStatus,
+    SCHEMA_VERSION, ServiceStatus, UnreadableStatus, ZoneStatus,
 };
 use culvert_ids::{GatewayId, ResourceId, SiteId};
 use culvert_wire::{PublicKey, Timestamp};
@@ -195,6 +195,35 @@ fn whether_and_for_what_the_system_asks_the_client_is_told() {
         let line = format!("\ndns        {expected}\n");
         assert!(render(&status).contains(&line), "{line}");
     }
+}
+
+#[test]
+fn what_the_administrator_says_of_names_is_shown() {
+    let mut status = status();
+    let text = render(&status);
+    assert!(
+        !text.contains("DOMAINS") && !text.contains("search"),
+        "{text}"
+    );
+    status.dns.search = vec!["corp.example".to_owned(), "lab.example".to_owned()];
+    let zone = |name: &str, servers: &[&str]| ZoneStatus {
+        name: name.to_owned(),
+        servers: servers.iter().map(|it| it.parse().unwrap()).collect(),
+    };
+    status.dns.zones = vec![
+        zone(".", &["10.0.0.53"]),
+        zone("corp.example", &["10.1.0.53", "fd0c::53"]),
+        zone("new.example", &[]),
+    ];
+    let text = render(&status);
+    assert!(
+        text.contains("\nsearch     corp.example, lab.example\n"),
+        "{text}"
+    );
+    let shown = "\nDOMAINS\n  . (all other names)  asked of 10.0.0.53\n  corp.example         asked of \
+                 10.1.0.53, fd0c::53\n  new.example          asked of nobody: no server that this \
+                 version knows\n";
+    assert!(text.contains(shown), "{text}");
 }
 
 #[test]
