@@ -1,7 +1,8 @@
 //! A DNS server of a few names, and a question to one.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -46,14 +47,23 @@ pub struct Answer {
     pub addresses: Vec<IpAddr>,
 }
 
-type Table = Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>;
+/// What a server knows, and what it was asked.
+#[derive(Debug, Default)]
+struct Known {
+    table: BTreeMap<String, Vec<IpAddr>>,
+    /// Names that were asked for, and from where, in their order.
+    asked: Vec<(String, IpAddr)>,
+}
 
-/// A DNS server. It knows the names that it was told, and says of others that they do not exist.
+type Table = Arc<Mutex<Known>>;
+
+/// A DNS server, by both transports. It knows the names that it was told, and says of others that they do
+/// not exist.
 #[derive(Debug)]
 pub struct Names {
     table: Table,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Names {
@@ -62,56 +72,106 @@ impl Names {
     /// # Errors
     /// When it can't.
     pub fn start(namespace: &Namespace, address: IpAddr) -> Result<Self> {
-        let socket = namespace.inside(|| {
-            let socket = UdpSocket::bind((address, DNS_PORT));
-            socket.with_context(|| format!("cannot answer DNS at {address}"))
+        let (socket, listener) = namespace.inside(|| {
+            let at = (address, DNS_PORT);
+            let both = UdpSocket::bind(at).and_then(|udp| Ok((udp, TcpListener::bind(at)?)));
+            both.with_context(|| format!("cannot answer DNS at {address}"))
         })?;
         socket.set_read_timeout(Some(STOP_INTERVAL))?;
+        listener.set_nonblocking(true)?;
         let (table, stop) = (Table::default(), Arc::new(AtomicBool::new(false)));
         let (known, stopping) = (Arc::clone(&table), Arc::clone(&stop));
-        let thread = thread::spawn(move || {
+        let udp = thread::spawn(move || {
             let mut question = [0; MAX_MESSAGE_LEN];
             while !stopping.load(Ordering::Relaxed) {
                 let Ok((len, from)) = socket.recv_from(&mut question) else {
                     continue;
                 };
-                if let Some(answer) = answer(&question[..len], &known) {
-                    let _gone = socket.send_to(&answer, from);
+                if let Some(answer) = answer(&question[..len], from.ip(), &known) {
+                    let _gone = socket.send_to(&cut(answer), from);
                 }
             }
         });
-        let thread = Some(thread);
+        let (known, stopping) = (Arc::clone(&table), Arc::clone(&stop));
+        let tcp = thread::spawn(move || {
+            while !stopping.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    // Whoever breaks off gets no answer.
+                    Ok((stream, from)) => drop(answer_one(stream, from.ip(), &known)),
+                    Err(_) => thread::sleep(STOP_INTERVAL / 4),
+                }
+            }
+        });
         Ok(Self {
             table,
             stop,
-            thread,
+            threads: vec![udp, tcp],
         })
     }
 
     /// The name has these addresses from now on. Without any it exists all the same.
     pub fn set(&self, name: &str, addresses: &[IpAddr]) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.insert(name.to_ascii_lowercase(), addresses.to_vec());
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .table
+            .insert(name.to_ascii_lowercase(), addresses.to_vec());
+    }
+
+    /// From where it was asked for a name, each time.
+    #[must_use]
+    pub fn asked(&self, name: &str) -> Vec<IpAddr> {
+        let known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = known.asked.iter().filter(|(asked, _)| asked == name);
+        asked.map(|(_, from)| *from).collect()
     }
 }
 
 impl Drop for Names {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _panicked = thread.join();
         }
     }
 }
 
+/// An answer as it leaves over UDP: one that is too long has no records, and says that it was cut short.
+fn cut(mut answer: Vec<u8>) -> Vec<u8> {
+    const TRUNCATED: u8 = 0x02;
+    if answer.len() > MAX_MESSAGE_LEN {
+        let name = answer.get(HEADER_LEN..).and_then(read_name);
+        let after = name.map_or(0, |(_, rest)| rest.len());
+        answer.truncate(answer.len() - after + 4);
+        answer[2] |= TRUNCATED;
+        answer[6..12].fill(0);
+    }
+    answer
+}
+
+/// Answers the first question of a connection.
+fn answer_one(mut stream: TcpStream, from: IpAddr, table: &Table) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(STOP_INTERVAL * 10))?;
+    let mut len = [0; 2];
+    stream.read_exact(&mut len)?;
+    let mut question = vec![0; u16::from_be_bytes(len).into()];
+    stream.read_exact(&mut question)?;
+    if let Some(answer) = answer(&question, from, table) {
+        let len = u16::try_from(answer.len()).map_err(std::io::Error::other)?;
+        stream.write_all(&[&len.to_be_bytes()[..], &answer].concat())?;
+    }
+    Ok(())
+}
+
 /// The answer to a message, if that is a question.
-fn answer(message: &[u8], table: &Table) -> Option<Vec<u8>> {
+fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     let (name, rest) = read_name(message.get(HEADER_LEN..)?)?;
     let kind = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
     let question_len = message.len() - HEADER_LEN - rest.len() + 4;
     let question = message.get(HEADER_LEN..HEADER_LEN + question_len)?;
-    let table = table.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = table.get(&name);
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    table.asked.push((name.clone(), from));
+    let known = table.table.get(&name);
     let fitting = known.into_iter().flatten().filter_map(|address| {
         let (bytes, of_kind) = match address {
             IpAddr::V4(address) => (address.octets().to_vec(), RecordKind::A),
