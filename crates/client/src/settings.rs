@@ -1,7 +1,7 @@
 //! What a client is told at its start.
 
 use crate::ClientError;
-use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing};
+use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing, Sandbox};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub exit_when_unreachable: bool,
     /// What the process was confined to, for people.
     pub confinement: Option<Confinement>,
+    /// What is closed to the process, for people.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// For which names the system asks the client, where it can ask different resolvers for different names.

@@ -1,5 +1,6 @@
 //! The client's state, as its status socket tells it and `culvert status` shows it.
 
+use culvert_host::Sandbox;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
@@ -43,6 +44,9 @@ pub struct Status {
     /// What the process may do on this machine.
     #[serde(default)]
     pub privileges: Option<PrivilegesStatus>,
+    /// What is closed to the process, if it closes anything.
+    #[serde(default)]
+    pub sandbox: Option<Sandbox>,
     /// The portal's URL; empty while the client is signed out.
     pub portal_url: String,
     /// SHA-256 of the portal's certificate, in base64url, where the token names it.

@@ -198,6 +198,12 @@ struct RunArguments {
     #[arg(long, env = "CULVERT_CLIENT_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
+    /// Leave files and system calls open to it that it does not need
+    ///
+    /// Otherwise it closes them to itself before it begins, as far as the kernel can.
+    #[arg(long, env = "CULVERT_CLIENT_NO_SANDBOX", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    no_sandbox: bool,
+
     /// Log into files of DIR, one a day, instead of to standard error
     ///
     /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
@@ -314,12 +320,12 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
         ClientCommand::Cleanup(clean_up) => return clean_up::run(&clean_up),
     };
     let (health, log_dir, log_level) = (run.health, run.log_dir.clone(), run.log_level);
-    let user = run.user.clone();
+    let (user, no_sandbox) = (run.user.clone(), run.no_sandbox);
     // What root alone may read and open comes before it is somebody else.
     let mut settings = settings(*run)?;
     // A client has one address for all that it tells.
     let listeners = Listeners::bind(health, health)?;
-    let confinement = Service {
+    let service = Service {
         state_dir: &settings.state_dir,
         log_dir: log_dir.as_deref(),
         socket: &settings.status_socket,
@@ -327,10 +333,12 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
         // That of DNS, on the tunnel's addresses.
         has_low_ports: true,
         has_cgroups: true,
-    }
-    .confine(user.as_deref())?;
+        resolver: Some(settings.dns),
+    };
+    let confinement = service.confine(user.as_deref())?;
     let destination = logging::Destination::of(log_dir.as_deref(), "client");
     logging::start_service(log_level, &destination)?;
+    settings.sandbox = Some(service.enter_sandbox(no_sandbox));
     settings.confinement = Some(confinement);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
@@ -388,6 +396,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
+        sandbox: None,
     })
 }
 

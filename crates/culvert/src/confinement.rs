@@ -1,7 +1,9 @@
 //! The user as whom a service runs, and what it keeps of root's rights.
 
 use crate::exit::{Failure, Status};
-use culvert_host::{Capability, Confinement, HostError, User, confine};
+use culvert_host::{
+    Capability, Confinement, HostError, ResolverChoice, Sandbox, SandboxNeeds, User, confine,
+};
 use std::path::Path;
 
 /// What programs that a service starts to set up its host (nft) may do at most.
@@ -18,6 +20,8 @@ pub(crate) struct Service<'a> {
     pub(crate) has_low_ports: bool,
     /// Whether it makes cgroups for applications.
     pub(crate) has_cgroups: bool,
+    /// How it changes the system's resolver, if it does.
+    pub(crate) resolver: Option<ResolverChoice>,
 }
 
 impl Service<'_> {
@@ -44,6 +48,22 @@ impl Service<'_> {
             needed.push(Capability::DacOverride);
         }
         confine(user.as_ref(), &needed, &OF_CHILDREN).map_err(failure)
+    }
+
+    /// Closes all that it does not need to this process, unless that is unwanted. To be called before
+    /// there are threads, and once the log is open.
+    pub(crate) fn enter_sandbox(&self, is_unwanted: bool) -> Sandbox {
+        if is_unwanted {
+            return Sandbox::unwanted();
+        }
+        Sandbox::enter(&SandboxNeeds {
+            state_dir: self.state_dir,
+            log_dir: self.log_dir,
+            socket: self.socket,
+            resolver: self.resolver,
+            has_cgroups: self.has_cgroups,
+            loads_bpf: self.workers > 1,
+        })
     }
 
     /// Directories that only root can make. Those that are there stay as they are.

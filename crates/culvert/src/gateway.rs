@@ -186,6 +186,12 @@ struct RunArguments {
     #[arg(long, env = "CULVERT_GATEWAY_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_when_unreachable: bool,
 
+    /// Leave files and system calls open to it that it does not need
+    ///
+    /// Otherwise it closes them to itself before it begins, as far as the kernel can.
+    #[arg(long, env = "CULVERT_GATEWAY_NO_SANDBOX", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    no_sandbox: bool,
+
     /// Log into files of DIR, one a day, instead of to standard error
     ///
     /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
@@ -258,20 +264,23 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     };
     let (health, metrics) = (run.health, run.metrics);
     let (log_dir, log_level, user) = (run.log_dir.clone(), run.log_level, run.user.clone());
+    let no_sandbox = run.no_sandbox;
     // What root alone may read and open comes before it is somebody else.
     let mut settings = settings(*run)?;
     let listeners = Listeners::bind(health, metrics)?;
-    let confinement = Service {
+    let service = Service {
         state_dir: &settings.state_dir,
         log_dir: log_dir.as_deref(),
         socket: &settings.status_socket,
         workers: settings.workers,
         has_cgroups: false,
         has_low_ports: (1..FIRST_UNPRIVILEGED_PORT).contains(&settings.listen_port),
-    }
-    .confine(user.as_deref())?;
+        resolver: None,
+    };
+    let confinement = service.confine(user.as_deref())?;
     let destination = logging::Destination::of(log_dir.as_deref(), "gateway");
     logging::start_service(log_level, &destination)?;
+    settings.sandbox = Some(service.enter_sandbox(no_sandbox));
     settings.confinement = Some(confinement);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
@@ -334,6 +343,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         status_socket: arguments.status_socket,
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
+        sandbox: None,
     })
 }
 

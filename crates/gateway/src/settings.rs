@@ -1,7 +1,7 @@
 //! What a gateway is told at its start.
 
 use crate::GatewayError;
-use culvert_host::{Confinement, HostAccess, InterfaceName, Routing, SourceAddress};
+use culvert_host::{Confinement, HostAccess, InterfaceName, Routing, Sandbox, SourceAddress};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub exit_when_unreachable: bool,
     /// What the process was confined to, for people.
     pub confinement: Option<Confinement>,
+    /// What is closed to the process, for people.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// An address or a name with a port, under which clients reach the gateway.

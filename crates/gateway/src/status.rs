@@ -1,5 +1,6 @@
 //! The gateway's state, as its status socket tells it and `culvert gateway status` shows it.
 
+use culvert_host::Sandbox;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
@@ -76,6 +77,9 @@ pub struct Status {
     pub name_count: usize,
     /// How busy it is.
     pub load: LoadStatus,
+    /// What is closed to the process, if it closes anything.
+    #[serde(default)]
+    pub sandbox: Option<Sandbox>,
     /// Its table in the kernel's packet filter.
     pub firewall: FirewallStatus,
     /// What was dropped, since the start, where it is not zero.

@@ -26,6 +26,7 @@ mod privileges;
 mod probe;
 mod resolver;
 mod routing;
+mod sandbox;
 mod state_dir;
 mod status_socket;
 mod table_claim;
@@ -57,6 +58,7 @@ pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted
 pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
+pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
 pub use table_claim::TableClaim;

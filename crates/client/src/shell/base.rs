@@ -73,6 +73,7 @@ impl Base {
                     uid: it.uid,
                     capabilities: it.capabilities.iter().map(ToString::to_string).collect(),
                 }),
+            sandbox: self.settings.sandbox.clone(),
             portal_url: String::new(),
             portal_pin: None,
             portal: PortalStatus::default(),

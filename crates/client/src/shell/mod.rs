@@ -49,6 +49,9 @@ pub async fn run(
     if let Some(confinement) = &base.settings.confinement {
         confinement.log();
     }
+    if let Some(sandbox) = &base.settings.sandbox {
+        sandbox.log();
+    }
     let ended = Service::new(base, state, observed, ready)?.run(stop).await;
     drop(socket);
     ended

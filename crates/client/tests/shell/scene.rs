@@ -95,6 +95,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         status_socket: directory.path().join("client.sock"),
         exit_when_unreachable: false,
         confinement: None,
+        sandbox: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The gateway's state for people.
 
-use crate::status::table::{cipher, columns, line, portal, rate, span};
+use crate::status::table::{cipher, columns, line, portal, rate, sandbox, span};
 use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, Status};
 use std::fmt::Display;
 
@@ -58,6 +58,7 @@ fn machine(status: &Status, text: &mut String) {
             load.processor_permille % 10
         ),
     );
+    sandbox(status.sandbox.as_ref(), text);
     let running = span(status.running_for_ms);
     line(
         text,

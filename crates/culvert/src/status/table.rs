@@ -5,6 +5,7 @@ use culvert_client::status::{
     AccessState, ApplicationsStatus, Control, DnsControlStatus, GatewayStatus, PortalState,
     PortalStatus, ResourceStatus, ServiceState, Status,
 };
+use culvert_host::Sandbox;
 use culvert_wire::Cipher;
 use std::fmt::Write;
 
@@ -74,6 +75,7 @@ fn machine(status: &Status, text: &mut String) {
         let search = status.dns.search.join(", ");
         line(text, format_args!("search     {search}"));
     }
+    sandbox(status.sandbox.as_ref(), text);
     line(
         text,
         format_args!(
@@ -82,6 +84,13 @@ fn machine(status: &Status, text: &mut String) {
             status.version
         ),
     );
+}
+
+/// What is not closed to the process; nothing where all of it is.
+pub(crate) fn sandbox(sandbox: Option<&Sandbox>, text: &mut String) {
+    if let Some(sandbox) = sandbox.filter(|it| !it.is_closed()) {
+        line(text, format_args!("sandbox    {sandbox}"));
+    }
 }
 
 /// How far a client is that does as it is told; nothing of one that is up as long as it runs.

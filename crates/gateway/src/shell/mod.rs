@@ -119,6 +119,9 @@ impl Shell {
         if let Some(confinement) = &settings.confinement {
             confinement.log();
         }
+        if let Some(sandbox) = &settings.sandbox {
+            sandbox.log();
+        }
         let (status_socket, socket_problem) = status_socket(&settings, &observed);
         let identity = Identity::load(&state, settings.id.as_deref())?;
         let key = PrivateKey::from_bytes(*identity.key.expose());

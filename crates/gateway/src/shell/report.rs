@@ -53,6 +53,7 @@ impl Shell {
                 bytes_per_s: self.load.last.rate_bytes_per_s,
                 processor_permille: self.load.last.processor_permille,
             },
+            sandbox: self.settings.sandbox.clone(),
             firewall: self.host.firewall_status(now_ms),
             drops: carried.drops,
             counters: counter_list(&view.counters),

@@ -19,7 +19,7 @@ use resolved::Resolved;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often the file is looked at: whoever renews a DHCP lease may write it, and names of resources
@@ -46,6 +46,32 @@ pub enum ResolverChoice {
     Auto,
     /// This way and no other.
     Mode(ResolverMode),
+}
+
+/// Files of the system that a client may have to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writes {
+    /// `/etc/resolv.conf`, and those beside it for an exchange.
+    pub(crate) has_file: bool,
+    /// Those of the program `resolvconf`, wherever it has them.
+    pub(crate) has_resolvconf: bool,
+}
+
+impl ResolverChoice {
+    /// What the way may have to write that is taken as the machine is now, or what an earlier client
+    /// left is undone by.
+    pub(crate) fn writes(self, state_dir: &Path) -> Writes {
+        let mode = match self {
+            Self::Mode(mode) => mode,
+            // Whether they answer is asked later.
+            Self::Auto => Facts::gather(&Paths::default(), resolved::has_bus(), true).decide(),
+        };
+        let is_kept = |name: &str| state_dir.join(name).exists();
+        Writes {
+            has_file: mode == ResolverMode::File || is_kept(file::BACKUP),
+            has_resolvconf: mode == ResolverMode::Resolvconf || is_kept(resolvconf::ENTRY),
+        }
+    }
 }
 
 /// How names are to be asked.
@@ -96,17 +122,22 @@ enum Backend {
     Off,
 }
 
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            resolv_conf: "/etc/resolv.conf".into(),
+            nsswitch: "/etc/nsswitch.conf".into(),
+        }
+    }
+}
+
 impl ResolverControl {
     /// Changes nothing yet. `state` keeps what was there before.
     #[must_use]
     pub fn new(choice: ResolverChoice, state: StateDir) -> Self {
-        let paths = Paths {
-            resolv_conf: "/etc/resolv.conf".into(),
-            nsswitch: "/etc/nsswitch.conf".into(),
-        };
         Self {
             choice,
-            paths,
+            paths: Paths::default(),
             state,
             backend: None,
         }

@@ -9,6 +9,7 @@ use futures_util::{Stream, StreamExt};
 use rustix::net::AddressFamily;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -17,6 +18,9 @@ use zbus::{Connection, Proxy};
 
 const SERVICE: &str = "org.freedesktop.resolve1";
 const PATH: &str = "/org/freedesktop/resolve1";
+/// Where the system bus is unless the environment names another place.
+const USUAL_BUS: &str = "/run/dbus/system_bus_socket";
+
 const MANAGER: &str = "org.freedesktop.resolve1.Manager";
 
 /// How long one call may take: it answers in milliseconds, and the bus starts it in some hundred.
@@ -40,6 +44,11 @@ enum Notice {
     Owner { is_there: bool },
     /// Something of it is another.
     Properties,
+}
+
+/// Whether there is a system bus, on which it could answer.
+pub(super) fn has_bus() -> bool {
+    std::env::var_os("DBUS_SYSTEM_BUS_ADDRESS").is_some() || Path::new(USUAL_BUS).exists()
 }
 
 /// A connection to systemd-resolved.

@@ -9,6 +9,7 @@ mod firewall_traffic;
 mod forwarding;
 mod notify;
 mod routes;
+mod sandbox;
 mod secret_files;
 mod support;
 mod tunnel_host;

@@ -56,6 +56,7 @@ pub(in super::super) fn status() -> Status {
             bytes_per_s: 1_250_000,
             processor_permille: 125,
         },
+        sandbox: None,
         firewall: FirewallStatus {
             table: "culvert_culvert-gw0".to_owned(),
             state: FirewallState::Intact,

@@ -51,6 +51,7 @@ pub(crate) fn status() -> Status {
         ipv6: "fd00::9".parse().ok(),
         service: ServiceStatus::default(),
         privileges: None,
+        sandbox: None,
         portal_url: "https://portal.example".to_owned(),
         portal_pin: None,
         portal: PortalStatus {

@@ -1,0 +1,217 @@
+//! Files that are none of a service's business (Landlock, landlock(7)).
+//!
+//! What may be read is what programs and their configuration are made of; what may be written is the
+//! service's own, and the kernel's switches that it turns; and nothing that it may write can be run as a program.
+//! A rule is about a directory and all below it, as it is now: what is replaced within it stays covered.
+//!
+//! Descriptors that are open stay open, and reading, writing and sending on them is asked of nobody: the
+//! packet road does nothing else.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    Scope, make_bitflags,
+};
+
+use super::{Barrier, SandboxNeeds};
+use crate::ResolverChoice;
+use crate::state_dir::{make_directory, make_directory_of};
+
+/// What is asked for: that of Linux 6.12. Older kernels do what they know of it.
+const WANTED: ABI = ABI::V6;
+
+const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+
+/// Reading, and running what is there.
+const RUN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
+
+/// Everything but running what is there, devices, and pipes.
+const KEEP: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir
+});
+
+/// Sockets by their names, and the room to put one in the place of another.
+const ANSWER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadDir | MakeSock | RemoveFile});
+
+/// Switches of the kernel, which are there.
+const TURN: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate});
+
+/// Cgroups: directories with switches in them.
+const GROUP: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeDir | RemoveDir});
+
+const DEVICE: BitFlags<AccessFs> =
+    make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
+
+/// Where a system has its programs and what they load, in the layouts of the usual distributions.
+const PROGRAMS: [&str; 10] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+];
+
+/// What a service looks up while it runs: names, users, certificates, the state of the kernel.
+const LOOKED_UP: [&str; 5] = ["/etc", "/run", "/proc", "/sys", "/var/lib/ca-certificates"];
+
+const DEVICES: [&str; 6] = [
+    "/dev/net",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// A path, and what may be done there.
+type Rule = (PathBuf, BitFlags<AccessFs>);
+
+/// Closes them, for this thread and all that it starts.
+pub(super) fn close(needs: &SandboxNeeds<'_>) -> Barrier {
+    make_directories(needs);
+    match restrict(&rules(needs), scope(needs)) {
+        Ok(status) => barrier(&status),
+        Err(error) => Barrier::Open(format!("Landlock: {error}")),
+    }
+}
+
+/// A rule takes what is there. Whoever needs one that can't be made says so later.
+fn make_directories(needs: &SandboxNeeds<'_>) {
+    let socket = needs
+        .socket
+        .parent()
+        .filter(|it| !it.as_os_str().is_empty());
+    let made = [
+        make_directory(needs.state_dir),
+        socket.map_or(Ok(()), |it| make_directory_of(it, 0o755, None)),
+    ];
+    for error in made.into_iter().filter_map(Result::err) {
+        tracing::debug!(%error, "a directory of the sandbox is missing");
+    }
+}
+
+fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut add = |path: &Path, access| rules.push((path.to_owned(), access));
+    for path in PROGRAMS {
+        add(Path::new(path), RUN);
+    }
+    // Where programs are looked for by their names, such as resolvconf.
+    for path in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
+        if path.is_absolute() {
+            add(&path, RUN);
+        }
+    }
+    for path in LOOKED_UP {
+        add(Path::new(path), READ);
+    }
+    for variable in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        for path in env::split_paths(&env::var_os(variable).unwrap_or_default()) {
+            add(&path, READ);
+        }
+    }
+    // Its own program, for the names of functions where it panics.
+    if let Ok(program) = env::current_exe() {
+        add(&program, READ);
+    }
+    for path in DEVICES {
+        add(Path::new(path), DEVICE);
+    }
+    add(Path::new("/proc/sys/net"), TURN);
+    add(needs.state_dir, KEEP);
+    if let Some(log_dir) = needs.log_dir {
+        add(log_dir, KEEP);
+    }
+    match needs.socket.parent() {
+        Some(directory) if directory != Path::new("") => add(directory, ANSWER),
+        _ => add(Path::new("."), ANSWER),
+    }
+    if needs.has_cgroups {
+        add(Path::new("/sys/fs/cgroup"), GROUP);
+    }
+    let resolver = resolver_files(needs);
+    if resolver.has_file {
+        add(Path::new("/etc"), KEEP);
+    }
+    if resolver.has_resolvconf {
+        // It runs programs of /etc that tell other resolvers.
+        add(Path::new("/etc"), KEEP | AccessFs::Execute);
+        add(Path::new("/run"), KEEP);
+    }
+    rules
+}
+
+fn resolver_files(needs: &SandboxNeeds<'_>) -> crate::resolver::Writes {
+    needs
+        .resolver
+        .map_or_else(Default::default, |choice: ResolverChoice| {
+            choice.writes(needs.state_dir)
+        })
+}
+
+/// Whom it may speak to besides: nobody at a socket without a file, and no signals to others.
+fn scope(needs: &SandboxNeeds<'_>) -> BitFlags<Scope> {
+    // Programs that resolvconf runs tell other resolvers, some of them by a signal.
+    if resolver_files(needs).has_resolvconf {
+        return BitFlags::empty();
+    }
+    let is_abstract = |name: &str| {
+        let value = env::var(name).unwrap_or_default();
+        value.starts_with('@') || value.contains("abstract=")
+    };
+    let needs_abstract = ["NOTIFY_SOCKET", "DBUS_SYSTEM_BUS_ADDRESS"];
+    match needs_abstract.into_iter().any(is_abstract) {
+        true => Scope::Signal.into(),
+        false => Scope::Signal | Scope::AbstractUnixSocket,
+    }
+}
+
+fn restrict(rules: &[Rule], scope: BitFlags<Scope>) -> Result<RestrictionStatus, RulesetError> {
+    let mut wanted = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(WANTED))?;
+    if !scope.is_empty() {
+        wanted = wanted.scope(scope)?;
+    }
+    let mut ruleset = wanted.create()?;
+    for (path, access) in rules {
+        // What is not there needs no rule.
+        let Ok(open) = PathFd::new(path) else {
+            continue;
+        };
+        let access = match path.is_dir() {
+            true => *access,
+            false => *access & AccessFs::from_file(WANTED),
+        };
+        ruleset = ruleset.add_rule(PathBeneath::new(open, access))?;
+    }
+    ruleset.restrict_self()
+}
+
+fn barrier(status: &RestrictionStatus) -> Barrier {
+    match (&status.ruleset, &status.landlock) {
+        (RulesetStatus::FullyEnforced, _) => Barrier::Closed,
+        (RulesetStatus::PartiallyEnforced, _) => Barrier::Partly(
+            "this kernel's Landlock does not know all of it: Linux 6.12 does".to_owned(),
+        ),
+        (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => Barrier::Open(
+            "Landlock is not switched on: put landlock first into the kernel's parameter lsm="
+                .to_owned(),
+        ),
+        (RulesetStatus::NotEnforced, _) => Barrier::Open(
+            "there is no Landlock: the kernel is older than 5.13, or the container or the unit \
+             forbids its system calls"
+                .to_owned(),
+        ),
+    }
+}

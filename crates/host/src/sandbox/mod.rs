@@ -1,0 +1,110 @@
+//! What a service goes on needing of its machine; everything else is closed to it, whoever it is by then.
+//!
+//! [`confine`](crate::confine) takes rights; this takes what is left to a user without rights: files that
+//! are no business of the service (Landlock), and system calls that no part of it makes (seccomp). Both
+//! bind a thread and what it starts, so this too comes before there is a second thread. It holds until
+//! the process ends, over every set-up of the host in between. `docs/adr/0014-sandbox.md` has the reasons.
+
+mod calls;
+mod files;
+
+use crate::ResolverChoice;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// What a service goes on needing.
+#[derive(Clone, Copy, Debug)]
+pub struct SandboxNeeds<'a> {
+    /// Where it keeps its own files. It is made if it is missing.
+    pub state_dir: &'a Path,
+    /// Where its log files are. It is there.
+    pub log_dir: Option<&'a Path>,
+    /// Where it answers. The directory is made if it is missing.
+    pub socket: &'a Path,
+    /// How it changes the system's resolver, if it does.
+    pub resolver: Option<ResolverChoice>,
+    /// Whether it makes cgroups.
+    pub has_cgroups: bool,
+    /// Whether it loads programs into the kernel.
+    pub loads_bpf: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Files that are none of its business.
+    pub files: Barrier,
+    /// System calls that it never makes.
+    pub system_calls: Barrier,
+}
+
+/// Whether something is closed to this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", content = "why", rename_all = "snake_case")]
+pub enum Barrier {
+    /// It is.
+    Closed,
+    /// As far as this kernel can; why not all of it.
+    Partly(String),
+    /// It is not, and why.
+    Open(String),
+}
+
+impl Sandbox {
+    /// Closes what `needs` does not name, for good. Must be called before there is a second thread, and
+    /// after [`confine`](crate::confine), which has given up to gain rights.
+    ///
+    /// It never fails: where the kernel or the container does not offer it, nothing is closed, and the
+    /// result says so.
+    #[must_use]
+    pub fn enter(needs: &SandboxNeeds<'_>) -> Self {
+        // Files first: the filter of system calls could close the way to it.
+        let files = files::close(needs);
+        Self {
+            files,
+            system_calls: calls::close(needs.loads_bpf),
+        }
+    }
+
+    /// None, because the administrator wants it so.
+    #[must_use]
+    pub fn unwanted() -> Self {
+        let open = Barrier::Open("switched off by no_sandbox".to_owned());
+        Self {
+            files: open.clone(),
+            system_calls: open,
+        }
+    }
+
+    /// Whether all of it is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.files == Barrier::Closed && self.system_calls == Barrier::Closed
+    }
+
+    /// Says in the log what is closed.
+    pub fn log(&self) {
+        tracing::info!("sandbox: {self}");
+    }
+}
+
+impl fmt::Display for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            files,
+            system_calls,
+        } = self;
+        write!(f, "files {files}; system calls {system_calls}")
+    }
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed"),
+            Self::Partly(why) => write!(f, "closed in part ({why})"),
+            Self::Open(why) => write!(f, "open ({why})"),
+        }
+    }
+}
