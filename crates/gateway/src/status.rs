@@ -184,4 +184,6 @@ pub enum FirewallState {
     Absent,
     /// As it should.
     Intact,
+    /// Another program takes it away again and again: nothing is forwarded.
+    Lost,
 }

@@ -127,6 +127,11 @@ impl ApplicationCgroups {
         })
     }
 
+    /// The directories in which cgroups of applications come and go.
+    pub(crate) fn watched(&self) -> [PathBuf; 2] {
+        [self.mount.clone(), self.mount.join(TREE)]
+    }
+
     /// What the kernel knows an application's cgroup by, if it is there.
     pub(crate) fn inode(&self, application: &ApplicationName) -> Option<u64> {
         let found = fs::metadata(self.path(application)).ok()?;

@@ -171,6 +171,11 @@ pub enum HostError {
         why: String,
     },
 
+    /// Another program has taken the table away while it was being made.
+    #[error(
+        "the firewall table is gone right after it was made: does another program flush the rules?"
+    )]
+    FirewallFlushed,
     /// Local: `nft` refused.
     #[error("cannot {action}: nft says {message:?}")]
     Nft {

@@ -7,6 +7,7 @@
 
 mod addresses;
 mod cgroup;
+mod cgroup_watch;
 mod commanders;
 mod config_file;
 mod error;
@@ -35,15 +36,16 @@ mod watch;
 
 pub use addresses::MAX_CANDIDATES;
 pub use cgroup::ApplicationCgroups;
+pub use cgroup_watch::CgroupWatch;
 pub use commanders::COMMAND_GROUP;
 pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
 pub use error::HostError;
 pub use family::Family;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
 pub use firewall::{
-    ApplicationFirewall, ApplicationRules, Firewall, ForwardConflict, GatewayRules, HostAccess,
-    MAX_RULED_RANGES, Refused, SourceAddress, TableState, forward_conflicts,
-    remove_application_rules, remove_table,
+    ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
+    HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
+    forward_conflicts, remove_application_rules, remove_table,
 };
 pub use forwarding::{enable_forwarding, forwards, require_forwarding};
 pub use identity::{Identity, PrivateKeyBytes};

@@ -3,8 +3,9 @@
 use crate::core::GuardRules;
 use crate::status::{ApplicationsStatus, RefusedStatus, Status};
 use culvert_host::{
-    ApplicationCgroups, ApplicationFirewall, ApplicationRules, HostError, InterfaceName,
-    PeerCredentials, Refused, TableState, remove_application_rules,
+    ApplicationCgroups, ApplicationFirewall, ApplicationRules, CgroupWatch, FirewallWatch,
+    HostError, InterfaceName, PeerCredentials, Refused, RepairPace, TableState,
+    remove_application_rules,
 };
 use culvert_policy::ApplicationName;
 use std::collections::BTreeSet;
@@ -16,11 +17,10 @@ use tokio::time::Instant;
 /// How long after a failure the host is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// How often the rules are looked at, which takes a run of `nft`.
+/// How often the rules are looked at, which takes a run of `nft`, where nothing was heard of a change.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How often their cgroups are looked at: until then, a service that starts again in a new one is in no
-/// application.
+/// How often their cgroups are looked at, where nothing was heard of them.
 const LOOK_AT_CGROUPS_EVERY: Duration = Duration::from_secs(1);
 
 /// Answers to the core that wait: the newest rules follow those that are being loaded, and a look
@@ -83,6 +83,9 @@ impl Keeper {
             installed: None,
             made: BTreeSet::new(),
             refused: Refused::default(),
+            watch: None,
+            cgroup_watch: None,
+            pace: RepairPace::default(),
             told,
         };
         Self {
@@ -169,12 +172,43 @@ fn shown(refused: Refused) -> ApplicationsStatus {
     }
 }
 
+/// Waits until the table may have been changed; returns by whom.
+async fn heard(watch: &mut Option<FirewallWatch>) -> Option<String> {
+    let Some(listening) = watch else {
+        return std::future::pending().await;
+    };
+    match listening.changed().await {
+        Ok(by) => by,
+        Err(error) => {
+            tracing::warn!(%error, "changes of the firewall are not told any more");
+            *watch = None;
+            None
+        }
+    }
+}
+
+/// Waits until cgroups have come or gone.
+async fn cgroups_changed(watch: &mut Option<CgroupWatch>) {
+    let Some(listening) = watch else {
+        return std::future::pending().await;
+    };
+    if let Err(error) = listening.changed().await {
+        tracing::warn!(%error, "changes of cgroups are not told any more");
+        *watch = None;
+    }
+}
+
 struct Keeping {
     interface: InterfaceName,
     installed: Option<ApplicationFirewall>,
     /// Cgroups that were made, to be removed at the end.
     made: BTreeSet<ApplicationName>,
     refused: Refused,
+    /// Tells of changes of the table, if the kernel does.
+    watch: Option<FirewallWatch>,
+    /// Tells of cgroups that come and go, while there are rules about them.
+    cgroup_watch: Option<CgroupWatch>,
+    pace: RepairPace,
     told: mpsc::Sender<GuardEvent>,
 }
 
@@ -188,11 +222,13 @@ impl Keeping {
         let mut is_well = self.clear().await;
         let mut wanted = GuardRules::default();
         let mut looked = Instant::now();
+        let mut retry_at = Instant::now();
+        self.listen();
         loop {
             let rest = match (is_well, &self.installed) {
                 (true, None) => LOOK_EVERY,
                 (true, Some(_)) => LOOK_AT_CGROUPS_EVERY,
-                (false, _) => RETRY_AFTER,
+                (false, _) => retry_at.saturating_duration_since(Instant::now()),
             };
             tokio::select! {
                 changed = wishes.changed() => {
@@ -201,6 +237,20 @@ impl Keeping {
                     }
                     wanted = wishes.borrow_and_update().clone();
                     is_well = self.apply(&wanted).await;
+                    retry_at = Instant::now() + RETRY_AFTER;
+                }
+                // Until the rules hold again nothing leads to what they are about.
+                by = heard(&mut self.watch), if is_well => {
+                    if let Some(wait) = self.repair(&wanted, true, by.as_deref()).await {
+                        is_well = false;
+                        retry_at = Instant::now() + wait;
+                    }
+                }
+                () = cgroups_changed(&mut self.cgroup_watch), if is_well => {
+                    if let Some(wait) = self.repair(&wanted, false, None).await {
+                        is_well = false;
+                        retry_at = Instant::now() + wait;
+                    }
                 }
                 request = asked.recv() => match request {
                     None => return,
@@ -216,9 +266,12 @@ impl Keeping {
                     if is_due {
                         looked = Instant::now();
                     }
-                    if !is_well || !self.stands(&wanted, is_due).await {
-                        is_well = self.apply(&wanted).await;
-                    }
+                    let wait = match is_well {
+                        true => self.repair(&wanted, is_due, None).await,
+                        false => (!self.apply(&wanted).await).then_some(RETRY_AFTER),
+                    };
+                    is_well = wait.is_none();
+                    retry_at = Instant::now() + wait.unwrap_or_default();
                 }
             }
         }
@@ -251,31 +304,72 @@ impl Keeping {
         installed.forget(&self.made);
         self.made = named;
         self.installed = Some(installed);
+        if self.cgroup_watch.is_none() {
+            self.listen_to_cgroups();
+        }
         Ok(())
     }
 
-    /// Whether the cgroups stand, and if it is due to look, the rules; who needs them hears of it where
-    /// they don't.
-    async fn stands(&mut self, wanted: &GuardRules, is_due: bool) -> bool {
-        let Some(installed) = &self.installed else {
-            return true;
-        };
-        let state = match installed.cgroups_stand() {
-            false => Ok(TableState::Changed),
-            true if is_due => installed.check().await,
-            true => Ok(TableState::Intact),
-        };
-        let why = match state {
-            Ok(TableState::Intact) => return true,
-            Ok(TableState::Changed | TableState::Lost) => {
-                "another program has changed the rules about applications, or their cgroups"
-                    .to_owned()
-            }
-            Err(error) => error.to_string(),
+    /// Looks whether the cgroups stand, and if it is due, the rules; where they don't, who needs them hears
+    /// of it, and they are put back. Returns after how long to try again, where they are not in force.
+    async fn repair(
+        &mut self,
+        wanted: &GuardRules,
+        is_due: bool,
+        by: Option<&str>,
+    ) -> Option<Duration> {
+        let installed = self.installed.as_ref()?;
+        let (why, wait) = match installed.cgroups_stand() {
+            false => (
+                "somebody has made cgroups of applications anew".to_owned(),
+                None,
+            ),
+            true if !is_due => return None,
+            true => match installed.check().await {
+                Ok(TableState::Intact) => return None,
+                Ok(TableState::Changed | TableState::Lost) => self.changed_by(by),
+                Err(error) => (error.to_string(), None),
+            },
         };
         tracing::warn!(why, "rules about applications are set up again");
         self.tell(wanted, Err(why)).await;
-        false
+        match wait {
+            Some(wait) => Some(wait),
+            None => (!self.apply(wanted).await).then_some(RETRY_AFTER),
+        }
+    }
+
+    /// Another program has changed the rules: what is to be said of it, and how long they are not put back.
+    fn changed_by(&mut self, by: Option<&str>) -> (String, Option<Duration>) {
+        let by = by.map(|name| format!(" ({name})")).unwrap_or_default();
+        let why = format!("another program{by} has changed the rules about applications");
+        match self.pace.take(std::time::Instant::now()) {
+            Ok(()) => (why, None),
+            Err(wait) => {
+                let why = format!(
+                    "{why} again and again: nothing goes to resources that have one for {} s; keep it \
+                     from flushing tables that are not its own (`nft monitor` shows what it does)",
+                    wait.as_secs().max(1)
+                );
+                (why, Some(wait))
+            }
+        }
+    }
+
+    /// Begins to hear of cgroups. Without it their changes are found by looking.
+    fn listen_to_cgroups(&mut self) {
+        match CgroupWatch::open() {
+            Ok(watch) => self.cgroup_watch = Some(watch),
+            Err(error) => tracing::debug!(%error, "changes of cgroups are not told"),
+        }
+    }
+
+    /// Begins to hear of changes. Without it they are found by looking.
+    fn listen(&mut self) {
+        match FirewallWatch::open(&self.interface) {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) => tracing::debug!(%error, "changes of the firewall are not told"),
+        }
     }
 
     async fn tell(&self, rules: &GuardRules, result: Result<(), String>) {
@@ -316,6 +410,7 @@ impl Keeping {
 
     async fn clear_installed(&mut self) -> Result<(), HostError> {
         self.count().await;
+        self.cgroup_watch = None;
         match self.installed.take() {
             None => Ok(()),
             Some(installed) => installed.remove().await,

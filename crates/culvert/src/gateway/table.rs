@@ -71,6 +71,7 @@ fn firewall(status: &Status) -> String {
     let state = match firewall.state {
         FirewallState::Absent => "not installed yet",
         FirewallState::Intact => "intact",
+        FirewallState::Lost => "taken away by another program, see PROBLEMS",
     };
     let restored = match firewall.restored {
         0 => String::new(),

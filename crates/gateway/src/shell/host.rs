@@ -4,11 +4,12 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::{FirewallState, FirewallStatus};
 use culvert_host::{
-    Family, Firewall, GatewayRules, Network, TableState, Wanted, enable_forwarding,
-    forward_conflicts, forwards, require_forwarding,
+    Family, Firewall, FirewallWatch, GatewayRules, HostError, Network, RepairPace, TableState,
+    Wanted, enable_forwarding, forward_conflicts, forwards, require_forwarding,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
+use std::time::Instant;
 
 const NO_IPV6: &str = "IPv6 is not forwarded: resources with IPv6 addresses are unreachable until \
                        `sysctl -w net.ipv6.conf.all.forwarding=1`";
@@ -23,6 +24,11 @@ pub(crate) struct Host {
     checked_ms: Option<u64>,
     /// How often the guard was put back.
     restored: u64,
+    /// Tells of changes of the guard, if the kernel does.
+    watch: Option<FirewallWatch>,
+    pace: RepairPace,
+    /// Why the guard is not put back at the moment.
+    unguarded: Option<String>,
     /// What others forbid that the gateway forwards.
     conflicts: Vec<String>,
     /// What could not be set up.
@@ -59,6 +65,9 @@ impl Host {
             wanted: None,
             checked_ms: None,
             restored: 0,
+            watch: listen(settings),
+            pace: RepairPace::default(),
+            unguarded: None,
             conflicts: Vec::new(),
             notes: Vec::new(),
         })
@@ -124,9 +133,10 @@ impl Host {
     pub(crate) fn firewall_status(&self, now_ms: u64) -> FirewallStatus {
         FirewallStatus {
             table: Firewall::table_of(&self.settings.interface),
-            state: match self.firewall {
-                Some(_) => FirewallState::Intact,
-                None => FirewallState::Absent,
+            state: match (&self.firewall, &self.unguarded) {
+                (Some(_), None) => FirewallState::Intact,
+                (Some(_), Some(_)) => FirewallState::Lost,
+                (None, _) => FirewallState::Absent,
             },
             checked_ms_ago: self.checked_ms.map(|at_ms| now_ms.saturating_sub(at_ms)),
             restored: self.restored,
@@ -136,6 +146,7 @@ impl Host {
     /// What is wrong with the host at the moment, each with its fix.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.conflicts.clone();
+        problems.extend(self.unguarded.clone());
         problems.extend(self.notes.iter().cloned());
         if let Ok(false) = forwards(Family::V6) {
             problems.push(NO_IPV6.to_owned());
@@ -151,30 +162,65 @@ impl Host {
         }
     }
 
-    /// Whether the guard stands as it should. Where nobody knows the gateway ends: without its guard it
-    /// forwards nothing.
-    pub(crate) async fn is_guarded(&mut self) -> Result<bool, GatewayError> {
+    /// Waits until the guard may have been changed; returns by which program, where that is known.
+    pub(crate) async fn heard(&mut self) -> Option<String> {
+        // While it is not put back, there is nothing to be looked at between two looks.
+        let Some(watch) = self.watch.as_mut().filter(|_| self.unguarded.is_none()) else {
+            return std::future::pending().await;
+        };
+        match watch.changed().await {
+            Ok(by) => by,
+            Err(error) => {
+                tracing::warn!(%error, "changes of the firewall are not told any more");
+                self.watch = None;
+                None
+            }
+        }
+    }
+
+    /// Whether the guard stands as it should; `by` is who may have changed it. Where nobody knows the
+    /// gateway ends: without its guard it forwards nothing.
+    pub(crate) async fn is_guarded(&mut self, by: Option<&str>) -> Result<bool, GatewayError> {
         let Some(firewall) = &self.firewall else {
             return Ok(true);
         };
         let state = firewall.check().await?;
         self.checked_ms = Some(culvert_engine::boot_time_ms());
-        if state != TableState::Intact {
-            tracing::warn!(
-                ?state,
-                "somebody changed the gateway's firewall table; it is put back"
-            );
+        if state == TableState::Intact {
+            self.unguarded = None;
+        } else if self.unguarded.is_none() {
+            let by = by.map(|name| format!(" ({name})")).unwrap_or_default();
+            let what = format!("another program{by} changed the gateway's firewall table");
+            tracing::warn!("{what}; nothing is forwarded until it is put back");
+            self.unguarded = Some(what);
         }
         Ok(state == TableState::Intact)
     }
 
-    /// Puts the guard back. Where that fails the gateway ends.
-    pub(crate) async fn guard(&mut self) -> Result<(), GatewayError> {
-        if let Some(firewall) = &mut self.firewall {
-            firewall.reinstall().await?;
-            self.restored += 1;
+    /// Puts the guard back, and says whether it did: not where that is taken away again and again. Where
+    /// it fails the gateway ends.
+    pub(crate) async fn guard(&mut self) -> Result<bool, GatewayError> {
+        let Some(firewall) = &mut self.firewall else {
+            return Ok(true);
+        };
+        if let Err(wait) = self.pace.take(Instant::now()) {
+            let remedy = " again and again, and nothing is forwarded for a minute at most: keep it from \
+                          flushing tables that are not its own (`nft monitor` shows what it does)";
+            if let Some(what) = self.unguarded.as_mut().filter(|it| !it.ends_with(remedy)) {
+                what.push_str(remedy);
+                tracing::error!(seconds = wait.as_secs(), "{what}");
+            }
+            return Ok(false);
         }
-        Ok(())
+        match firewall.reinstall().await {
+            Ok(()) => {}
+            // The next look tries again.
+            Err(HostError::FirewallFlushed) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        self.unguarded = None;
+        self.restored += 1;
+        Ok(true)
     }
 
     pub(crate) async fn remove(&mut self) {
@@ -189,4 +235,12 @@ impl Host {
             tracing::warn!(%error, "the firewall table stays behind");
         }
     }
+}
+
+/// Begins to hear of changes of the guard. Without it they are found by looking.
+fn listen(settings: &Settings) -> Option<FirewallWatch> {
+    let opened = FirewallWatch::open(&settings.interface);
+    opened
+        .inspect_err(|error| tracing::debug!(%error, "changes of the firewall are not told"))
+        .ok()
 }

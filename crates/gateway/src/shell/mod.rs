@@ -38,7 +38,8 @@ use tunnel::Tunnel;
 /// How often the portal hears how busy the gateway is.
 const LOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often the kernel's table is looked at: the gates do not depend on it, but masquerading does.
+/// How often the kernel's table is looked at, where nothing is heard of a change: the gates do not depend
+/// on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs a gateway until `stop` is there, or until it can't go on. Who asks how it is, through
@@ -101,7 +102,8 @@ enum Event {
     NetworkChanged,
     EndpointsChanged,
     Load,
-    Guard,
+    /// It is time to look at the kernel's table, which was perhaps changed by this program.
+    Guard(Option<String>),
     Drain,
     Status(StatusRequest),
     Ended(Option<culvert_engine::EngineError>),
@@ -205,7 +207,8 @@ impl Shell {
                 Ok(()) = self.endpoints.addresses.changed() => Event::EndpointsChanged,
                 request = self.observed.next() => Event::Status(request),
                 _ = drain.recv() => Event::Drain,
-                _ = guard.tick() => Event::Guard,
+                by = self.host.heard() => Event::Guard(by),
+                _ = guard.tick() => Event::Guard(None),
                 _ = load.tick() => Event::Load,
                 () = sleep_until(wake_up) => Event::Timeout,
             };
@@ -281,11 +284,14 @@ impl Shell {
                 // Whoever asked may be gone.
                 let _unheard = request.answer.send(Ok(self.status()?));
             }
-            Event::Guard => {
-                if !self.host.is_guarded().await? {
+            Event::Guard(by) => {
+                let mut is_guarded = self.host.is_guarded(by.as_deref()).await?;
+                if !is_guarded {
                     self.core.handle_guard(false, now_ms);
                     self.carry_out().await?;
-                    self.host.guard().await?;
+                    is_guarded = self.host.guard().await?;
+                }
+                if is_guarded {
                     self.core.handle_guard(true, culvert_engine::boot_time_ms());
                 }
             }

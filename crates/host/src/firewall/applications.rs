@@ -162,7 +162,7 @@ pub async fn remove_application_rules(interface: &InterfaceName) -> Result<(), H
 
 /// The name of the table of an interface, of family `inet`. It is longer than a gateway's can be, so
 /// that the two are never the same.
-fn table_of(interface: &InterfaceName) -> String {
+pub(super) fn table_of(interface: &InterfaceName) -> String {
     format!("{}applications_{interface}", super::rules::TABLE_PREFIX)
 }
 

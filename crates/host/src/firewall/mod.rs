@@ -7,13 +7,17 @@
 mod applications;
 mod conflict;
 mod nft;
+mod pace;
 mod rules;
+mod watch;
 
 pub use applications::{
     ApplicationFirewall, ApplicationRules, MAX_RULED_RANGES, Refused, remove_application_rules,
 };
 pub use conflict::{ForwardConflict, forward_conflicts};
+pub use pace::RepairPace;
 pub use rules::{GatewayRules, HostAccess, SourceAddress};
+pub use watch::FirewallWatch;
 
 use crate::{HostError, InterfaceName};
 
@@ -126,11 +130,7 @@ async fn load(table: &str, text: String) -> Result<String, HostError> {
         .await?
         .success("load the firewall rules")?;
     let listing = list(table).await?;
-    listing.ok_or_else(|| HostError::Nft {
-        action: "load the firewall rules".to_owned(),
-        message: "the table is gone right after it was made: does another program flush the rules?"
-            .to_owned(),
-    })
+    listing.ok_or(HostError::FirewallFlushed)
 }
 
 /// A table as `nft` lists it, without counters; `None` if there is none.

@@ -2,15 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv6Addr, UdpSocket};
+use std::time::Duration;
 
 use culvert_host::{
-    ApplicationFirewall, ApplicationRules, HostError, MAX_RULED_RANGES, TableState,
+    ApplicationFirewall, ApplicationRules, CgroupWatch, HostError, MAX_RULED_RANGES, TableState,
     remove_application_rules,
 };
 use culvert_lab::application_name;
 use culvert_policy::{ApplicationName, Applications, Prefix};
 
+use tokio::time::timeout;
+
 use crate::support::{inside, namespace, nft, run, shell};
+
+/// Long enough for anything that does come.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An application of this test alone.
 fn application() -> ApplicationName {
@@ -182,5 +188,28 @@ fn as_many_ranges_as_there_may_be_are_installed_and_looked_at() {
         assert!(matches!(more, Err(HostError::TooMany { .. })));
         firewall.remove().await?;
         Ok(())
+    });
+}
+
+#[test]
+fn a_cgroup_that_goes_or_comes_is_told_at_once() {
+    let namespace = with_interface();
+    inside(&namespace, async || {
+        let app = application();
+        let rule = Applications::only(BTreeSet::from([app.clone()]))?;
+        let firewall = ApplicationFirewall::install(rules(rule)).await?;
+        let mut watch = CgroupWatch::open()?;
+        firewall.cgroups().remove(&app);
+        let gone = async {
+            // Other tests make and remove theirs beside it.
+            while firewall.cgroups_stand() {
+                watch.changed().await?;
+            }
+            anyhow::Ok(())
+        };
+        timeout(DEADLINE, gone).await??;
+        firewall.cgroups().ensure(&app)?;
+        timeout(DEADLINE, watch.changed()).await??;
+        firewall.remove().await.map_err(Into::into)
     });
 }

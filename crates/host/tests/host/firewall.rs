@@ -1,12 +1,21 @@
 //! The gateway's firewall: its text, and the life of its table.
 
 use std::process::Command;
+use std::time::Duration;
 
 use culvert_host::{
-    Firewall, GatewayRules, HostAccess, HostError, SourceAddress, TableState, remove_table,
+    Firewall, FirewallWatch, GatewayRules, HostAccess, HostError, SourceAddress, TableState,
+    remove_table,
 };
 
-use crate::support::{inside, namespace, nft, run};
+use tokio::time::timeout;
+
+use crate::support::{inside, is_as_reviewed, namespace, nft, run};
+
+/// Long enough for anything that does come.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// As long as one may wait for what does not come.
+const NOTHING_COMES: Duration = Duration::from_millis(400);
 
 /// Rules as a gateway with both families has them.
 fn rules() -> GatewayRules {
@@ -66,7 +75,7 @@ fn all_shapes() -> Vec<(&'static str, &'static str, GatewayRules)> {
 #[test]
 fn the_text_is_as_reviewed() {
     for (name, golden, rules) in all_shapes() {
-        assert_eq!(rules.to_nft(), golden, "golden/{name}.nft");
+        is_as_reviewed(&format!("{name}.nft"), &rules.to_nft(), golden);
     }
 }
 
@@ -216,4 +225,24 @@ fn cap_net_admin_alone_is_enough_and_its_lack_is_told() {
         matches!(installed, Err(HostError::NeedsNetAdmin)),
         "{installed:?}"
     );
+}
+
+#[test]
+fn a_change_of_the_table_is_told_at_once_with_who_made_it_and_those_of_others_are_not() {
+    let namespace = namespace();
+    inside(&namespace, async || {
+        nft("add table inet theirs")?;
+        let firewall = Firewall::install(rules()).await?;
+        let mut watch = FirewallWatch::open(&rules().interface)?;
+        nft("add chain inet theirs theirs; delete table inet theirs")?;
+        let told = timeout(NOTHING_COMES, watch.changed()).await;
+        assert!(told.is_err(), "{told:?}");
+        for change in ["flush chain inet culvert_cv0 forward", "flush ruleset"] {
+            nft(change)?;
+            let told = timeout(DEADLINE, watch.changed()).await??;
+            assert_eq!(told.as_deref(), Some("nft"), "{change}");
+        }
+        assert_eq!(firewall.check().await?, TableState::Lost);
+        Ok(())
+    });
 }

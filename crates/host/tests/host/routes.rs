@@ -7,7 +7,7 @@ use culvert_host::{
     Applied, HostError, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
 
-use crate::support::{inside, namespace, run, shell};
+use crate::support::{inside, is_as_reviewed, namespace, run, shell};
 use crate::tunnel_host::{Host, RESOURCES, wanted};
 
 #[test]
@@ -545,7 +545,6 @@ const SHAPES: [(&str, &[&str], &str); 3] = [
     ("nothing", &[], include_str!("golden/nothing.routes")),
 ];
 
-/// With `CULVERT_BLESS=1` in the environment, what is there is written down as reviewed.
 #[test]
 fn rules_and_routes_are_as_reviewed() {
     for (name, prefixes, golden) in SHAPES {
@@ -555,11 +554,6 @@ fn rules_and_routes_are_as_reviewed() {
         // Some versions of `ip` end lines with a space.
         let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
         let text = lines.join("\n") + "\n";
-        if std::env::var_os("CULVERT_BLESS").is_some() {
-            let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/golden");
-            std::fs::write(format!("{dir}/{name}.routes"), text).expect("it is written");
-            continue;
-        }
-        assert_eq!(text, golden, "golden/{name}.routes");
+        is_as_reviewed(&format!("{name}.routes"), &text, golden);
     }
 }

@@ -8,6 +8,7 @@ use culvert_lab::{
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 /// The files of a machine where cgroup2 is all there is. Its tree is that of the machine that runs
 /// the tests, whatever that one looks like.
@@ -19,6 +20,9 @@ const HYBRID: &str = "mount -t tmpfs none /sys/fs/cgroup; mkdir /sys/fs/cgroup/u
 
 /// One without the program `nft`.
 const NO_NFT: &str = "mount -t cgroup2 none /sys/fs/cgroup; mount --bind /dev/null /usr/sbin/nft";
+
+/// Half of the time after which the client looks without having heard anything.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// curl's "couldn't connect": at once, where a timeout would be 28.
 const REFUSED: i32 = 7;
@@ -271,4 +275,37 @@ fn without_nft_a_resource_with_a_rule_is_denied_to_all_and_others_are_not() {
         problems.contains("install the package nftables"),
         "{problems}"
     );
+}
+
+#[test]
+fn rules_that_another_program_flushes_are_put_back_at_once_and_not_without_end() {
+    let scene = Scene::new(HYBRID, "only", &["web"]);
+    scene.comes_to_reach(&curl(PRIVATE_V4));
+    let client = &scene.bed.product.client;
+    let stands = || client.namespace.run("nft list tables").unwrap() != "";
+    for _ in 0..2 {
+        assert!(stands());
+        client.namespace.run("nft flush ruleset").unwrap();
+        // It looks every ten seconds by itself.
+        wait_until("the rules", AT_ONCE, stands).unwrap();
+        scene.comes_to_reach(&curl(PRIVATE_V4));
+        assert!(is_refused(&scene.outside(&curl(PRIVATE_V4))));
+    }
+    assert!(client.output().contains("another program (nft)"));
+
+    // Whoever does so again and again closes the resource, to all.
+    let flushing = "while :; do nft flush ruleset; sleep 0.05; done";
+    let mut flushing = client.namespace.spawn_script(flushing).unwrap();
+    wait_until("the problem to be named", SOON, || {
+        let problems = scene.status()["problems"].to_string();
+        problems.contains("another program") && problems.contains("again and again")
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", client.output()));
+    flushing.kill().unwrap();
+    for outcome in [
+        scene.outside(&curl(PRIVATE_V4)),
+        scene.inside(&curl(PRIVATE_V4)),
+    ] {
+        assert!(is_refused(&outcome), "{outcome:?}");
+    }
 }

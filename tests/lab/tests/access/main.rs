@@ -17,6 +17,7 @@ mod draining;
 mod enrolment;
 mod failover;
 mod forgery;
+mod guard;
 mod killed;
 mod live_conditions;
 mod moving;

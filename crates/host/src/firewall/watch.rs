@@ -1,0 +1,246 @@
+//! Hearing at once that a table of ours was changed, by whomever.
+
+use std::io;
+use std::time::Duration;
+
+use rtnetlink::packet_core::NetlinkBuffer;
+use rtnetlink::sys::protocols::NETLINK_NETFILTER;
+use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use rustix::io::Errno;
+use tokio::time::Instant;
+
+use crate::{HostError, InterfaceName};
+
+/// What `linux/netfilter/nfnetlink.h` calls `NFNLGRP_NFTABLES`: changes of tables and what is in them.
+const GROUP: u32 = 7;
+
+/// The high byte of a message's kind: `NFNL_SUBSYS_NFTABLES`.
+const SUBSYSTEM: u16 = 10;
+
+/// The low byte of the message that ends a transaction and says whose it was: `NFT_MSG_NEWGEN`.
+const NEW_GENERATION: u16 = 15;
+
+/// The first attribute of every other message: the name of its table.
+const TABLE: u16 = 1;
+
+/// The attribute of [`NEW_GENERATION`] with the name of the program (`NFTA_GEN_PROC_NAME`).
+const PROGRAM: u16 = 3;
+
+/// The length of `struct nfgenmsg`, which stands before the attributes.
+const GENERAL_LEN: usize = 4;
+
+/// Room for one datagram from the kernel, which builds them in at most 32 KiB (`NLMSG_GOODSIZE`).
+const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// How long changes are gathered: a transaction that comes in several datagrams is looked at once, and
+/// what it opened is not open for long.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// Watches the tables of one interface, in the namespace in which it was opened.
+///
+/// What is told may be our own doing, or nothing: it says when to look.
+pub struct FirewallWatch {
+    socket: TokioSocket,
+    buffer: Vec<u8>,
+    tables: [String; 2],
+    /// When to tell, if something was heard since it was last told.
+    due: Option<Instant>,
+    /// Who has made the newest change, as far as the kernel says.
+    program: Option<String>,
+}
+
+impl FirewallWatch {
+    /// Begins to listen. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// The system's: such as that this process lacks `CAP_NET_ADMIN`.
+    pub fn open(interface: &InterfaceName) -> Result<Self, HostError> {
+        let open = || -> io::Result<TokioSocket> {
+            let mut socket = TokioSocket::new(NETLINK_NETFILTER)?;
+            // The first 32 groups can be joined by their bits.
+            socket
+                .socket_mut()
+                .bind(&SocketAddr::new(0, 1 << (GROUP - 1)))?;
+            Ok(socket)
+        };
+        let socket = open()
+            .map_err(|error| HostError::system("listen for changes of the firewall", error))?;
+        let of_applications = super::applications::table_of(interface);
+        Ok(Self {
+            socket,
+            buffer: Vec::with_capacity(RECEIVE_BYTES),
+            tables: [super::rules::table_of(interface), of_applications],
+            due: None,
+            program: None,
+        })
+    }
+
+    /// Waits until a table may have been changed, and the changes have settled; returns by which program,
+    /// where the kernel says so.
+    ///
+    /// Dropping the future loses nothing: the next call goes on where this one was.
+    ///
+    /// # Errors
+    /// The system's; the watch is of no more use then.
+    pub async fn changed(&mut self) -> Result<Option<String>, HostError> {
+        loop {
+            match self.due {
+                None => {
+                    if self.hear().await? {
+                        self.due = Some(Instant::now() + DEBOUNCE);
+                    }
+                }
+                Some(due) => match tokio::time::timeout_at(due, self.hear()).await {
+                    Ok(heard) => drop(heard?),
+                    Err(_) => {
+                        self.due = None;
+                        return Ok(self.program.take());
+                    }
+                },
+            }
+        }
+    }
+
+    /// Waits for the next datagram; returns whether it is about our tables. Lost ones are.
+    async fn hear(&mut self) -> Result<bool, HostError> {
+        self.buffer.clear();
+        match self.socket.recv_from(&mut self.buffer).await {
+            Ok(_) => {
+                let heard = Heard::of(&self.buffer, &self.tables);
+                // The end of a transaction may come in a datagram after what it did.
+                if (heard.is_ours || self.due.is_some()) && heard.program.is_some() {
+                    self.program = heard.program;
+                }
+                Ok(heard.is_ours)
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(HostError::system(
+                "listen for changes of the firewall",
+                error,
+            )),
+        }
+    }
+}
+
+impl std::fmt::Debug for FirewallWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirewallWatch")
+            .field("tables", &self.tables)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a datagram says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    /// Something of ours was changed, or nobody can tell.
+    is_ours: bool,
+    /// Who has made the change.
+    program: Option<String>,
+}
+
+impl Heard {
+    fn of(mut datagram: &[u8], tables: &[String]) -> Self {
+        let mut heard = Self::default();
+        while !datagram.is_empty() {
+            let Ok(message) = NetlinkBuffer::new_checked(datagram) else {
+                heard.is_ours = true;
+                return heard;
+            };
+            let (kind, length) = (message.message_type(), message.length());
+            if kind >> 8 == SUBSYSTEM {
+                heard.take(kind & 0xff, message.payload(), tables);
+            }
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            datagram = datagram
+                .get(length.next_multiple_of(4)..)
+                .unwrap_or_default();
+        }
+        heard
+    }
+
+    fn take(&mut self, kind: u16, payload: &[u8], tables: &[String]) {
+        let attributes = payload.get(GENERAL_LEN..).unwrap_or_default();
+        if kind == NEW_GENERATION {
+            self.program = text(attributes, PROGRAM).or(self.program.take());
+        } else {
+            let table = text(attributes, TABLE);
+            // One without a table's name is of a kind that is not known here.
+            self.is_ours |= table.is_none_or(|table| tables.contains(&table));
+        }
+    }
+}
+
+/// The text of an attribute (`struct nlattr`), up to its closing zero.
+fn text(mut attributes: &[u8], wanted: u16) -> Option<String> {
+    const HEADER_LEN: usize = 4;
+    const KIND_MASK: u16 = 0x3fff;
+    loop {
+        let (header, _) = attributes.split_at_checked(HEADER_LEN)?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & KIND_MASK;
+        let value = attributes.get(HEADER_LEN..length)?;
+        if kind == wanted {
+            let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
+            return Some(String::from_utf8_lossy(text).into_owned());
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(4 + value.len()).unwrap();
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn message(kind: u16, attributes: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(16 + GENERAL_LEN + attributes.len()).unwrap();
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend((SUBSYSTEM << 8 | kind).to_ne_bytes());
+        bytes.extend([0; 10 + GENERAL_LEN]);
+        bytes.extend(attributes);
+        bytes
+    }
+
+    #[test]
+    fn what_is_about_other_tables_is_nobodys_news_and_the_program_is_named() {
+        let tables = ["culvert_cv0".to_owned()];
+        let deleted = |name: &[u8]| message(2, &attribute(TABLE, name));
+        let id = attribute(2, &7_u32.to_be_bytes());
+        let end = message(
+            NEW_GENERATION,
+            &[id, attribute(PROGRAM, b"firewalld\0")].concat(),
+        );
+        let others = [deleted(b"filter\0"), end.clone()].concat();
+        let heard = Heard::of(&others, &tables);
+        assert_eq!(
+            (heard.is_ours, heard.program.as_deref()),
+            (false, Some("firewalld"))
+        );
+        let ours = [deleted(b"filter\0"), deleted(b"culvert_cv0\0"), end].concat();
+        let heard = Heard::of(&ours, &tables);
+        assert_eq!(
+            (heard.is_ours, heard.program.as_deref()),
+            (true, Some("firewalld"))
+        );
+    }
+
+    #[test]
+    fn what_can_not_be_read_may_be_ours() {
+        let tables = ["culvert_cv0".to_owned()];
+        let whole = message(2, &attribute(TABLE, b"filter\0"));
+        for cut in 1..whole.len() {
+            assert!(Heard::of(&whole[..cut], &tables).is_ours, "{cut}");
+        }
+        assert!(Heard::of(&message(2, &[]), &tables).is_ours);
+        assert!(!Heard::of(&[], &tables).is_ours);
+    }
+}
