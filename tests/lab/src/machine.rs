@@ -59,7 +59,8 @@ impl Machine {
              exec systemd-nspawn --quiet --directory={} --volatile=overlay --machine={id} \
              --hostname={name} --boot --keep-unit --register=no --link-journal=no --console=pipe \
              --network-namespace-path=/run/netns/{} --capability=CAP_NET_ADMIN,CAP_BPF \
-             --system-call-filter=bpf --resolv-conf=off --timezone=off --bind-ro={}:/packages",
+             --system-call-filter='bpf landlock_create_ruleset landlock_add_rule landlock_restrict_self' \
+             --resolv-conf=off --timezone=off --bind-ro={}:/packages",
             reaper::process_dir()?.display(),
             root.display(),
             namespace.name(),

@@ -79,7 +79,14 @@ type Rule = (PathBuf, BitFlags<AccessFs>);
 /// Closes them, for this thread and all that it starts.
 pub(super) fn close(needs: &SandboxNeeds<'_>) -> Barrier {
     make_directories(needs);
-    match restrict(&rules(needs), scope(needs)) {
+    if resolver_files(needs).has_resolvconf {
+        return Barrier::Open(
+            "the program resolvconf, and others that it runs, write where their configuration says: \
+             --dns resolved or file closes them"
+                .to_owned(),
+        );
+    }
+    match restrict(&rules(needs), scope()) {
         Ok(status) => barrier(&status),
         Err(error) => Barrier::Open(format!("Landlock: {error}")),
     }
@@ -106,7 +113,7 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
     for path in PROGRAMS {
         add(Path::new(path), RUN);
     }
-    // Where programs are looked for by their names, such as resolvconf.
+    // Where programs are looked for by their names.
     for path in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
         if path.is_absolute() {
             add(&path, RUN);
@@ -139,14 +146,8 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
     if needs.has_cgroups {
         add(Path::new("/sys/fs/cgroup"), GROUP);
     }
-    let resolver = resolver_files(needs);
-    if resolver.has_file {
+    if resolver_files(needs).has_file {
         add(Path::new("/etc"), KEEP);
-    }
-    if resolver.has_resolvconf {
-        // It runs programs of /etc that tell other resolvers.
-        add(Path::new("/etc"), KEEP | AccessFs::Execute);
-        add(Path::new("/run"), KEEP);
     }
     rules
 }
@@ -160,11 +161,7 @@ fn resolver_files(needs: &SandboxNeeds<'_>) -> crate::resolver::Writes {
 }
 
 /// Whom it may speak to besides: nobody at a socket without a file, and no signals to others.
-fn scope(needs: &SandboxNeeds<'_>) -> BitFlags<Scope> {
-    // Programs that resolvconf runs tell other resolvers, some of them by a signal.
-    if resolver_files(needs).has_resolvconf {
-        return BitFlags::empty();
-    }
+fn scope() -> BitFlags<Scope> {
     let is_abstract = |name: &str| {
         let value = env::var(name).unwrap_or_default();
         value.starts_with('@') || value.contains("abstract=")
@@ -177,13 +174,11 @@ fn scope(needs: &SandboxNeeds<'_>) -> BitFlags<Scope> {
 }
 
 fn restrict(rules: &[Rule], scope: BitFlags<Scope>) -> Result<RestrictionStatus, RulesetError> {
-    let mut wanted = Ruleset::default()
+    let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WANTED))?;
-    if !scope.is_empty() {
-        wanted = wanted.scope(scope)?;
-    }
-    let mut ruleset = wanted.create()?;
+        .handle_access(AccessFs::from_all(WANTED))?
+        .scope(scope)?
+        .create()?;
     for (path, access) in rules {
         // What is not there needs no rule.
         let Ok(open) = PathFd::new(path) else {

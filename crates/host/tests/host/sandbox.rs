@@ -37,7 +37,7 @@ fn in_sandbox<T: Send>(needs: &SandboxNeeds<'_>, work: impl FnOnce() -> T + Send
             assert_eq!(sandbox.system_calls, Barrier::Closed);
             work()
         });
-        thread.join().unwrap()
+        thread.join().expect("what is asserted there holds")
     })
 }
 
@@ -150,18 +150,27 @@ fn etc_may_be_written_where_the_file_is_how_names_are_asked_and_not_otherwise() 
     let socket = dir.path().join("run/socket");
     for (mode, is_open) in [
         (ResolverMode::File, true),
-        (ResolverMode::Resolvconf, true),
         (ResolverMode::Resolved, false),
         (ResolverMode::Off, false),
     ] {
         let state = dir.path().join(mode.to_string());
-        let mut needs = needs(&state, &socket);
-        needs.resolver = Some(ResolverChoice::Mode(mode));
+        let mut of_mode = needs(&state, &socket);
+        of_mode.resolver = Some(ResolverChoice::Mode(mode));
         let probe = format!("/etc/.culvert-sandbox-test-{}", std::process::id());
-        let written = in_sandbox(&needs, || fs::write(&probe, ""));
+        let written = in_sandbox(&of_mode, || fs::write(&probe, ""));
         let _removed = fs::remove_file(&probe);
         assert_eq!(written.is_ok(), is_open, "{mode}: {written:?}");
     }
+    // That program, and those that it runs, write anywhere.
+    let state = dir.path().join("resolvconf");
+    let mut of_resolvconf = needs(&state, &socket);
+    of_resolvconf.resolver = Some(ResolverChoice::Mode(ResolverMode::Resolvconf));
+    let sandbox = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| Sandbox::enter(&of_resolvconf));
+        thread.join().expect("what is asserted there holds")
+    });
+    assert!(matches!(sandbox.files, Barrier::Open(_)), "{sandbox}");
+    assert_eq!(sandbox.system_calls, Barrier::Closed);
     // What an earlier client left there is undone, whatever way is taken now.
     let state = dir.path().join("left");
     fs::create_dir(&state).unwrap();

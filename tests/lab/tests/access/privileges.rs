@@ -122,7 +122,9 @@ fn a_client_and_a_gateway_that_became_another_user_do_all_that_root_does() {
 fn root_that_stays_root_keeps_no_right_but_those_that_are_needed() {
     let mut product = Product::networks(1).unwrap();
     product.client.arguments = "--workers 1".to_owned();
-    product.gateways[0].arguments.push_str(" --workers 1");
+    product.gateways[0]
+        .arguments
+        .push_str(" --workers 1 --no-sandbox");
     product.begin(&access()).unwrap();
     let mut bed = Bed::around(product).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
@@ -130,4 +132,18 @@ fn root_that_stays_root_keeps_no_right_but_those_that_are_needed() {
     runs_with(client, "0", ROOT_CLIENT);
     let gateway = bed.product.gateways[0].process().unwrap().id();
     runs_with(gateway, "0", NET_ADMIN);
+    assert!(is_filtered(client));
+    let status = bed.product.client.status().unwrap();
+    assert_eq!(status["sandbox"]["files"]["state"], "closed", "{status}");
+    // Where the administrator does not want it, it says so.
+    assert!(!is_filtered(gateway));
+    let status = bed.product.gateways[0].status().unwrap();
+    let files = &status["sandbox"]["files"];
+    assert_eq!(files["state"], "open", "{status}");
+    assert!(files["why"].to_string().contains("no_sandbox"), "{status}");
+}
+
+/// Whether the kernel filters the system calls of every thread of a process by a program.
+fn is_filtered(id: u32) -> bool {
+    threads(id).iter().all(|thread| thread["Seccomp"] == "2")
 }

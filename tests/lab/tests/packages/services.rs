@@ -2,7 +2,7 @@
 
 use crate::scene::{SOON, Scene, Version, install};
 use culvert_lab::product::PRIVATE_V4;
-use culvert_lab::{Machine, wait_until};
+use culvert_lab::{Machine, wait_until, workspace_dir};
 use std::collections::BTreeSet;
 
 /// Files that `dpkg`, `systemd-sysusers` and systemd themselves keep when a package is purged: lists,
@@ -57,6 +57,7 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
     for (machine, role) in scene.machines() {
         install(machine, role, Version::Old);
         the_program_comes_with_its_documents(machine, role);
+        the_unit_is_the_one_that_was_reviewed(machine, role);
         nothing_runs_before_it_can_work(machine, role);
         assert_eq!(machine.run("culvert --version").unwrap(), "culvert 0.1.0\n");
     }
@@ -68,6 +69,7 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
     for (machine, role) in scene.machines() {
         runs_as_its_own_user_with_no_more_than_it_needs(machine, role);
     }
+    what_they_do_not_need_is_closed_to_them(&scene);
     the_journal_has_no_token(&scene);
     a_reload_reaches_the_portal(&scene.portal);
     a_member_of_the_group_may_ask_and_others_may_not(&scene.client);
@@ -205,6 +207,18 @@ fn the_program_comes_with_its_documents(machine: &Machine, role: &str) {
     assert!(!said.contains("culvert"), "{said}");
 }
 
+/// The file of the repository is the golden one: nothing that makes packages changes it, and nothing that
+/// is installed beside it.
+fn the_unit_is_the_one_that_was_reviewed(machine: &Machine, role: &str) {
+    let name = format!("culvert-{role}.service");
+    let reviewed = std::fs::read_to_string(workspace_dir().join("packaging/systemd").join(&name));
+    let path = machine.run(&format!("systemctl show -P FragmentPath {name}"));
+    let installed = machine.run(&format!("cat {}", path.unwrap().trim()));
+    assert_eq!(installed.unwrap(), reviewed.unwrap());
+    let drop_ins = machine.run(&format!("systemctl show -P DropInPaths {name}"));
+    assert_eq!(drop_ins.unwrap().trim(), "");
+}
+
 /// Enabled services would fail at each boot.
 fn nothing_runs_before_it_can_work(machine: &Machine, role: &str) {
     let state = |command: &str| {
@@ -243,6 +257,20 @@ fn runs_as_its_own_user_with_no_more_than_it_needs(machine: &Machine, role: &str
     }
     assert_eq!(field("NoNewPrivs:"), "1");
     assert_eq!(field("Seccomp:"), "2");
+}
+
+/// Also with the unit's own filter of system calls around it.
+fn what_they_do_not_need_is_closed_to_them(scene: &Scene) {
+    for (machine, command) in [
+        (&scene.client, "culvert status --json"),
+        (&scene.gateway, "culvert gateway status --json"),
+    ] {
+        let status: serde_json::Value =
+            serde_json::from_str(&machine.run(command).unwrap()).unwrap();
+        for barrier in ["files", "system_calls"] {
+            assert_eq!(status["sandbox"][barrier]["state"], "closed", "{status}");
+        }
+    }
 }
 
 fn the_journal_has_no_token(scene: &Scene) {
