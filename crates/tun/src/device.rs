@@ -65,7 +65,7 @@ impl Device {
         if options.mtu < MIN_MTU_BYTES {
             return Err(TunError::InvalidMtu { mtu: options.mtu });
         }
-        let (name, tuns, steering) = match options.steering {
+        let parts = match options.steering {
             None => one_queue(&options.name, SteeringState::NotAsked)?,
             Some(steering) => {
                 steering.validate()?;
@@ -75,6 +75,12 @@ impl Device {
                 }
             }
         };
+        Self::assemble(parts, options)
+    }
+
+    /// Sets up what all queues have in common.
+    pub(crate) fn assemble(parts: Parts, options: &Options) -> Result<Self, TunError> {
+        let (name, tuns, steering) = parts;
         let first = tuns.first().map(AsFd::as_fd).ok_or(TunError::NoTunDevice)?;
         let control = first
             .try_clone_to_owned()
@@ -101,6 +107,14 @@ impl Device {
         Ok(device)
     }
 
+    /// Deletes the interface, whoever else holds its queues.
+    ///
+    /// # Errors
+    /// `ENODEV` when it is gone from the namespace it was made in; the kernel's others.
+    pub fn delete(&self) -> io::Result<()> {
+        self.change(Request::link(libc::RTM_DELLINK, self.index))
+    }
+
     /// The name the interface was made with, patterns filled in.
     pub fn name(&self) -> &str {
         &self.name
@@ -109,6 +123,11 @@ impl Device {
     /// The interface's index in the namespace it was made in.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The queues that were not given away, in their order.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
     }
 
     /// Gives the queues away, the first time; nothing afterwards. With a priority queue it is the first.
@@ -249,7 +268,8 @@ fn validate_name(name: &str) -> Result<(), TunError> {
     })
 }
 
-type Parts = (String, Vec<OwnedFd>, SteeringState);
+/// The name, the queues, and what became of the steering.
+pub(crate) type Parts = (String, Vec<OwnedFd>, SteeringState);
 
 /// IFF_TUN_EXCL refuses an interface that exists, whether single-queue or multi-queue, held or persistent: a queue that
 /// joined another's device would take its packets.

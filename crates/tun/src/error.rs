@@ -43,6 +43,15 @@ pub enum TunError {
         name: String,
     },
 
+    /// Local: descriptors that were to be this device's queues are not.
+    #[error("the descriptors that were kept are not the queues of {name}: {why}")]
+    NotItsQueues {
+        /// The name that was asked for.
+        name: String,
+        /// What they lack.
+        why: &'static str,
+    },
+
     /// Local: the kernel has no TUN driver, or its device node is missing.
     #[error(
         "no /dev/net/tun: `modprobe tun`, or pass the device into the container (--device /dev/net/tun)"

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_short, c_uint, c_ulong};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::VNET_HEADER_BYTES;
 
@@ -33,10 +33,27 @@ pub(crate) fn attach(tun: BorrowedFd<'_>, name: &str, flags: c_int) -> io::Resul
 
 /// The present name of the interface behind `tun`: it may have been renamed. `EBADFD` when the interface is gone.
 pub(crate) fn current_name(tun: BorrowedFd<'_>) -> io::Result<String> {
+    interface(tun).map(|(name, _)| name)
+}
+
+/// The same with its flags (`IFF_…`), of which one tells whether this very queue is in use. `tun` must be a descriptor of
+/// `/dev/net/tun`: another driver may know the number of this request by another meaning.
+pub(crate) fn interface(tun: BorrowedFd<'_>) -> io::Result<(String, c_int)> {
     let mut request = empty_request();
     // SAFETY: TUNGETIFF writes one `ifreq`, which `request` is and which outlives the call.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNGETIFF, &raw mut request) })?;
-    Ok(name_of(&request))
+    // SAFETY: TUNGETIFF has just written the flags, and any bytes are a value of them.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    Ok((name_of(&request), c_int::from(flags.cast_unsigned())))
+}
+
+/// The network namespace of the interface behind `tun` (Linux 5.2).
+pub(crate) fn namespace(tun: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: TUNGETDEVNETNS takes no argument, and touches no memory of ours.
+    let result = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNGETDEVNETNS) };
+    check(result)?;
+    // SAFETY: the kernel has just opened this descriptor for the caller, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
 /// Tells the kernel which unfinished packets (`TUN_F_…`) readers of the device understand. All or nothing: on an error

@@ -21,6 +21,7 @@ mod netlink;
 mod offload;
 mod queue;
 mod steering;
+mod takeover;
 mod watch;
 
 pub use device::{Device, Options};

@@ -12,6 +12,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of `struct rtattr`: length and type.
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
+/// What of an attribute's type is not `NLA_F_NESTED` or `NLA_F_NET_BYTEORDER`.
+const NESTED_MASK: u16 = 0x3fff;
 /// Bytes of `struct ifinfomsg`: family, padding, type, index, flags, change mask.
 pub(crate) const LINK_HEADER_BYTES: usize = 16;
 /// Room for one datagram from the kernel: netlink builds messages in buffers of at most 32 KiB (`NLMSG_GOODSIZE` and the
@@ -131,12 +133,17 @@ impl<'a> Iterator for Messages<'a> {
 
 /// The 32-bit attribute `kind` among the `attributes` that follow a message's fixed part. A length that lies ends the
 /// search.
-pub(crate) fn attribute_u32(mut attributes: &[u8], kind: u16) -> Option<u32> {
+pub(crate) fn attribute_u32(attributes: &[u8], kind: u16) -> Option<u32> {
+    u32_at(attribute(attributes, kind)?, 0)
+}
+
+/// The content of the attribute `kind`, which may be attributes again.
+pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16_at(attributes, 0)?);
         let value = attributes.get(ATTRIBUTE_HEADER_BYTES..length)?;
-        if u16_at(attributes, 2)? == kind {
-            return u32_at(value, 0);
+        if u16_at(attributes, 2)? & NESTED_MASK == kind {
+            return Some(value);
         }
         attributes = attributes.get(length.next_multiple_of(4)..)?;
     }

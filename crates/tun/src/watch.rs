@@ -128,7 +128,13 @@ pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) up: bool,
     pub(crate) mtu: Option<u32>,
+    /// How many queues of it are in use, where it is a TUN device.
+    pub(crate) tun_queues: Option<u32>,
 }
+
+/// `IFLA_INFO_DATA` in `IFLA_LINKINFO` of `linux/if_link.h`, and in it `IFLA_TUN_NUM_QUEUES`.
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_TUN_NUM_QUEUES: u16 = 8;
 
 impl Link {
     /// Reads `struct ifinfomsg` and its attributes. Messages of a bridge about its port (family `AF_BRIDGE`) are not
@@ -139,11 +145,16 @@ impl Link {
         }
         let index = netlink::u32_at(body, 4)?;
         let flags = netlink::u32_at(body, 8)?.cast_signed();
-        let mtu = netlink::attribute_u32(body.get(LINK_HEADER_BYTES..)?, libc::IFLA_MTU);
+        let attributes = body.get(LINK_HEADER_BYTES..)?;
+        let kind = netlink::attribute(attributes, libc::IFLA_LINKINFO);
+        let tun_queues = kind
+            .and_then(|kind| netlink::attribute(kind, IFLA_INFO_DATA))
+            .and_then(|data| netlink::attribute_u32(data, IFLA_TUN_NUM_QUEUES));
         Some(Self {
             index,
             up: flags & libc::IFF_UP != 0,
-            mtu,
+            mtu: netlink::attribute_u32(attributes, libc::IFLA_MTU),
+            tun_queues,
         })
     }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use culvert_tun::{
@@ -398,4 +398,109 @@ fn without(capabilities: CapabilitySet) {
     let mut sets = rustix::thread::capabilities(None).expect("capabilities are read");
     sets.effective.remove(capabilities);
     rustix::thread::set_capabilities(None, sets).expect("capabilities are dropped");
+}
+
+/// The queues as somebody keeps them who knows nothing of the device.
+fn kept(device: &Device) -> Vec<OwnedFd> {
+    let queues = device.queues().iter();
+    queues
+        .map(|queue| queue.as_fd().try_clone_to_owned().expect("a queue is kept"))
+        .collect()
+}
+
+fn take_over(
+    namespace: &Namespace,
+    options: &Options,
+    queues: Vec<OwnedFd>,
+) -> Result<Device, TunError> {
+    namespace.run(|| Device::take_over(options, queues))
+}
+
+#[test]
+fn a_device_whose_queues_are_kept_outlives_its_maker_and_is_taken_over_as_it_was() {
+    for options in [options("cv0"), steered("cv0")] {
+        let namespace = Namespace::new();
+        let made = create(&namespace, &options);
+        namespace.ip("address add 10.9.0.1/24 dev cv0");
+        namespace.ip("link set cv0 up");
+        let (index, state) = (made.index(), made.steering());
+        let queues = kept(&made);
+        drop(made);
+        let taken = take_over(&namespace, &options, queues).expect("it is taken over");
+        assert_eq!(taken.index(), index);
+        assert_eq!(taken.steering(), state);
+        assert!(taken.is_up().expect("the state is read"));
+        assert!(taken.offloads().checksum.is_on());
+        // What goes in, is read.
+        let shown = namespace.ip("-o address show dev cv0");
+        assert!(shown.contains("10.9.0.1/24"), "{shown}");
+        taken
+            .delete()
+            .expect("it is deleted although others hold it");
+        assert_eq!(taken.current_name().expect("the name is read"), None);
+    }
+}
+
+#[test]
+fn what_is_not_the_whole_device_that_is_wanted_is_refused_and_does_not_stand_in_its_way() {
+    let one = options("cv0");
+    let several = steered("cv0");
+    let mut fewer = kept_of(&several);
+    fewer.1.pop();
+    let two_of_one = {
+        let (namespace, queues) = kept_of(&one);
+        let again = queues[0].try_clone().expect("a queue is kept");
+        (
+            namespace,
+            vec![again, queues.into_iter().next().expect("a queue")],
+        )
+    };
+    let cases = [
+        ("a queue is missing", fewer, &several),
+        ("one queue for several", kept_of(&one), &several),
+        ("several queues for one", kept_of(&several), &one),
+        ("one queue twice", two_of_one, &one),
+        ("nothing", (Namespace::new(), Vec::new()), &one),
+        ("a file", (Namespace::new(), vec![null()]), &one),
+        ("another's interface", kept_of(&options("other")), &one),
+    ];
+    for (case, (namespace, queues), wanted) in cases {
+        let refused = take_over(&namespace, wanted, queues).expect_err(case);
+        assert!(
+            matches!(refused, TunError::NotItsQueues { .. }),
+            "{case}: {refused}"
+        );
+        create(&namespace, wanted);
+    }
+}
+
+#[test]
+fn a_device_of_another_namespace_or_that_is_gone_is_not_taken_over() {
+    let (namespace, queues) = kept_of(&options("cv0"));
+    let elsewhere = Namespace::new();
+    take_over(&elsewhere, &options("cv0"), queues).expect_err("it is elsewhere");
+    let shown = namespace.ip("link show");
+    assert!(
+        !shown.contains("cv0"),
+        "its last descriptor is closed: {shown}"
+    );
+
+    let (namespace, queues) = kept_of(&options("cv0"));
+    namespace.ip("link delete cv0");
+    take_over(&namespace, &options("cv0"), queues).expect_err("it is gone");
+}
+
+/// A device whose maker has ended.
+fn kept_of(options: &Options) -> (Namespace, Vec<OwnedFd>) {
+    let namespace = Namespace::new();
+    let made = create(&namespace, options);
+    let queues = kept(&made);
+    drop(made);
+    (namespace, queues)
+}
+
+fn null() -> OwnedFd {
+    std::fs::File::open("/dev/null")
+        .expect("it is there")
+        .into()
 }
