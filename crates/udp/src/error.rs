@@ -31,6 +31,15 @@ pub enum UdpError {
         family: &'static str,
     },
 
+    /// Local: descriptors that were to be sockets of a group are not.
+    #[error("the descriptors that were kept are not its {family} sockets: {why}")]
+    NotItsSockets {
+        /// "IPv4" or "IPv6".
+        family: &'static str,
+        /// What they lack.
+        why: &'static str,
+    },
+
     /// Local: setting a mark needs a capability this process lacks.
     #[error(
         "needs CAP_NET_ADMIN to mark its packets: run as root, or `setcap cap_net_admin+ep` on the program"

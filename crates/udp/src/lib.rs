@@ -15,6 +15,7 @@ mod route;
 mod send;
 mod socket;
 mod system;
+mod takeover;
 
 pub use address::LocalAddress;
 pub use error::{SendError, UdpError};

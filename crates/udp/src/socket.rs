@@ -45,8 +45,8 @@ pub struct Features {
 pub struct Socket {
     pub(crate) socket: OwnedFd,
     pub(crate) family: Family,
-    features: Features,
-    port: u16,
+    pub(crate) features: Features,
+    pub(crate) port: u16,
 }
 
 impl Socket {
@@ -83,24 +83,16 @@ impl Socket {
         if count == 1 {
             return Ok(sockets);
         }
-        let failed = |action| {
-            move |source: Errno| UdpError::System {
-                action,
-                source: source.into(),
+        sockopt::set_socket_reuseport(&sockets[0].socket, true).map_err(|error| {
+            UdpError::System {
+                action: "share the port among workers",
+                source: error.into(),
             }
-        };
-        sockopt::set_socket_reuseport(&sockets[0].socket, true)
-            .map_err(failed("share the port among workers"))?;
+        })?;
         for _ in 1..count {
             sockets.push(Self::open(family, port, mark, true)?);
         }
-        let mut program = group_program(family, count);
-        system::attach_group_program(sockets[0].as_fd(), &mut program).map_err(|source| {
-            UdpError::System {
-                action: "spread peers over workers",
-                source,
-            }
-        })?;
+        share_out(&sockets)?;
         Ok(sockets)
     }
 
@@ -195,10 +187,17 @@ impl Socket {
                 },
             })?;
         }
-        let features = set_options(&socket, family).map_err(|source| UdpError::System {
-            action: "set up the UDP socket",
-            source,
-        })?;
+        let alone = match family {
+            Family::V4 => Ok(()),
+            // The kernel takes this before the socket has a port, and not after.
+            Family::V6 => sockopt::set_ipv6_v6only(&socket, true).map_err(io::Error::from),
+        };
+        let features = alone
+            .and_then(|()| set_options(&socket, family))
+            .map_err(|source| UdpError::System {
+                action: "set up the UDP socket",
+                source,
+            })?;
         let wildcard = SocketAddr::new(family.wildcard(), port);
         let bound = if share {
             sockopt::set_socket_reuseport(&socket, true)
@@ -248,14 +247,14 @@ impl Family {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
             Self::V6 => "IPv6",
         }
     }
 
-    fn wildcard(self) -> IpAddr {
+    pub(crate) fn wildcard(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
             Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
@@ -267,6 +266,18 @@ impl fmt::Display for Family {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
+}
+
+/// Has all datagrams of one peer come to one socket of the group.
+pub(crate) fn share_out(group: &[Socket]) -> Result<(), UdpError> {
+    let [first, _, ..] = group else {
+        return Ok(());
+    };
+    let mut program = group_program(first.family, group.len());
+    system::attach_group_program(first.as_fd(), &mut program).map_err(|source| UdpError::System {
+        action: "spread peers over workers",
+        source,
+    })
 }
 
 /// A fresh non-blocking socket of `family`.
@@ -289,7 +300,7 @@ pub(crate) fn set_mark(socket: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
 
 /// Path MTU discovery is `WANT`: the kernel learns path MTUs from ICMP and fragments what exceeds them. With `DO` a send
 /// would fail instead, and a tunnel whose inner MTU does not fit the path would pass small packets and lose large ones.
-fn set_options(socket: &OwnedFd, family: Family) -> io::Result<Features> {
+pub(crate) fn set_options(socket: &OwnedFd, family: Family) -> io::Result<Features> {
     let fd = socket.as_fd();
     match family {
         Family::V4 => {
@@ -298,7 +309,6 @@ fn set_options(socket: &OwnedFd, family: Family) -> io::Result<Features> {
             sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::WANT)?;
         }
         Family::V6 => {
-            sockopt::set_ipv6_v6only(socket, true)?;
             system::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
             sockopt::set_ipv6_recvtclass(socket, true)?;
             sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::WANT)?;

@@ -4,7 +4,7 @@ mod support;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use culvert_udp::{Family, ReceiveBatch, Socket, UdpError};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -263,4 +263,108 @@ fn without(capabilities: CapabilitySet) {
     let mut sets = rustix::thread::capabilities(None).expect("capabilities are read");
     sets.effective.remove(capabilities);
     rustix::thread::set_capabilities(None, sets).expect("capabilities are dropped");
+}
+
+/// Sockets whose maker has ended, as somebody keeps them who knows nothing of them.
+fn kept(namespace: &Namespace, family: Family, count: usize) -> Vec<OwnedFd> {
+    let sockets = group(namespace, family, count).expect("a free port");
+    let own = sockets.iter();
+    own.map(|socket| socket.as_fd().try_clone_to_owned().expect("it is kept"))
+        .collect()
+}
+
+fn take_over(
+    family: Family,
+    port: u16,
+    count: usize,
+    sockets: Vec<OwnedFd>,
+) -> Result<Vec<Socket>, UdpError> {
+    let count = NonZeroUsize::new(count).expect("at least one");
+    Socket::take_over_group(family, port, count, 7, sockets)
+}
+
+#[test]
+fn sockets_that_are_kept_are_taken_over_with_their_port_and_what_waits_in_them() {
+    for family in [Family::V4, Family::V6] {
+        for count in [1, 3] {
+            let namespace = Namespace::new();
+            let sockets = kept(&namespace, family, count);
+            let sender = namespace.run(|| match family {
+                Family::V4 => UdpSocket::bind("127.0.0.1:0"),
+                Family::V6 => UdpSocket::bind("[::1]:0"),
+            });
+            let sender = sender.expect("a free port");
+            let to = match family {
+                Family::V4 => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+                Family::V6 => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, PORT)),
+            };
+            sender.send_to(b"kept", to).expect("it is sent");
+            for port in [0, PORT] {
+                let copies = sockets.iter().map(|it| it.try_clone().expect("a copy"));
+                let taken = take_over(family, port, count, copies.collect());
+                let taken = taken.expect("they are taken over");
+                assert_eq!(taken.len(), count);
+                for socket in &taken {
+                    assert_eq!(socket.local_port(), PORT);
+                    assert_eq!(socket.family(), family);
+                    assert!(socket.features().segmentation && socket.features().receive_offload);
+                    assert_eq!(sockopt::socket_type(socket), Ok(SocketType::DGRAM));
+                }
+                if port == PORT {
+                    assert_eq!(received(&taken), b"kept");
+                }
+            }
+        }
+    }
+}
+
+/// The one datagram that waits in one of them.
+fn received(sockets: &[Socket]) -> Vec<u8> {
+    let mut batch = ReceiveBatch::new(1);
+    for socket in sockets {
+        if matches!(socket.receive_batch(&mut batch), Ok(1))
+            && let Some(received) = batch.get_mut(0)
+        {
+            return received.bytes.to_vec();
+        }
+    }
+    Vec::new()
+}
+
+#[test]
+fn what_is_not_the_sockets_that_are_wanted_is_refused() {
+    let namespace = Namespace::new();
+    let four = |count| {
+        let namespace = Namespace::new();
+        kept(&namespace, Family::V4, count)
+    };
+    let other: OwnedFd = namespace.run(|| {
+        let tcp = std::net::TcpListener::bind("0.0.0.0:51820").expect("a free port");
+        tcp.into()
+    });
+    let one_address: OwnedFd = namespace
+        .run(|| UdpSocket::bind("127.0.0.1:51820"))
+        .expect("a free port")
+        .into();
+    let null: OwnedFd = std::fs::File::open("/dev/null")
+        .expect("it is there")
+        .into();
+    let cases = [
+        ("one of three", PORT, 1, four(3)),
+        ("three for one", PORT, 3, four(1)),
+        ("none", PORT, 1, Vec::new()),
+        ("another port", PORT + 1, 1, four(1)),
+        ("one of a group", PORT, 1, four(2).split_off(1)),
+        ("TCP", PORT, 1, vec![other]),
+        ("one address alone", PORT, 1, vec![one_address]),
+        ("a file", PORT, 1, vec![null]),
+    ];
+    for (case, port, count, sockets) in cases {
+        let error = take_over(Family::V4, port, count, sockets).expect_err(case);
+        assert!(
+            matches!(error, UdpError::NotItsSockets { .. }),
+            "{case}: {error}"
+        );
+    }
+    take_over(Family::V6, PORT, 1, four(1)).expect_err("of the other family");
 }

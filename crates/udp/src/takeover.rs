@@ -1,0 +1,97 @@
+//! Taking over sockets that an earlier process left with somebody who kept them.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::OFlags;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, ipproto};
+
+use crate::socket::{Family, Socket, set_mark, share_out};
+use crate::{UdpError, socket};
+
+impl Socket {
+    /// Takes over the sockets of a group of `count`, in the order in which [`bind_group`](Self::bind_group) made them, with
+    /// whatever waits in them. They must be on `port` (0: on any), and carry `mark` from here on.
+    ///
+    /// # Errors
+    /// [`UdpError::NotItsSockets`] where they are not just what `bind_group` would make now; the system's. The
+    /// descriptors are closed then.
+    pub fn take_over_group(
+        family: Family,
+        port: u16,
+        count: NonZeroUsize,
+        mark: u32,
+        sockets: Vec<OwnedFd>,
+    ) -> Result<Vec<Self>, UdpError> {
+        let refused = |why| UdpError::NotItsSockets {
+            family: family.name(),
+            why,
+        };
+        if sockets.len() != count.get() {
+            return Err(refused("there are more or fewer than there are workers"));
+        }
+        let shared = sockets.len() > 1;
+        let mut taken: Vec<Self> = Vec::with_capacity(sockets.len());
+        for socket in sockets {
+            let bound = bound_port(&socket, family, shared).map_err(refused)?;
+            let wanted = match taken.first() {
+                Some(first) => first.port,
+                None if port == 0 => bound,
+                None => port,
+            };
+            if bound != wanted {
+                return Err(refused("one is on another port"));
+            }
+            taken.push(prepare(socket, family, bound, mark)?);
+        }
+        share_out(&taken)?;
+        Ok(taken)
+    }
+}
+
+/// The port, where it is a UDP socket as [`Socket::bind_group`] makes them.
+fn bound_port(socket: &OwnedFd, family: Family, shared: bool) -> Result<u16, &'static str> {
+    let domain = match family {
+        Family::V4 => AddressFamily::INET,
+        Family::V6 => AddressFamily::INET6,
+    };
+    let is_udp = sockopt::socket_type(socket) == Ok(SocketType::DGRAM)
+        && sockopt::socket_protocol(socket) == Ok(Some(ipproto::UDP))
+        && sockopt::socket_domain(socket) == Ok(domain);
+    if !is_udp {
+        return Err("one is no UDP socket of that family");
+    }
+    if sockopt::socket_reuseport(socket) != Ok(shared) {
+        return Err("one shares its port otherwise");
+    }
+    if family == Family::V6 && sockopt::ipv6_v6only(socket) != Ok(true) {
+        return Err("one takes IPv4 as well");
+    }
+    if rustix::net::getpeername(socket).is_ok() {
+        return Err("one is connected");
+    }
+    let bound = rustix::net::getsockname(socket).and_then(SocketAddr::try_from);
+    match bound {
+        Ok(at) if at.port() != 0 && at.ip() == family.wildcard() => Ok(at.port()),
+        _ => Err("one is not bound to every address"),
+    }
+}
+
+fn prepare(socket: OwnedFd, family: Family, port: u16, mark: u32) -> Result<Socket, UdpError> {
+    let failed = |source| UdpError::System {
+        action: "set up a UDP socket that was kept",
+        source,
+    };
+    rustix::fs::fcntl_setfl(&socket, OFlags::RDWR | OFlags::NONBLOCK)
+        .map_err(|error| failed(error.into()))?;
+    set_mark(socket.as_fd(), mark).map_err(failed)?;
+    let features = socket::set_options(&socket, family).map_err(failed)?;
+    Ok(Socket {
+        socket,
+        family,
+        features,
+        port,
+    })
+}
