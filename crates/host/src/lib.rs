@@ -10,8 +10,10 @@ mod cgroup;
 mod cgroup_watch;
 mod commanders;
 mod config_file;
+mod descriptor_store;
 mod error;
 mod family;
+mod farewell;
 mod file_check;
 mod firewall;
 mod forwarding;
@@ -39,8 +41,10 @@ pub use cgroup::ApplicationCgroups;
 pub use cgroup_watch::CgroupWatch;
 pub use commanders::COMMAND_GROUP;
 pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
+pub use descriptor_store::DescriptorStore;
 pub use error::HostError;
 pub use family::Family;
+pub use farewell::Farewell;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
 pub use firewall::{
     ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,

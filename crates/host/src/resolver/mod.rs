@@ -153,6 +153,22 @@ impl ResolverControl {
         taken_back
     }
 
+    /// Has systemd-resolved forget what it was told of an interface that outlived a client, where it may have been:
+    /// nobody answers there yet, and the portal's name may have to be found. Without it there is nothing to forget.
+    pub async fn forget_interface(&self, interface: &InterfaceName) {
+        let may_know = matches!(
+            self.choice,
+            ResolverChoice::Auto | ResolverChoice::Mode(ResolverMode::Resolved)
+        );
+        let index = interface_index(interface.as_str()).and_then(|it| i32::try_from(it).ok());
+        if let Some(index) = index.filter(|_| may_know)
+            && let Ok(resolved) = Resolved::connect().await
+            && let Err(error) = resolved.forget(index).await
+        {
+            tracing::debug!(%error, "systemd-resolved keeps what it was told");
+        }
+    }
+
     /// Whether the way that was told can be taken on this machine; where it is to be found out,
     /// nothing is wrong.
     ///

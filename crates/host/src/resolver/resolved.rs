@@ -1,6 +1,7 @@
 //! systemd-resolved, over D-Bus: names of given domains are asked of the client, all others as before.
 //!
-//! What it is told belongs to the tunnel's interface and goes with it, so that a crash leaves nothing.
+//! What it is told belongs to the tunnel's interface and goes with it, so that a crash leaves nothing, unless the
+//! service manager keeps the interface.
 
 use super::{ResolverWanted, RoutedDomains, interface_index};
 use crate::HostError;
@@ -160,11 +161,14 @@ impl Resolved {
     pub(super) async fn remove(&mut self) -> Result<(), HostError> {
         match self.index.take() {
             None => Ok(()),
-            Some(index) => {
-                self.call("RevertLink", &(index,)).await?;
-                self.call("FlushCaches", &()).await
-            }
+            Some(index) => self.forget(index).await,
         }
+    }
+
+    /// Has it forget an interface that another process told it of.
+    pub(super) async fn forget(&self, index: i32) -> Result<(), HostError> {
+        self.call("RevertLink", &(index,)).await?;
+        self.call("FlushCaches", &()).await
     }
 
     /// Whom it asks on other interfaces.
