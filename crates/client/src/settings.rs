@@ -1,10 +1,12 @@
 //! What a client is told at its start.
 
 use crate::ClientError;
+use culvert_engine::DescriptorStore;
 use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing, Sandbox};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a client is told at its start.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub struct Settings {
     pub confinement: Option<Confinement>,
     /// What is closed to the process, for people.
     pub sandbox: Option<Sandbox>,
+    /// Who keeps interface and sockets while it is started anew.
+    pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
 /// For which names the system asks the client, where it can ask different resolvers for different names.

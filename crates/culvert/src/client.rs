@@ -5,7 +5,9 @@ mod metrics;
 
 use crate::arguments::LogLevel;
 use crate::confinement::Service;
+use crate::end::told_to_end;
 use crate::exit::{Failure, Status};
+use crate::kept::Store;
 use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
@@ -14,13 +16,11 @@ use clean_up::CleanUpArguments;
 pub(crate) use clean_up::{refuse_while_running, report};
 use culvert_client::{ClientError, DnsScope, Enrolment, Settings};
 use culvert_host::{
-    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, notify_stopping,
-    observe,
+    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, observe,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Where a client finds its token unless it is told otherwise.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/token";
@@ -323,6 +323,7 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     let (user, no_sandbox) = (run.user.clone(), run.no_sandbox);
     // What root alone may read and open comes before it is somebody else.
     let mut settings = settings(*run)?;
+    let store = Store::open()?;
     // A client has one address for all that it tells.
     let listeners = Listeners::bind(health, health)?;
     let service = Service {
@@ -340,6 +341,10 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     logging::start_service(log_level, &destination)?;
     settings.sandbox = Some(service.enter_sandbox(no_sandbox));
     settings.confinement = Some(confinement);
+    if let Some(store) = store {
+        store.drop_unknown();
+        settings.store = Some(store);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
@@ -350,17 +355,7 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
-    let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
-    let mut terminate = watch(SignalKind::terminate())?;
-    let mut interrupt = watch(SignalKind::interrupt())?;
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("ending");
-        notify_stopping("ending");
-    };
+    let stop = told_to_end()?;
     let ready = |summary: &str| tracing::info!("{summary}");
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
@@ -397,6 +392,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
         sandbox: None,
+        store: None,
     })
 }
 

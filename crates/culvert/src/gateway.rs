@@ -7,7 +7,9 @@ mod table;
 
 use crate::arguments::LogLevel;
 use crate::confinement::Service;
+use crate::end::told_to_end;
 use crate::exit::{Failure, Status};
+use crate::kept::Store;
 use crate::listeners::Listeners;
 use crate::{logging, token_source};
 use clap::builder::FalseyValueParser;
@@ -15,14 +17,12 @@ use clap::{ArgAction, Args, Subcommand};
 use clean_up::CleanUpArguments;
 use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings};
 use culvert_host::{
-    HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, notify_stopping,
-    observe,
+    HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, observe,
 };
 use status::StatusArguments;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Where a gateway finds its token unless it is told otherwise.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/gateway-token";
@@ -267,6 +267,7 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     let no_sandbox = run.no_sandbox;
     // What root alone may read and open comes before it is somebody else.
     let mut settings = settings(*run)?;
+    let store = Store::open()?;
     let listeners = Listeners::bind(health, metrics)?;
     let service = Service {
         state_dir: &settings.state_dir,
@@ -282,6 +283,10 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     logging::start_service(log_level, &destination)?;
     settings.sandbox = Some(service.enter_sandbox(no_sandbox));
     settings.confinement = Some(confinement);
+    if let Some(store) = store {
+        store.drop_unknown();
+        settings.store = Some(store);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
@@ -292,17 +297,7 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
-    let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
-    let mut terminate = watch(SignalKind::terminate())?;
-    let mut interrupt = watch(SignalKind::interrupt())?;
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("ending");
-        notify_stopping("ending");
-    };
+    let stop = told_to_end()?;
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
     match culvert_gateway::run(settings, observed, stop).await {
@@ -344,6 +339,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
         sandbox: None,
+        store: None,
     })
 }
 

@@ -167,6 +167,9 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         suite: arguments.cipher.0,
         unrouted: None,
         gated: false,
+        listen_port: 0,
+        mark: 0,
+        store: None,
     }
 }
 

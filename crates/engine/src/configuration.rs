@@ -1,5 +1,6 @@
 //! What may be asked of a running device, and what it answers.
 
+use crate::store::DescriptorStore;
 use crate::unrouted::Unrouted;
 use crate::{BULK_QUEUES_PER_WORKER, Prefix};
 use culvert_aead::Suite;
@@ -30,6 +31,13 @@ pub struct Options {
     pub unrouted: Option<SyncSender<Unrouted>>,
     /// Whether a gate judges every packet. Until it has a table, nothing passes.
     pub gated: bool,
+    /// UDP port that the device starts with; 0 lets the kernel choose.
+    pub listen_port: u16,
+    /// `SO_MARK` of what leaves that it starts with; 0 is none.
+    pub mark: u32,
+    /// Who keeps interface and sockets over a restart of the process. What of an earlier one is there and
+    /// fits is taken over.
+    pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
 /// The most candidates of one peer: a gateway with eight interfaces of two families.

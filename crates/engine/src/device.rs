@@ -7,11 +7,13 @@ use crate::error::EngineError;
 use crate::gates::Gates;
 use crate::snapshot::{Published, Snapshot};
 use crate::status::Status;
+use crate::store::Kept;
 use crate::unrouted::Unrouted;
 use crate::worker::{MIN_QUEUE_FRAMES, Worker, WorkerOptions};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -34,7 +36,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Creates the interface, down and without a key, and starts to serve it.
+    /// Creates the interface, down and without a key, and starts to serve it. Where [`Options::store`] has one that
+    /// fits, that is taken over as it is, with its port.
     ///
     /// # Errors
     /// [`EngineError`]: the interface is in use, a privilege is missing, an option can't be.
@@ -42,16 +45,17 @@ impl Device {
         if !(1..=MAX_WORKERS).contains(&options.workers) {
             return Err(EngineError::Workers(options.workers));
         }
-        let mut tun = culvert_tun::Device::create(&culvert_tun::Options {
-            name: options.interface.clone(),
-            mtu: options.mtu,
-            offload: options.offload,
-            steering: Some(Steering {
-                priority_queue: true,
-                bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
-                    .expect("MAX_WORKERS times the queues of one fits 16 bits"),
-            }),
-        })?;
+        let store = options.store.clone();
+        let tun = make_tun(&options)?;
+        let started = Self::serve(options, tun);
+        if let (Err(_), Some(store)) = (&started, store) {
+            store.forget(Kept::Queues);
+        }
+        started
+    }
+
+    /// Starts the threads around an interface.
+    fn serve(options: Options, mut tun: culvert_tun::Device) -> Result<Self, EngineError> {
         let watch = LinkWatch::open().map_err(EngineError::system("watch the network"))?;
         if let Err(error) = limit_superframes(&tun, options.mtu) {
             tracing::debug!(%error, "superframes may exceed one segmented send");
@@ -135,6 +139,12 @@ impl Device {
         self.shared.stop();
     }
 
+    /// Ends the device as [`Self::stop`] does, but leaves interface and sockets to the process that comes next, where
+    /// [`Options::store`] keeps them.
+    pub fn leave(&self) {
+        self.shared.leave();
+    }
+
     /// Whether the device has ended or is about to.
     pub fn has_ended(&self) -> bool {
         self.shared.is_stopping()
@@ -201,6 +211,38 @@ impl Device {
     fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<io::Result<()>>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The interface that an earlier process left, or a new one.
+fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
+    let wanted = culvert_tun::Options {
+        name: options.interface.clone(),
+        mtu: options.mtu,
+        offload: options.offload,
+        steering: Some(Steering {
+            priority_queue: true,
+            bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
+                .expect("MAX_WORKERS times the queues of one fits 16 bits"),
+        }),
+    };
+    let Some(store) = &options.store else {
+        return Ok(culvert_tun::Device::create(&wanted)?);
+    };
+    let left = store.take(Kept::Queues);
+    if !left.is_empty() {
+        match culvert_tun::Device::take_over(&wanted, left) {
+            Ok(tun) => {
+                tracing::info!(interface = tun.name(), "the interface is taken over");
+                return Ok(tun);
+            }
+            Err(error) => tracing::warn!("the interface is made anew: {error}"),
+        }
+    }
+    store.forget(Kept::Queues);
+    let tun = culvert_tun::Device::create(&wanted)?;
+    let queues: Vec<_> = tun.queues().iter().map(AsFd::as_fd).collect();
+    store.keep(Kept::Queues, &queues);
+    Ok(tun)
 }
 
 fn random_seed() -> Result<[u8; 32], EngineError> {

@@ -19,6 +19,7 @@ mod gates;
 mod peer;
 mod snapshot;
 mod status;
+mod store;
 mod unrouted;
 mod worker;
 
@@ -34,4 +35,5 @@ pub use gates::boot_time_ms;
 pub use status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
+pub use store::{DescriptorStore, Kept};
 pub use unrouted::Unrouted;

@@ -1,11 +1,13 @@
 //! What a gateway is told at its start.
 
 use crate::GatewayError;
+use culvert_engine::DescriptorStore;
 use culvert_host::{Confinement, HostAccess, InterfaceName, Routing, Sandbox, SourceAddress};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// What a gateway is told at its start.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub struct Settings {
     pub confinement: Option<Confinement>,
     /// What is closed to the process, for people.
     pub sandbox: Option<Sandbox>,
+    /// Who keeps interface and sockets while it is started anew.
+    pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
 /// An address or a name with a port, under which clients reach the gateway.

@@ -86,6 +86,7 @@ impl Keeper {
             watch: None,
             cgroup_watch: None,
             pace: RepairPace::default(),
+            may_have_left: true,
             told,
         };
         Self {
@@ -94,6 +95,12 @@ impl Keeper {
             events,
             task: tokio::spawn(keeping.run(wishes, asked)),
         }
+    }
+
+    /// What an earlier process left goes, where no rules are wanted by now.
+    pub(crate) fn settle(&self) {
+        // Seen as a new wish, even where it is the same.
+        self.wanted.send_modify(|_| {});
     }
 
     /// These rules are to hold.
@@ -209,6 +216,9 @@ struct Keeping {
     /// Tells of cgroups that come and go, while there are rules about them.
     cgroup_watch: Option<CgroupWatch>,
     pace: RepairPace,
+    /// Whether there may be rules of an earlier process: until others are known they hold, since its
+    /// routes may still lead into the tunnel.
+    may_have_left: bool,
     told: mpsc::Sender<GuardEvent>,
 }
 
@@ -218,8 +228,7 @@ impl Keeping {
         mut wishes: watch::Receiver<GuardRules>,
         mut asked: mpsc::Receiver<Request>,
     ) {
-        // What a client that crashed left behind might be about other resources.
-        let mut is_well = self.clear().await;
+        let mut is_well = true;
         let mut wanted = GuardRules::default();
         let mut looked = Instant::now();
         let mut retry_at = Instant::now();
@@ -301,6 +310,7 @@ impl Keeping {
         let named = rules.applications();
         self.made.extend(named.iter().cloned());
         let installed = ApplicationFirewall::install(rules).await?;
+        self.may_have_left = false;
         installed.forget(&self.made);
         self.made = named;
         self.installed = Some(installed);
@@ -411,19 +421,21 @@ impl Keeping {
     async fn clear_installed(&mut self) -> Result<(), HostError> {
         self.count().await;
         self.cgroup_watch = None;
+        let left = std::mem::take(&mut self.may_have_left);
         match self.installed.take() {
-            None => Ok(()),
             Some(installed) => installed.remove().await,
+            None if left => {
+                // Without `nft` there are none.
+                match remove_application_rules(&self.interface).await {
+                    Ok(()) | Err(HostError::NftMissing) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "rules of an earlier run can't be removed");
+                    }
+                }
+                Ok(())
+            }
+            None => Ok(()),
         }
-    }
-
-    /// Removes the table of a client that crashed. Without `nft` there is none.
-    async fn clear(&self) -> bool {
-        match remove_application_rules(&self.interface).await {
-            Ok(()) | Err(HostError::NftMissing) => {}
-            Err(error) => tracing::warn!(%error, "rules of an earlier run can't be removed"),
-        }
-        true
     }
 
     async fn remove(mut self) {

@@ -8,6 +8,7 @@ use crate::status::{
     ServiceState, ServiceStatus, Status,
 };
 use crate::{ClientError, DnsScope, Settings};
+use culvert_engine::Kept;
 use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
 use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
@@ -95,6 +96,11 @@ impl Base {
     /// Says what is left of it, each a line.
     pub(super) async fn clean_up(&self) -> Vec<String> {
         let mut left = Vec::new();
+        if let Some(store) = &self.settings.store {
+            for kept in Kept::ALL {
+                store.forget(kept);
+            }
+        }
         let resolver = async {
             let state = StateDir::open(&self.settings.state_dir)?;
             ResolverControl::new(self.settings.dns, state)
@@ -153,6 +159,7 @@ pub(super) async fn resolver_control(settings: &Settings) -> Result<ResolverCont
     if let Err(error) = control.clean_up().await {
         tracing::error!(%error, "the system's resolver is not as it was before a crash");
     }
+    control.forget_interface(&settings.interface).await;
     control.check().await?;
     Ok(control)
 }

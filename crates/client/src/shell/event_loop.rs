@@ -14,7 +14,7 @@ use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_engine::Unrouted;
-use culvert_host::{NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions};
+use culvert_host::{Farewell, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions};
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination};
 use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
@@ -52,6 +52,10 @@ pub(super) struct EventLoop<'a> {
     is_awaited: bool,
     interface: Option<Interface>,
     routes: Option<BTreeSet<Prefix>>,
+    /// Whether anything was asked of the host yet.
+    has_wanted: bool,
+    /// Whether rules about applications were asked for of which nothing has been heard.
+    awaits_guard: bool,
     domains: RoutedDomains,
     search: Vec<DomainName>,
     dns_problem: Option<String>,
@@ -74,32 +78,46 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Ends in order. `is_over` says that the host is to be as it was; otherwise what belongs into the
-    /// tunnel stays unreachable.
-    pub(super) async fn close(self, is_over: bool) {
+    /// Ends in order, and leaves the host as `closing` says.
+    pub(super) async fn close(self, closing: Closing) {
         // Whatever the end: nobody answers here any more.
         self.resolver.remove().await;
         self.portal.close().await;
-        if is_over {
-            self.host.remove().await;
-            // Last: until nothing leads into the tunnel, the rules hold.
-            self.keeper.remove().await;
+        match closing {
+            Closing::Over => {
+                self.host.remove().await;
+                // Last: until nothing leads into the tunnel, the rules hold.
+                self.keeper.remove().await;
+                self.tunnel.stop();
+            }
+            Closing::Fault => self.tunnel.stop(),
+            Closing::Restart => self.tunnel.leave(),
         }
-        self.tunnel.stop();
     }
+}
+
+/// What becomes of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// It is as it was.
+    Over,
+    /// What belongs into the tunnel stays unreachable.
+    Fault,
+    /// Everything stays for the process that comes next.
+    Restart,
 }
 
 /// Why the loop was left.
 pub(super) enum Departure {
     /// The client is to end.
-    Stop,
+    Stop(Farewell),
     /// It is told to do something else.
     Command(StatusRequest),
 }
 
 /// What woke the loop.
 enum Event {
-    Stop,
+    Stop(Farewell),
     Portal(PortalEvent),
     Packet(Unrouted),
     Dns(DnsEvent),
@@ -137,13 +155,7 @@ impl<'a> EventLoop<'a> {
                 source,
             })?;
         }
-        let tunnel = Tunnel::start(
-            settings.interface.as_str(),
-            settings.workers,
-            settings.mtu,
-            settings.routing.mark.get(),
-            PrivateKey::from_bytes(*base.key.expose()),
-        )?;
+        let tunnel = Tunnel::start(settings, PrivateKey::from_bytes(*base.key.expose()))?;
         let host = Host::start(WatchOptions {
             own_interfaces: vec![settings.interface.clone()],
             routing: settings.routing,
@@ -175,6 +187,8 @@ impl<'a> EventLoop<'a> {
             is_awaited,
             interface: None,
             routes: None,
+            has_wanted: false,
+            awaits_guard: false,
             domains: RoutedDomains::Within(BTreeSet::new()),
             search: Vec::new(),
             dns_problem: None,
@@ -195,7 +209,7 @@ impl<'a> EventLoop<'a> {
     /// on. It may be called again where it was told something that is not done.
     pub(super) async fn run(
         &mut self,
-        mut stop: Pin<&mut impl Future<Output = ()>>,
+        mut stop: Pin<&mut impl Future<Output = Farewell>>,
     ) -> Result<Departure, ClientError> {
         self.core.handle_timeout(Now::read().boot_ms);
         loop {
@@ -204,7 +218,7 @@ impl<'a> EventLoop<'a> {
             let rest = self.rest();
             let event = tokio::select! {
                 biased;
-                () = stop.as_mut() => Event::Stop,
+                farewell = stop.as_mut() => Event::Stop(farewell),
                 ended = &mut self.devices.tunnel.ended => Event::DeviceEnded(ended.unwrap_or(None)),
                 event = self.devices.portal.next() => Event::Portal(event),
                 Some(change) = self.devices.host.changed.recv() => Event::Network(change),
@@ -217,7 +231,7 @@ impl<'a> EventLoop<'a> {
                 Some(event) = self.dns_received.recv() => Event::Dns(event),
             };
             match event {
-                Event::Stop => return Ok(Departure::Stop),
+                Event::Stop(farewell) => return Ok(Departure::Stop(farewell)),
                 Event::DeviceEnded(Some(error)) => return Err(error.into()),
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,
@@ -235,7 +249,11 @@ impl<'a> EventLoop<'a> {
                 }
                 Event::Resolver => self.take_upstreams(),
                 Event::Guard(GuardEvent { rules, result }) => {
+                    self.awaits_guard = false;
                     self.core.handle_guard(rules, result, Now::read().boot_ms);
+                    // With the routes that these let the core ask for.
+                    self.carry_out()?;
+                    self.want_host();
                 }
                 Event::Time => self.handle_time().await?,
             }
@@ -411,7 +429,10 @@ impl<'a> EventLoop<'a> {
                     self.routes = Some(routes);
                     self.want_host();
                 }
-                Output::Guard(rules) => self.devices.keeper.want(rules),
+                Output::Guard(rules) => {
+                    self.awaits_guard = true;
+                    self.devices.keeper.want(rules);
+                }
                 Output::Domains { asked, search } => {
                     self.domains = routed(&asked);
                     self.search = search;
@@ -461,6 +482,15 @@ impl<'a> EventLoop<'a> {
         let (Some(interface), Some(routes)) = (self.interface, &self.routes) else {
             return;
         };
+        // What an earlier process left leads to resources whose rules are still to be loaded: they stay in the tunnel
+        // until the routes to them are among those that are wanted.
+        if self.awaits_guard && !self.has_wanted {
+            return;
+        }
+        if !self.has_wanted {
+            self.has_wanted = true;
+            self.devices.keeper.settle();
+        }
         let prefixes = routes
             .iter()
             .filter_map(|range| IpNet::new(range.address(), range.len()).ok());

@@ -16,7 +16,7 @@ mod tunnel;
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};
 use base::Base;
-use culvert_host::{StateDir, TableClaim};
+use culvert_host::{Farewell, StateDir, TableClaim};
 use service::Service;
 use std::future::Future;
 
@@ -26,7 +26,8 @@ use std::future::Future;
 /// socket, is answered meanwhile.
 ///
 /// Must be called in a tokio runtime with timers and I/O. What was set up on the host is removed at
-/// an orderly end; after a crash, resources stay unreachable until a client runs again.
+/// an orderly end; after a crash, resources stay unreachable until a client runs again. One that ends for a restart
+/// leaves everything but the system's resolver as it is.
 ///
 /// # Errors
 /// [`ClientError`] says what to do. A client that takes commands ends by none of the portal's: it tells
@@ -34,7 +35,7 @@ use std::future::Future;
 pub async fn run(
     settings: Settings,
     observed: Observed,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Farewell>,
     ready: impl FnMut(&str) + Send,
 ) -> Result<(), ClientError> {
     if settings.enrolment.is_some() {

@@ -3,13 +3,13 @@
 
 use super::base::Base;
 use super::clock::Now;
-use super::event_loop::{Departure, EventLoop};
+use super::event_loop::{Closing, Departure, EventLoop};
 use super::kept::Kept;
 use super::rest::Stand;
 use crate::observer::StatusRequest;
 use crate::status::{ServiceState, Status};
 use crate::{ClientError, Enrolment, Observed, Request};
-use culvert_host::{HostError, StateDir, notify_ready, notify_status};
+use culvert_host::{Farewell, HostError, StateDir, notify_ready, notify_status};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -59,7 +59,10 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Goes on until `stop` is done. With the administrator's token it ends by itself too.
-    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
+    pub(super) async fn run(
+        mut self,
+        stop: impl Future<Output = Farewell>,
+    ) -> Result<(), ClientError> {
         let mut stop = pin!(stop);
         if let Some(enrolment) = self.base.settings.enrolment.clone() {
             let ended = self.session(&enrolment, false, stop.as_mut()).await;
@@ -105,7 +108,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Is up until it is told otherwise, or can't be; nothing where it is to end.
-    async fn be_up<F: Future<Output = ()>>(
+    async fn be_up<F: Future<Output = Farewell>>(
         &mut self,
         is_awaited: bool,
         stop: Pin<&mut F>,
@@ -119,7 +122,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Goes up and, in the end, down. Says where to it was told to go; nothing where it is to end.
-    async fn session<F: Future<Output = ()>>(
+    async fn session<F: Future<Output = Farewell>>(
         &mut self,
         enrolment: &Enrolment,
         is_awaited: bool,
@@ -134,10 +137,22 @@ impl<R: FnMut(&str) + Send> Service<R> {
         let (base, observed) = (&self.base, &mut self.observed);
         let mut event_loop =
             EventLoop::start(base, enrolment, is_awaited, takes_commands, observed, ready).await?;
+        let mut closing = Closing::Over;
         let ended = loop {
             let asked = match event_loop.run(stop.as_mut()).await {
-                Ok(Departure::Stop) => break Ok(None),
-                Err(error) => break Err(error),
+                Ok(Departure::Stop(Farewell::ForGood)) => break Ok(None),
+                Ok(Departure::Stop(Farewell::ForRestart)) => {
+                    closing = Closing::Restart;
+                    break Ok(None);
+                }
+                Err(error) => {
+                    // What ended by a fault is to run again: until then nothing goes past the tunnel that
+                    // belongs into it.
+                    if !error.is_of_portal() {
+                        closing = Closing::Fault;
+                    }
+                    break Err(error);
+                }
                 Ok(Departure::Command(asked)) => asked,
             };
             match take(self.kept.as_mut(), &asked.request) {
@@ -150,24 +165,18 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 }
             }
         };
-        // What ended by a fault is to run again: until then nothing goes past the tunnel that belongs
-        // into it.
-        let is_over = match &ended {
-            Ok(_) => true,
-            Err(error) => error.is_of_portal(),
-        };
         let status = going_down(event_loop.status());
         let devices = event_loop.into_devices();
         let answering = answer_all(&mut self.observed, &status);
         tokio::select! {
-            () = devices.close(is_over) => {}
+            () = devices.close(closing) => {}
             () = answering => {}
         }
         ended
     }
 
     /// Waits for a command that leads elsewhere; nothing where it is to end.
-    async fn rest<F: Future<Output = ()>>(
+    async fn rest<F: Future<Output = Farewell>>(
         &mut self,
         stand: Stand,
         mut stop: Pin<&mut F>,
@@ -187,7 +196,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
             let wait = wait_ms.map_or(longest, Duration::from_millis).min(longest);
             let asked = tokio::select! {
                 biased;
-                () = stop.as_mut() => return None,
+                // Nothing is set up: however it ends, it leaves the same.
+                _ = stop.as_mut() => return None,
                 asked = self.observed.next() => asked,
                 () = sleep(wait) => continue,
             };

@@ -1,9 +1,9 @@
 //! The data plane: the core's updates as changes of the engine's device, and the device's state as
 //! reports to the core.
 
-use crate::ClientError;
 use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
+use crate::{ClientError, Settings};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Options, PeerChange, Prefix, Unrouted,
 };
@@ -37,29 +37,24 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Makes the interface, down, with a key and a mark.
-    pub(crate) fn start(
-        interface: &str,
-        workers: usize,
-        mtu: u16,
-        mark: u32,
-        key: PrivateKey,
-    ) -> Result<Self, ClientError> {
+    /// Makes the interface, down, with a key and a mark; or takes over the one that an earlier process left.
+    pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, ClientError> {
         let (packets, received) = sync_channel(MAX_WAITING_PACKETS);
         let device = Arc::new(Device::start(Options {
-            interface: interface.to_owned(),
-            workers,
-            mtu,
+            interface: settings.interface.as_str().to_owned(),
+            workers: settings.workers,
+            mtu: settings.mtu,
             offload: true,
             segmentation: true,
             suite: Suite::ChaCha20Poly1305,
             unrouted: Some(packets),
             gated: false,
+            listen_port: 0,
+            mark: settings.routing.mark.get(),
+            store: settings.store.clone(),
         })?);
         device.apply(Change {
             private_key: Some(Some(key)),
-            listen_port: Some(0),
-            mark: Some(mark),
             ..Change::default()
         })?;
         let unrouted = forward(received)?;
@@ -131,6 +126,11 @@ impl Tunnel {
     /// Ends the device; its interface goes.
     pub(crate) fn stop(&self) {
         self.device.stop();
+    }
+
+    /// Ends the device; its interface stays with the store for the next process.
+    pub(crate) fn leave(&self) {
+        self.device.leave();
     }
 }
 

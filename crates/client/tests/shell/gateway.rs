@@ -39,6 +39,9 @@ impl Gateway {
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
                 gated: false,
+                listen_port: 0,
+                mark: 0,
+                store: None,
             })?;
             let mut peer = PeerChange::new(PublicKey::from_bytes(*client.as_bytes()));
             peer.preshared_key = Some(PresharedKey::from_bytes([5; 32]));

@@ -96,6 +96,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         exit_when_unreachable: false,
         confinement: None,
         sandbox: None,
+        store: None,
     }
 }
 
@@ -109,7 +110,10 @@ impl Running {
         let (stopped, is_ready) = (Arc::clone(&stop), Arc::clone(&ready));
         let status_socket = settings.status_socket.clone();
         let client = async move {
-            let stop = async move { stopped.notified().await };
+            let stop = async move {
+                stopped.notified().await;
+                culvert_host::Farewell::ForGood
+            };
             culvert_client::run(settings, culvert_host::observe().1, stop, |_| {
                 is_ready.notify_one();
             })

@@ -30,6 +30,7 @@ impl Control {
         if let Some(sockets) = sockets {
             self.retire_sockets();
             self.sockets = Some(sockets);
+            self.keep_sockets();
             for state in self.peers() {
                 // The kernel's WireGuard, too, lets the host choose anew after a change of the port.
                 state.shared.forget_source();

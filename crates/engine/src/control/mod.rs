@@ -20,6 +20,7 @@ use crate::gates::{EndedFlow, SWEEP_INTERVAL};
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
+use crate::store::Kept;
 use crate::worker::{Command, MIN_QUEUE_FRAMES};
 use culvert_policy::gate::GateTable;
 use culvert_session::{
@@ -107,6 +108,8 @@ pub(crate) struct Control {
     sockets: Option<Arc<[SocketPair]>>,
     /// [`SocketPair::open`] of the sockets given up: alive until the last of them is closed.
     retired_sockets: Weak<()>,
+    /// Sockets of the store's were forgotten: until they are closed, their port is taken.
+    has_forgotten: bool,
     is_up: bool,
     mtu: u16,
     /// Something changed that workers must see.
@@ -148,6 +151,8 @@ impl Control {
             handshaker,
             suite: parts.options.suite,
             mtu: parts.options.mtu,
+            listen_port: parts.options.listen_port,
+            mark: parts.options.mark,
             shared: parts.shared,
             requests: parts.requests,
             tun: parts.tun,
@@ -159,10 +164,9 @@ impl Control {
             ranges: BTreeMap::new(),
             routes: Arc::new(AllowedIps::new(&BTreeMap::new())),
             private_key: None,
-            listen_port: 0,
-            mark: 0,
             sockets: None,
             retired_sockets: Weak::new(),
+            has_forgotten: false,
             is_up: false,
             is_dirty: true,
             is_moved: false,
@@ -180,6 +184,13 @@ impl Control {
     /// # Errors
     /// Those of the system that leave nothing to serve.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        let served = self.serve();
+        self.shared.stop();
+        self.close();
+        served
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
         self.read_link();
         while !self.shared.is_stopping() {
             if self.is_dirty {
@@ -200,8 +211,24 @@ impl Control {
             self.check_paths(clock.now);
             self.sweep_gates(clock.now);
         }
-        self.shared.stop();
         Ok(())
+    }
+
+    /// Has the store let go of everything, unless it is left to the next process. The interface is deleted, since the
+    /// store takes a moment.
+    fn close(&self) {
+        let Some(store) = &self.options.store else {
+            return;
+        };
+        if self.shared.is_leaving() {
+            return;
+        }
+        for kept in Kept::ALL {
+            store.forget(kept);
+        }
+        if let Err(error) = self.tun.delete() {
+            tracing::debug!(%error, "the interface is not deleted");
+        }
     }
 
     fn sleep(&self) -> io::Result<()> {

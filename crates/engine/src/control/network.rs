@@ -5,11 +5,13 @@ use crate::clock;
 use crate::error::EngineError;
 use crate::peer::Peer;
 use crate::snapshot::SocketPair;
+use crate::store::Kept;
 use culvert_session::{DATA_OVERHEAD, PeerId, Time};
 use culvert_tun::LinkEvent;
 use culvert_udp::{Family, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,6 +19,9 @@ use std::time::Duration;
 /// A path whose MTU was found small is asked again after this time, as RFC 1191 section 6.3
 /// recommends ten minutes for an increase.
 const PATH_MTU_MAX_AGE: Duration = Duration::from_secs(600);
+
+/// What the store keeps of sockets.
+const SOCKETS: [Kept; 2] = [Kept::SocketsV4, Kept::SocketsV6];
 
 impl Control {
     /// Takes in what happened to links, addresses and routes. False where our interface is gone.
@@ -103,6 +108,7 @@ impl Control {
             match self.bind(self.listen_port) {
                 Ok(sockets) => {
                     self.sockets = Some(sockets);
+                    self.keep_sockets();
                     self.listen_port = self.bound_port();
                 }
                 Err(error) => {
@@ -127,6 +133,26 @@ impl Control {
         if let Some(pair) = self.sockets.take().as_deref().and_then(<[_]>::first) {
             self.retired_sockets = Arc::downgrade(&pair.open);
         }
+        self.forget_sockets();
+    }
+
+    fn forget_sockets(&mut self) {
+        if let Some(store) = &self.options.store {
+            for kept in SOCKETS {
+                self.has_forgotten |= store.forget(kept);
+            }
+        }
+    }
+
+    /// Hands the sockets to the store; those that are taken over are there already.
+    pub(super) fn keep_sockets(&mut self) {
+        let (Some(store), Some(sockets)) = (&self.options.store, &self.sockets) else {
+            return;
+        };
+        let v4 = sockets.iter().filter_map(|pair| pair.v4.as_ref());
+        let v6 = sockets.iter().filter_map(|pair| pair.v6.as_ref());
+        store.keep(Kept::SocketsV4, &v4.map(AsFd::as_fd).collect::<Vec<_>>());
+        store.keep(Kept::SocketsV6, &v6.map(AsFd::as_fd).collect::<Vec<_>>());
     }
 
     /// Waits until every worker has closed the sockets that were given up, for they may have the
@@ -161,18 +187,36 @@ impl Control {
         /// A port that is free for one family may be taken for the other: that many ports are tried
         /// where the kernel chooses.
         const ATTEMPTS: usize = 16;
+        /// For how long a port may stay taken that the store has been told to give free, and how often
+        /// that is looked at: a service manager that is not busy takes a millisecond.
+        const STORE_PATIENCE: Duration = Duration::from_secs(2);
+        const STORE_PAUSE: Duration = Duration::from_millis(5);
         self.wait_for_retired_sockets();
-        let mut last = None;
-        for _ in 0..if port == 0 { ATTEMPTS } else { 1 } {
-            match self.bind_once(port) {
+        let began = clock::now();
+        let mut attempts = 0;
+        loop {
+            let error = match self.bind_once(port) {
                 Ok(sockets) => return Ok(sockets),
-                Err(error) => last = Some(error),
+                Err(error) => error,
+            };
+            attempts += 1;
+            // Of one family they may have been taken over already.
+            self.forget_sockets();
+            let is_taken = matches!(error, EngineError::Udp(UdpError::PortTaken { .. }));
+            match port {
+                0 if attempts < ATTEMPTS => {}
+                1.. if is_taken
+                    && self.has_forgotten
+                    && !clock::now().has_passed(began, STORE_PATIENCE) =>
+                {
+                    std::thread::sleep(STORE_PAUSE);
+                }
+                _ => return Err(error),
             }
         }
-        Err(last.unwrap_or(EngineError::Ended))
     }
 
-    fn bind_once(&self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+    fn bind_once(&mut self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
         let v4 = self.bind_family(Family::V4, port)?;
         let port = v4.first().map_or(port, Socket::local_port);
         let v6 = self.bind_family(Family::V6, port)?;
@@ -190,9 +234,13 @@ impl Control {
     }
 
     /// One socket per worker; none where the host lacks the family.
-    fn bind_family(&self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
+    fn bind_family(&mut self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
         let workers = NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN);
-        match Socket::bind_group(family, port, workers, self.mark) {
+        let opened = match self.take_over(family, port, workers) {
+            Some(sockets) => Ok(sockets),
+            None => Socket::bind_group(family, port, workers, self.mark),
+        };
+        match opened {
             Ok(mut sockets) => {
                 if !self.options.segmentation {
                     for socket in &mut sockets {
@@ -205,6 +253,38 @@ impl Control {
             }
             Err(UdpError::NoSuchFamily { .. }) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The sockets that an earlier process left, where they fit.
+    fn take_over(
+        &mut self,
+        family: Family,
+        port: u16,
+        workers: NonZeroUsize,
+    ) -> Option<Vec<Socket>> {
+        let kept = match family {
+            Family::V4 => Kept::SocketsV4,
+            Family::V6 => Kept::SocketsV6,
+        };
+        let store = self.options.store.as_ref()?;
+        let left = store.take(kept);
+        if left.is_empty() {
+            // What is not whole, and what these sockets are to take the place of.
+            self.has_forgotten |= store.forget(kept);
+            return None;
+        }
+        match Socket::take_over_group(family, port, workers, self.mark, left) {
+            Ok(sockets) => {
+                let port = sockets.first().map(Socket::local_port);
+                tracing::info!(%family, port, "the sockets are taken over");
+                Some(sockets)
+            }
+            Err(error) => {
+                tracing::warn!("sockets are opened anew: {error}");
+                self.has_forgotten |= store.forget(kept);
+                None
+            }
         }
     }
 

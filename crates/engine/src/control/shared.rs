@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     control_woken: AtomicBool,
     workers: Vec<Mailbox>,
     stopping: AtomicBool,
+    /// Interface and sockets stay with the store.
+    leaving: AtomicBool,
     /// Of a device whose packets are judged.
     pub(crate) gates: Option<Gates>,
 }
@@ -121,6 +123,7 @@ impl Shared {
             control_woken: AtomicBool::new(false),
             workers: (0..workers).map(|_| mailbox()).collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
             gates,
         })
     }
@@ -205,6 +208,17 @@ impl Shared {
         self.wake_workers(u64::MAX);
         // Not through `wake_control`: a wake-up that was already consumed must not swallow this one.
         wake(&self.control_waker);
+    }
+
+    /// Ends all threads of the device, and leaves interface and sockets with the store.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Whether interface and sockets stay.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

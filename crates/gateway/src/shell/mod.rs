@@ -16,7 +16,8 @@ use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
 use culvert_host::{
-    Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions, notify_stopping,
+    Farewell, Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions,
+    notify_stopping,
 };
 use culvert_link::{ConnectError, Connected, Connection, Destination, connect};
 use culvert_session::PrivateKey;
@@ -50,13 +51,17 @@ const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 pub async fn run(
     settings: Settings,
     observed: Observed,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Farewell>,
 ) -> Result<(), GatewayError> {
     let mut shell = Shell::start(settings, observed).await?;
     let result = shell.serve(stop).await;
     notify_stopping("stopping");
-    shell.finish().await;
-    result
+    let farewell = match &result {
+        Ok(farewell) => *farewell,
+        Err(_) => Farewell::ForGood,
+    };
+    shell.finish(farewell).await;
+    result.map(drop)
 }
 
 struct Shell {
@@ -93,7 +98,7 @@ struct Shell {
 
 /// What woke the shell up.
 enum Event {
-    Stop,
+    Stop(Farewell),
     Timeout,
     Attempt(Result<Connected, ConnectError>),
     Text(String),
@@ -183,7 +188,10 @@ impl Shell {
         })
     }
 
-    async fn serve(&mut self, stop: impl Future<Output = ()>) -> Result<(), GatewayError> {
+    async fn serve(
+        &mut self,
+        stop: impl Future<Output = Farewell>,
+    ) -> Result<Farewell, GatewayError> {
         let mut stop = std::pin::pin!(stop);
         let mut load = interval(LOAD_INTERVAL);
         let mut guard = interval(GUARD_INTERVAL);
@@ -198,7 +206,7 @@ impl Shell {
             let wake_up = self.wake_up();
             let event = tokio::select! {
                 biased;
-                () = &mut stop => Event::Stop,
+                farewell = &mut stop => Event::Stop(farewell),
                 result = &mut self.tunnel.ended => Event::Ended(result.ok().flatten()),
                 text = next_text(&mut self.connection) => text,
                 result = finished(&mut self.attempt) => Event::Attempt(result),
@@ -212,8 +220,8 @@ impl Shell {
                 _ = load.tick() => Event::Load,
                 () = sleep_until(wake_up) => Event::Timeout,
             };
-            if !self.handle(event).await? {
-                return Ok(());
+            if let Some(farewell) = self.handle(event).await? {
+                return Ok(farewell);
             }
             self.carry_out().await?;
         }
@@ -221,15 +229,15 @@ impl Shell {
             Some(Ending::NotEnrolled(why)) => Err(GatewayError::NotEnrolled(why)),
             Some(Ending::Revoked(why)) => Err(GatewayError::Revoked(why)),
             Some(Ending::Failed(why)) => Err(GatewayError::Refused(why)),
-            None => Ok(()),
+            None => Ok(Farewell::ForGood),
         }
     }
 
-    /// False where it is over.
-    async fn handle(&mut self, event: Event) -> Result<bool, GatewayError> {
+    /// Says how it ends, where it is over.
+    async fn handle(&mut self, event: Event) -> Result<Option<Farewell>, GatewayError> {
         let now_ms = culvert_engine::boot_time_ms();
         match event {
-            Event::Stop => return Ok(false),
+            Event::Stop(farewell) => return Ok(Some(farewell)),
             Event::Ended(Some(error)) => return Err(error.into()),
             Event::Ended(None) => {
                 let source = std::io::Error::other("somebody deleted it");
@@ -301,7 +309,7 @@ impl Shell {
                 self.core.handle_drain(on);
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Gives up a session whose address this machine no longer has: the next one tells the portal at
@@ -375,13 +383,18 @@ impl Shell {
     }
 
     /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
-    /// guard.
-    async fn finish(mut self) {
+    /// guard. For a restart, tunnel and guard stay.
+    async fn finish(mut self, farewell: Farewell) {
         if let Some(connection) = self.connection.take() {
             connection.close().await;
         }
-        self.tunnel.stop();
-        self.host.remove().await;
+        match farewell {
+            Farewell::ForGood => {
+                self.tunnel.stop();
+                self.host.remove().await;
+            }
+            Farewell::ForRestart => self.tunnel.leave(),
+        }
         // What was revoked a moment ago does not come back with the next start.
         if let Some(kept) = self.core.kept() {
             self.keeper.keep(kept);

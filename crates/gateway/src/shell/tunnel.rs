@@ -45,7 +45,8 @@ pub(crate) struct CarriedPeer {
 }
 
 impl Tunnel {
-    /// Makes the interface, down, with a key, a port and a mark. Nothing passes it yet.
+    /// Makes the interface, down, with a key, a port and a mark; or takes over the one that an earlier process left.
+    /// Nothing passes it yet.
     pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, GatewayError> {
         let device = Arc::new(Device::start(Options {
             interface: settings.interface.as_str().to_owned(),
@@ -56,11 +57,12 @@ impl Tunnel {
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
             gated: true,
+            listen_port: settings.listen_port,
+            mark: settings.routing.mark.get(),
+            store: settings.store.clone(),
         })?);
         device.apply(Change {
             private_key: Some(Some(key)),
-            listen_port: Some(settings.listen_port),
-            mark: Some(settings.routing.mark.get()),
             ..Change::default()
         })?;
         let (end, ended) = oneshot::channel();
@@ -112,6 +114,11 @@ impl Tunnel {
     /// Ends the device; its interface goes.
     pub(crate) fn stop(&self) {
         self.device.stop();
+    }
+
+    /// Ends the device; its interface stays with the store for the next process.
+    pub(crate) fn leave(&self) {
+        self.device.leave();
     }
 }
 

@@ -1,0 +1,35 @@
+//! Descriptors that outlive this process: somebody else has them too, and hands them to the next one.
+
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// What is kept together: one device has each of them once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// The TUN's queues, in their order.
+    Queues,
+    /// The workers' sockets of IPv4, in the order of the workers.
+    SocketsV4,
+    /// Those of IPv6.
+    SocketsV6,
+}
+
+impl Kept {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Queues, Self::SocketsV4, Self::SocketsV6];
+}
+
+/// Who keeps descriptors, such as a service manager. It is called by the control thread, and when a device starts; what it
+/// can't do it logs, since the device works without it.
+pub trait DescriptorStore: fmt::Debug + Send + Sync {
+    /// What an earlier process left, in the order in which it gave it, once: afterwards, and where it is not
+    /// whole, nothing. The store keeps it all the same.
+    fn take(&self, kept: Kept) -> Vec<OwnedFd>;
+
+    /// Keeps these from here on, in the place of what was forgotten. Where something of this kind is kept and was not
+    /// forgotten, it is these.
+    fn keep(&self, kept: Kept, descriptors: &[BorrowedFd<'_>]);
+
+    /// Has what is kept of this kind closed, a moment later. False where nothing is.
+    fn forget(&self, kept: Kept) -> bool;
+}
