@@ -112,8 +112,18 @@ impl Namespace {
     /// # Errors
     /// When it cannot be started.
     pub fn spawn_script(&self, script: &str) -> Result<Process> {
+        self.spawn_script_with(script, |_| Ok(()))
+    }
+
+    /// As [`Namespace::spawn_script`], with a last word on the command, such as descriptors.
+    pub(crate) fn spawn_script_with(
+        &self,
+        script: &str,
+        adjust: impl FnOnce(&mut Command) -> Result<()>,
+    ) -> Result<Process> {
         let mut command = dies_with_us();
         command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
+        adjust(&mut command)?;
         Process::start(self.clone(), command, script)
     }
 

@@ -127,17 +127,33 @@ impl Process {
     /// # Errors
     /// When it is gone already.
     pub fn terminate(&self) -> Result<()> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM)
-            .with_context(|| format!("cannot signal `{}`", self.line))
+        self.signal(Signal::TERM)
     }
 
     /// Asks it to end, and waits until it has.
     ///
     /// # Errors
     /// When it is gone already, or does not end within 20 s with status 0.
-    pub fn stop(mut self) -> Result<()> {
-        self.terminate()?;
+    pub fn stop(self) -> Result<()> {
+        self.end_by(Signal::TERM)
+    }
+
+    /// Asks it to end for a restart (SIGUSR2), and waits until it has.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
+    pub fn stop_for_restart(self) -> Result<()> {
+        self.end_by(Signal::USR2)
+    }
+
+    fn end_by(mut self, signal: Signal) -> Result<()> {
+        self.signal(signal)?;
         self.succeed(STOP_DEADLINE).map(drop)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot signal `{}`", self.line))
     }
 
     /// Stops its clock: it does nothing until [`Process::resume`].

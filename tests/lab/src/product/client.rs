@@ -12,6 +12,7 @@ use super::SOON;
 use super::names::{Answer, RecordKind, ask};
 use crate::namespace::Namespace;
 use crate::process::Process;
+use crate::service_manager::ServiceManager;
 use crate::{culvert_program, wait_until};
 
 /// A client.
@@ -28,6 +29,8 @@ pub struct Client {
     pub machine: String,
     /// Whether it is given no token, and waits to be told what to do.
     pub takes_commands: bool,
+    /// What starts it, keeps its descriptors and hears how it is, where that is not the test itself.
+    pub manager: Option<ServiceManager>,
     dir: PathBuf,
     process: Option<Process>,
 }
@@ -40,6 +43,7 @@ impl Client {
             arguments: String::new(),
             machine: String::new(),
             takes_commands: false,
+            manager: None,
             dir,
             process: None,
         }
@@ -78,9 +82,10 @@ impl Client {
     /// When it can't be started.
     pub fn launch(&mut self) -> Result<()> {
         let command = self.command()?;
-        self.process = Some(match self.machine.is_empty() {
-            true => self.namespace.spawn(&command)?,
-            false => self.namespace.spawn_script(&self.on_machine(&command))?,
+        self.process = Some(match &self.manager {
+            Some(manager) => manager.start(&self.namespace, &self.machine, &command)?,
+            None if self.machine.is_empty() => self.namespace.spawn(&command)?,
+            None => self.namespace.spawn_script(&self.on_machine(&command))?,
         });
         Ok(())
     }
@@ -166,7 +171,21 @@ impl Client {
     /// When there is none, or it does not end.
     pub fn stop(&mut self) -> Result<()> {
         let process = self.process.take().context("the client does not run")?;
-        process.stop()
+        process.stop()?;
+        if let Some(manager) = &self.manager {
+            manager.release();
+        }
+        Ok(())
+    }
+
+    /// Has it end for a restart, starts it again, and waits until the portal has welcomed it.
+    ///
+    /// # Errors
+    /// When there is none, or that does not happen.
+    pub fn restart(&mut self) -> Result<()> {
+        let process = self.process.take().context("the client does not run")?;
+        process.stop_for_restart()?;
+        self.start()
     }
 
     /// Tells it something: a command line behind `culvert`.

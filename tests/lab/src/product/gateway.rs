@@ -15,6 +15,7 @@ use crate::culvert_program;
 use crate::link::{Family, Subnet};
 use crate::namespace::Namespace;
 use crate::process::Process;
+use crate::service_manager::ServiceManager;
 
 /// A gateway.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Gateway {
     pub arguments: String,
     /// A shell script that gives it files of a machine of its own: mounts.
     pub machine: String,
+    /// What starts it, keeps its descriptors and hears how it is, where that is not the test itself.
+    pub manager: Option<ServiceManager>,
     public_net: Subnet,
     private_net: Subnet,
     dir: PathBuf,
@@ -60,6 +63,7 @@ impl Gateway {
             name,
             arguments: String::new(),
             machine: String::new(),
+            manager: None,
             public_net,
             private_net,
             process: None,
@@ -125,7 +129,11 @@ impl Gateway {
     /// # Errors
     /// When it can't be started.
     pub fn launch(&mut self) -> Result<()> {
-        self.process = Some(self.namespace.spawn_script(&self.script()?)?);
+        let (before, command) = self.program()?;
+        self.process = Some(match &self.manager {
+            Some(manager) => manager.start(&self.namespace, &before, &command)?,
+            None => self.namespace.spawn_script(&self.script()?)?,
+        });
         Ok(())
     }
 
@@ -143,21 +151,30 @@ impl Gateway {
     /// # Errors
     /// When there is no program.
     pub fn script(&self) -> Result<String> {
+        let (before, command) = self.program()?;
+        Ok(format!("{before}\nexec {command}"))
+    }
+
+    /// What a shell does before it starts, and the command that starts it.
+    fn program(&self) -> Result<(String, String)> {
         let culvert = culvert_program()?;
         let resolvers = self.dir.join("resolv.conf");
         fs::write(&resolvers, format!("nameserver {PRIVATE_DNS_V4}\n"))?;
-        Ok(format!(
-            "{}\nmount --bind {} /etc/resolv.conf && \
-             exec env CULVERT_GATEWAY_STATUS_SOCKET={} {} gateway run --token-file {} --state-dir {} --name {} {}",
+        let before = format!(
+            "{}\nmount --bind {} /etc/resolv.conf",
             self.machine,
-            resolvers.display(),
+            resolvers.display()
+        );
+        let command = format!(
+            "env CULVERT_GATEWAY_STATUS_SOCKET={} {} gateway run --token-file {} --state-dir {} --name {} {}",
             self.socket().display(),
             culvert.display(),
             self.token_file().display(),
             self.state_dir().display(),
             self.name,
             self.arguments
-        ))
+        );
+        Ok((before, command))
     }
 
     /// Where it keeps its key and its grants.
@@ -207,7 +224,21 @@ impl Gateway {
     /// When there is none, or it does not end.
     pub fn stop(&mut self) -> Result<()> {
         let process = self.process.take().context("the gateway does not run")?;
-        process.stop()
+        process.stop()?;
+        if let Some(manager) = &self.manager {
+            manager.release();
+        }
+        Ok(())
+    }
+
+    /// Has it end for a restart, starts it again, and waits until the portal has welcomed it.
+    ///
+    /// # Errors
+    /// When there is none, or that does not happen.
+    pub fn restart(&mut self) -> Result<()> {
+        let process = self.process.take().context("the gateway does not run")?;
+        process.stop_for_restart()?;
+        self.start()
     }
 
     /// Kills it.

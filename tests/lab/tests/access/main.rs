@@ -32,6 +32,7 @@ mod reach;
 mod readiness;
 mod resolver;
 mod resolver_scene;
+mod restart;
 mod revocation;
 mod silence;
 mod spread;

@@ -74,10 +74,13 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
     a_reload_reaches_the_portal(&scene.portal);
     a_member_of_the_group_may_ask_and_others_may_not(&scene.client);
     a_killed_client_lets_nothing_past_and_comes_back(&scene);
+    a_restart_keeps_interfaces_and_a_stop_removes_them(&scene);
 
     for (machine, role) in scene.machines() {
         let pid = main_pid(machine, role);
+        let interface = interface_of(machine, role);
         install(machine, role, Version::New);
+        assert_eq!(interface, interface_of(machine, role), "{role}");
         assert_ne!(pid, main_pid(machine, role), "{role} runs the old program");
         let version = machine.run(&format!("dpkg-query -W -f ${{Version}} culvert-{role}"));
         assert_eq!(version.unwrap(), "0.1.0-1");
@@ -311,6 +314,44 @@ fn a_member_of_the_group_may_ask_and_others_may_not(client: &Machine) {
     client.shell("userdel member; userdel stranger").unwrap();
 }
 
+/// The number of the tunnel's interface: one that was made anew has another one.
+fn interface_of(machine: &Machine, role: &str) -> Option<String> {
+    let name = match role {
+        "client" => "culvert0",
+        "gateway" => "culvert-gw0",
+        _ => return None,
+    };
+    let link = machine.outcome(&format!("ip -o link show {name}")).unwrap();
+    let link = String::from_utf8(link.stdout).unwrap();
+    let (index, _) = link.split_once(':')?;
+    Some(index.to_owned())
+}
+
+fn a_restart_keeps_interfaces_and_a_stop_removes_them(scene: &Scene) {
+    for (machine, role) in [(&scene.client, "client"), (&scene.gateway, "gateway")] {
+        let (pid, interface) = (main_pid(machine, role), interface_of(machine, role));
+        assert!(interface.is_some());
+        machine
+            .run(&format!("systemctl restart culvert-{role}"))
+            .unwrap();
+        assert_ne!(pid, main_pid(machine, role));
+        assert_eq!(interface, interface_of(machine, role), "{role}");
+        scene.is_connected();
+        scene.comes_to_reach_everything();
+
+        machine
+            .run(&format!("systemctl stop culvert-{role}"))
+            .unwrap();
+        assert_eq!(interface_of(machine, role), None, "{role}");
+        machine
+            .run(&format!("systemctl start culvert-{role}"))
+            .unwrap();
+        assert_ne!(interface, interface_of(machine, role), "{role}");
+        scene.is_connected();
+        scene.comes_to_reach_everything();
+    }
+}
+
 fn a_killed_client_lets_nothing_past_and_comes_back(scene: &Scene) {
     let client = &scene.client;
     let before = main_pid(client, "client");
@@ -326,10 +367,10 @@ fn a_killed_client_lets_nothing_past_and_comes_back(scene: &Scene) {
         main_pid(client, "client") == "0"
     })
     .unwrap();
-    let refused = client
-        .outcome(&format!("ip route get {PRIVATE_V4}"))
-        .unwrap();
-    assert!(!refused.status.success(), "{refused:?}");
+    let way = client.run(&format!("ip route get {PRIVATE_V4}")).unwrap();
+    assert!(way.contains("dev culvert0"), "{way}");
+    assert!(!scene.reaches(PRIVATE_V4));
+    let interface = interface_of(client, "client");
     client
         .shell(
             "rm -r /run/systemd/system/culvert-client.service.d; systemctl daemon-reload
@@ -337,6 +378,7 @@ fn a_killed_client_lets_nothing_past_and_comes_back(scene: &Scene) {
         )
         .unwrap();
     assert_ne!(before, main_pid(client, "client"));
+    assert_eq!(interface, interface_of(client, "client"));
     scene.is_connected();
     scene.comes_to_reach_everything();
 }
