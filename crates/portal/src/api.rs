@@ -59,6 +59,7 @@ pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
         .routes(routes!(account::show, account::change))
         .routes(routes!(actors::list, actors::create))
         .routes(routes!(actors::show, actors::change, actors::delete))
+        .routes(routes!(actors::set_sign_in, actors::end_sign_in))
         .routes(routes!(groups::list, groups::create))
         .routes(routes!(groups::show, groups::change, groups::delete))
         .routes(routes!(groups::members, groups::add_member))

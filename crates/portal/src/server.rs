@@ -21,3 +21,4 @@ pub use portal::{Portal, SetupState};
 pub use public_address::PublicAddress;
 
 pub(crate) use metrics::Metrics;
+pub(crate) use rate_limit::RateLimit;

@@ -14,6 +14,8 @@ mod logs;
 mod machines;
 mod names;
 mod owners;
+mod passwords;
+mod people;
 mod policies;
 mod ranges;
 mod resources;
@@ -30,7 +32,7 @@ pub(crate) use machines::{ClientAction, GatewayAction};
 pub use setup::{SetupToken, issue_setup_token};
 
 use crate::fault::Fault;
-use crate::server::Metrics;
+use crate::server::{Metrics, RateLimit};
 use crate::sessions::Sessions;
 use culvert_ids::{AccountId, RANDOM_LEN};
 use culvert_store::{
@@ -38,15 +40,21 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
+use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 use touch::Touched;
 use zeroize::Zeroizing;
 
 /// How often a change is tried again that did not say which version it changes, and met another.
 const CHANGE_ATTEMPTS: usize = 4;
+
+/// Attempts to sign in, from one address and under one name alike: a person who mistypes, and 8,640
+/// guesses a day, which no password of twelve characters that is not in a list falls to.
+const ONE_SIGN_IN_EVERY: Duration = Duration::from_secs(10);
+const SIGN_INS_AT_ONCE: u32 = 20;
 
 /// The rules around the store and the sessions.
 pub(crate) struct Service {
@@ -57,6 +65,10 @@ pub(crate) struct Service {
     served: AccountId,
     started: Timestamp,
     touched: Touched,
+    passwords: Passwords,
+    /// Attempts to sign in from an address, and under a name.
+    sign_ins_from: RateLimit,
+    sign_ins_as: RateLimit,
     /// Whoever may take away a way in for owners holds it from the question whether one is left to the
     /// deed: two owners who shut out each other at one moment leave one.
     shutting_out: Mutex<()>,
@@ -79,6 +91,9 @@ impl Service {
             served,
             started: now(),
             touched: Touched::default(),
+            passwords: Passwords::default(),
+            sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
+            sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             shutting_out: Mutex::default(),
             portal: Box::new(portal),
         }
@@ -132,6 +147,17 @@ impl Service {
         change: impl Fn(&mut T) -> Result<(), Fault> + Send,
     ) -> Result<T, Fault> {
         caller.may_change()?;
+        self.change_permitted(caller, id, expected, change).await
+    }
+
+    /// The same, where another rule than that for all changes lets the caller.
+    async fn change_permitted<T: Kind>(
+        &self,
+        caller: &Caller,
+        id: T::Id,
+        expected: Option<u64>,
+        change: impl Fn(&mut T) -> Result<(), Fault> + Send,
+    ) -> Result<T, Fault> {
         for _ in 0..CHANGE_ATTEMPTS {
             let mut row: T = self.get(caller.account(), id).await?;
             let version = version_of(&row);

@@ -1,6 +1,6 @@
 //! Changes of the configuration: what is asked for, and what was recorded.
 
-use crate::{Entity, EntityId, EntityKind, Token};
+use crate::{Entity, EntityId, EntityKind, Role, SecretBytes, Token};
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
@@ -17,6 +17,15 @@ pub enum Mutation {
         token: Token,
         /// The digest, which never leaves the store again.
         digest: SecretDigest,
+    },
+    /// The actor signs in with this password, as this, from now on. What it had before is void.
+    SetPassword {
+        /// Who.
+        actor: ActorId,
+        /// What it may do then.
+        role: Role,
+        /// What the password is checked by; it is never in the change log.
+        verifier: SecretBytes,
     },
     /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
     Update {

@@ -48,6 +48,10 @@ pub const MAX_USERS_NAMED: usize = 10;
 /// longest that a grant may last, so no grant in force names an address that another machine has.
 pub const ADDRESS_REST_MS: u64 = 24 * 60 * 60 * 1_000;
 
+/// How long a session of a browser lasts that nobody uses, in milliseconds: a long meeting, and not a
+/// night.
+pub const SESSION_IDLE_MS: u64 = 2 * 60 * 60 * 1_000;
+
 /// Shortest and longest lifetime of grants in seconds: below a minute clients would do nothing but
 /// renew; above 24 hours a lost portal would freeze access for too long, and grants would outlast
 /// [`ADDRESS_REST_MS`].

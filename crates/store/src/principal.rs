@@ -39,6 +39,15 @@ pub enum Holder {
         /// What the actor is.
         actor_kind: ActorKind,
     },
+    /// A browser's, in which an actor signed in.
+    Session {
+        /// Who.
+        actor: ActorId,
+        /// What the actor is.
+        actor_kind: ActorKind,
+        /// What it may do.
+        role: Role,
+    },
     /// A site's, to connect gateways.
     Gateway {
         /// Where.
@@ -54,13 +63,16 @@ impl Holder {
             Self::Api { .. } => TokenKind::Api,
             Self::Client { .. } => TokenKind::Client,
             Self::Gateway { .. } => TokenKind::Gateway,
+            Self::Session { .. } => TokenKind::Session,
         }
     }
 
     /// The actor behind it.
     pub const fn actor(self) -> Option<ActorId> {
         match self {
-            Self::Api { actor, .. } | Self::Client { actor, .. } => Some(actor),
+            Self::Api { actor, .. } | Self::Client { actor, .. } | Self::Session { actor, .. } => {
+                Some(actor)
+            }
             Self::Setup | Self::Gateway { .. } => None,
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::limits::{GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN};
 use crate::range::Range;
-use crate::{Account, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses};
+use crate::{
+    Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
+};
 use culvert_wire::Timestamp;
 
 /// A kind of rows that refer to another.
@@ -220,8 +222,11 @@ fn check_token(token: &Token) -> Result<(), StoreError> {
     let reason = match (&token.scope, token.uses) {
         (TokenScope::Setup, TokenUses::Many) => "a set-up token has one use",
         (TokenScope::Api { .. }, TokenUses::One) => "an API token is used many times",
+        (TokenScope::Session { .. }, TokenUses::One) => "a session is used many times",
         (TokenScope::Setup | TokenScope::Client { .. } | TokenScope::Gateway { .. }, _)
-        | (TokenScope::Api { .. }, TokenUses::Many) => return Ok(()),
+        | (TokenScope::Api { .. } | TokenScope::Session { .. }, TokenUses::Many) => {
+            return Ok(());
+        }
     };
     Err(invalid(EntityKind::Token, "uses", reason))
 }
@@ -237,6 +242,12 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
                 return Ok(None);
             }
             Some("group")
+        }
+        // The role may change, and that somebody signs in may end; a password comes by its own way.
+        (Entity::Actor(was), Entity::Actor(is)) => {
+            let since = |actor: &Actor| actor.sign_in.map(|sign_in| sign_in.password_set);
+            let kept = is.sign_in.is_none() || since(was) == since(is);
+            first_changed(&[("sign_in", kept)])
         }
         (Entity::Token(was), Entity::Token(is)) => {
             is.last_used = was.last_used;

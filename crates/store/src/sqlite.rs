@@ -20,6 +20,7 @@ mod enrol;
 mod fault;
 mod grants;
 mod open;
+mod passwords;
 mod read;
 mod secrets;
 mod seen;
@@ -40,7 +41,7 @@ use crate::{
     Snapshot, Store, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use fault::fault;
@@ -226,6 +227,14 @@ impl Store for SqliteStore {
         let (principal, _) =
             auth::authenticate(&mut *self.reading().await?, token, digest, kind, now).await?;
         Ok(principal)
+    }
+
+    async fn password(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
+        passwords::find(&mut *self.reading().await?, account, name).await
     }
 
     async fn consume_one_time(

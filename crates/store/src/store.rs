@@ -6,7 +6,7 @@ use crate::{
     Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, TokenId};
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::fmt::Debug;
@@ -112,6 +112,14 @@ pub trait Store: Debug + Send + Sync + 'static {
         kind: TokenKind,
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
+
+    /// Who signs in under the name, whatever the case of its letters, and what the password is to be
+    /// checked by; nobody who is disabled or has none.
+    async fn password(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<Option<(ActorId, SecretBytes)>, StoreError>;
 
     /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
     /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where

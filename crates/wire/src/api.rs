@@ -23,7 +23,7 @@ mod status;
 mod token;
 
 pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain};
-pub use actor::{Actor, ActorKind, ActorPatch, NewActor};
+pub use actor::{Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SignIn};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,
     DesiredResource, DesiredSite, FieldChange, Operation,

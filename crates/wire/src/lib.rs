@@ -24,6 +24,7 @@ pub mod messages;
 pub mod model;
 mod timestamp;
 pub mod token;
+pub mod words;
 
 pub use cipher::Cipher;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};

@@ -35,11 +35,19 @@ pub enum TokenKind {
     Client,
     /// Connect a gateway of a site.
     Gateway,
+    /// Use the console as an actor who signed in; a browser has it as a cookie.
+    Session,
 }
 
 impl TokenKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Setup, Self::Api, Self::Client, Self::Gateway];
+    pub const ALL: [Self; 5] = [
+        Self::Setup,
+        Self::Api,
+        Self::Client,
+        Self::Gateway,
+        Self::Session,
+    ];
 
     /// The word in the token.
     pub const fn as_str(self) -> &'static str {
@@ -48,6 +56,7 @@ impl TokenKind {
             Self::Api => "api",
             Self::Client => "client",
             Self::Gateway => "gateway",
+            Self::Session => "session",
         }
     }
 }

@@ -82,6 +82,7 @@ impl FirstStart {
         let request = SetupRequest {
             owner: user.unwrap_or_else(|| "owner".to_owned()),
             account: None,
+            password: None,
         };
         let (answer, kept) = own(&mut api, &request, Place::Profile(self.profile)).await?;
         let found_at = setup.portal.as_ref().unwrap_or(portal);

@@ -128,6 +128,7 @@ pub(super) async fn set_up(
     let request = SetupRequest {
         owner: arguments.owner,
         account: arguments.account,
+        password: None,
     };
     let (answer, file) = own(&mut api, &request, place).await?;
     match common.output {

@@ -89,6 +89,8 @@ enum Kind {
 /// What an API token allows, on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Role {
+    /// See and give up the actor's own clients
+    User,
     /// Read everything, change nothing
     Auditor,
     /// Change everything but owners and their tokens
@@ -302,6 +304,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
 
 fn kind(token: &Token) -> String {
     let role = token.role.map(|role| match role {
+        ApiRole::User => "user",
         ApiRole::Auditor => "auditor",
         ApiRole::Admin => "admin",
         ApiRole::Owner => "owner",
@@ -326,6 +329,7 @@ fn state(token: &Token) -> String {
 impl From<Role> for ApiRole {
     fn from(role: Role) -> Self {
         match role {
+            Role::User => Self::User,
             Role::Auditor => Self::Auditor,
             Role::Admin => Self::Admin,
             Role::Owner => Self::Owner,

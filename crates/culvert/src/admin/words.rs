@@ -1,46 +1,35 @@
-//! Addresses, permissions, applications and conditions as people write them: on the command line, in `access.toml`
-//! and in tables.
+//! Instants and kinds of conditions as people write them on the command line; the rest is `culvert_wire::words`,
+//! which the console has as well.
 
-mod allow;
-mod applications;
-mod conditions;
 mod instant;
-mod window;
 
-pub(super) use allow::{Allowed, allowed, filters, parse_allowed};
-pub(super) use applications::{applications, parse_applications};
-pub(super) use conditions::{ConditionKind, Wanted, conditions};
+pub(super) use culvert_wire::words::{
+    Allowed, Wanted, allowed, applications, conditions, filters, parse_allowed, parse_applications,
+    target_kind,
+};
 pub(super) use instant::{Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime};
 
-use culvert_wire::model::TargetKind;
-use std::net::IpAddr;
+use clap::ValueEnum;
+use culvert_wire::model::Condition;
 
-/// What an address is, by its form.
-pub(super) fn target_kind(address: &str) -> TargetKind {
-    if address.contains('/') {
-        TargetKind::Cidr
-    } else if address.trim().parse::<IpAddr>().is_ok() {
-        TargetKind::Address
-    } else {
-        TargetKind::Dns
-    }
+/// Kinds of conditions, by the options that set them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ConditionKind {
+    Expires,
+    Time,
+    FromAddress,
+    Country,
+    Verified,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_form_of_an_address_says_what_it_is() {
-        for (address, kind) in [
-            ("10.0.0.0/8", TargetKind::Cidr),
-            ("fd00::/8", TargetKind::Cidr),
-            ("10.1.2.3", TargetKind::Address),
-            ("fd00::1", TargetKind::Address),
-            ("db.corp.example", TargetKind::Dns),
-            ("**.corp.example", TargetKind::Dns),
-        ] {
-            assert_eq!(target_kind(address), kind, "{address}");
+impl ConditionKind {
+    pub(super) const fn of(condition: &Condition) -> Self {
+        match condition {
+            Condition::Time { .. } => Self::Time,
+            Condition::PublicAddress { .. } => Self::FromAddress,
+            Condition::Country { .. } => Self::Country,
+            Condition::Verified => Self::Verified,
+            Condition::Expires { .. } => Self::Expires,
         }
     }
 }

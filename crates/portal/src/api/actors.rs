@@ -9,7 +9,7 @@ use crate::service::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::ActorId;
-use culvert_wire::api::{Actor, ActorPatch, NewActor, Page};
+use culvert_wire::api::{Actor, ActorPatch, NewActor, NewSignIn, Page};
 
 /// List actors
 #[utoipa::path(
@@ -105,4 +105,41 @@ pub(super) async fn delete(
         .delete_actor(&caller, id, version, query.cascade)
         .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let a person sign in with a password
+///
+/// The person signs in to the console under the actor's name. What the person had before is void, and
+/// the sessions that there are end.
+#[utoipa::path(
+    post, path = "/actors/{id}/sign-in", tag = "actors", operation_id = "set_sign_in",
+    params(("id" = String, Path, description = "Which one")),
+    request_body = NewSignIn,
+    responses((status = 200, description = "As it is now", body = Actor), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn set_sign_in(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+    Json(new): Json<NewSignIn>,
+) -> Result<Shown<Actor>, Fault> {
+    api.service.set_sign_in(&caller, id, new).await.map(Shown)
+}
+
+/// End that a person signs in
+///
+/// The sessions that there are end.
+#[utoipa::path(
+    delete, path = "/actors/{id}/sign-in", tag = "actors", operation_id = "end_sign_in",
+    params(("id" = String, Path, description = "Which one")),
+    responses((status = 200, description = "As it is now", body = Actor), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn end_sign_in(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+) -> Result<Shown<Actor>, Fault> {
+    api.service.end_sign_in(&caller, id).await.map(Shown)
 }

@@ -18,7 +18,7 @@ pub(super) async fn show(
     State(api): State<Api>,
     caller: Caller,
 ) -> Result<axum::Json<PortalStatus>, Fault> {
-    Ok(axum::Json(api.service.status(&caller).await))
+    Ok(axum::Json(api.service.status(&caller).await?))
 }
 
 /// List the connected clients

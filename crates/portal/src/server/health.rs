@@ -31,7 +31,10 @@ pub(crate) fn guarded_metrics(api: crate::api::Api, health: Health) -> Router {
     Router::new()
         .route(
             "/metrics",
-            get(move |_caller: Caller| collect(State(health.clone()))),
+            get(async move |caller: Caller| {
+                caller.may_read()?;
+                collect(State(health.clone())).await
+            }),
         )
         .with_state(api)
 }

@@ -1,6 +1,6 @@
 //! How much one address may ask before anybody knows who it is.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 /// whose bucket to fall into, since the hash is keyed.
 const BUCKETS: usize = 1 << 16;
 
-/// A token bucket for each address: `burst` at once, `rate_per_s` in the long run. Memory is the
+/// A token bucket for each address: `burst` at once, one in `one_every` in the long run. Memory is the
 /// same whatever comes.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    rate_per_s: u32,
+    one_every: Duration,
     burst: u32,
     hasher: RandomState,
     /// For each bucket, since the start, when it will be full again.
@@ -23,10 +23,10 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// A limit that nobody has used yet. Neither number is 0.
-    pub(crate) fn new(rate_per_s: u32, burst: u32) -> Self {
+    /// A limit that nobody has used yet. `burst` is not 0.
+    pub(crate) fn new(one_every: Duration, burst: u32) -> Self {
         Self {
-            rate_per_s,
+            one_every,
             burst,
             hasher: RandomState::new(),
             full_at: Mutex::new(vec![Duration::ZERO; BUCKETS]),
@@ -36,11 +36,16 @@ impl RateLimit {
 
     /// Takes one; or says how long to wait for it.
     pub(crate) fn take(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        self.take_for(&one_subscriber(address), now)
+    }
+
+    /// The same for what is no address.
+    pub(crate) fn take_for(&self, key: &impl Hash, now: Instant) -> Result<(), Duration> {
         let now = now.saturating_duration_since(self.start);
-        let one = Duration::from_secs(1) / self.rate_per_s;
+        let one = self.one_every;
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         // Below 65,536, whatever the width of usize.
-        let index = (self.hasher.hash_one(one_subscriber(address)) % BUCKETS as u64) as usize;
+        let index = (self.hasher.hash_one(key) % BUCKETS as u64) as usize;
         let full_at = buckets[index].max(now) + one;
         let full = one * self.burst;
         match full_at.checked_sub(now + full) {
@@ -71,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {
-        let limit = RateLimit::new(10, 5);
+        let limit = RateLimit::new(Duration::from_millis(100), 5);
         let start = limit.start;
         let address = ip("203.0.113.7");
         for _ in 0..5 {
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn refusals_do_not_lengthen_the_wait() {
-        let limit = RateLimit::new(10, 1);
+        let limit = RateLimit::new(Duration::from_millis(100), 1);
         let start = limit.start;
         let address = ip("203.0.113.7");
         assert_eq!(limit.take(address, start), Ok(()));
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_subscriber_share_a_limit() {
-        let limit = RateLimit::new(1, 1);
+        let limit = RateLimit::new(Duration::from_secs(1), 1);
         let start = limit.start;
         assert_eq!(limit.take(ip("2001:db8::1"), start), Ok(()));
         assert!(limit.take(ip("2001:db8::2"), start).is_err());

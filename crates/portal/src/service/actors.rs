@@ -28,6 +28,7 @@ impl Service {
             kind: show::actor_kind(new.kind),
             name: names::name("name", &new.name)?,
             disabled: false,
+            sign_in: None,
             stamp: Stamp::default(),
         };
         self.create(caller, row).await.map(show::actor)

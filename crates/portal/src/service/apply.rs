@@ -37,6 +37,7 @@ impl Service {
         options: ApplyOptions,
     ) -> Result<ApplyReport, Fault> {
         // Saying what would change shows no more than reading does.
+        caller.may_read()?;
         if !options.dry_run {
             caller.may_change()?;
         }

@@ -2,11 +2,11 @@
 
 use super::{Service, now};
 use crate::fault::Fault;
-use culvert_ids::AccountId;
+use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{Author, Holder, Principal, Role, StoreError};
 use culvert_wire::token::{Token, TokenKind};
 
-/// Who asks. There is no other way to one than [`Service::authenticate`].
+/// Who asks. There is no other way to one than [`Service::authenticate`] and [`Service::resume`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     principal: Principal,
@@ -27,9 +27,41 @@ impl Caller {
         match self.role {
             Role::Admin | Role::Owner => Ok(()),
             Role::Auditor => Err(Fault::Forbidden(
-                "a token of the role `auditor` reads and changes nothing".to_owned(),
+                "the role `auditor` reads and changes nothing".to_owned(),
             )),
+            Role::User => Err(own_devices_only()),
         }
+    }
+
+    /// May read the configuration, what is live and the logs.
+    pub(crate) fn may_read(&self) -> Result<(), Fault> {
+        match self.role {
+            Role::Auditor | Role::Admin | Role::Owner => Ok(()),
+            Role::User => Err(own_devices_only()),
+        }
+    }
+
+    /// Whose clients it may see; everybody's, where it may read everything.
+    pub(super) fn sees_clients_of(&self) -> Result<Option<ActorId>, Fault> {
+        match self.role {
+            Role::Auditor | Role::Admin | Role::Owner => Ok(None),
+            Role::User => self.actor().map(Some),
+        }
+    }
+
+    /// Who acts.
+    pub(super) fn actor(&self) -> Result<ActorId, Fault> {
+        let actor = self.principal.holder.actor();
+        actor.ok_or_else(|| Fault::internal("a caller who is no actor"))
+    }
+
+    /// By which token, or in which session.
+    pub(super) const fn token(&self) -> TokenId {
+        self.principal.token
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        self.role
     }
 
     pub(super) const fn is_owner(&self) -> bool {
@@ -41,7 +73,7 @@ impl Caller {
         self.may_change()?;
         match self.role {
             Role::Owner => Ok(()),
-            Role::Admin | Role::Auditor => Err(Fault::Forbidden(
+            Role::Admin | Role::Auditor | Role::User => Err(Fault::Forbidden(
                 "owners and their tokens are changed by owners alone".to_owned(),
             )),
         }
@@ -51,27 +83,40 @@ impl Caller {
 impl Service {
     /// Who presents the token. Tokens of clients and gateways are nobody here.
     pub(crate) async fn authenticate(&self, bearer: &str) -> Result<Caller, Fault> {
+        self.caller(bearer, TokenKind::Api).await
+    }
+
+    /// Whose session it is that a browser presents.
+    pub(crate) async fn resume(&self, session: &str) -> Result<Caller, Fault> {
+        self.caller(session, TokenKind::Session).await
+    }
+
+    async fn caller(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {
         let denied = |cause: &str| {
             self.metrics.denied_tokens.inc();
-            tracing::info!(cause, "a token was not accepted");
+            tracing::info!(%kind, cause, "a token was not accepted");
             Fault::Unauthenticated
         };
-        let token = Token::parse_as(bearer, TokenKind::Api)
-            .map_err(|_| denied("no API token by its form"))?
+        let token = Token::parse_as(bearer, kind)
+            .map_err(|_| denied("no token of the kind by its form"))?
             .bearer;
         let digest = token.secret.digest();
-        let principal = self
-            .store
-            .authenticate(token.id, &digest, TokenKind::Api, now());
+        let principal = self.store.authenticate(token.id, &digest, kind, now());
         let principal = match self.ask("authenticate", principal).await {
             Ok(principal) => principal,
             Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
             Err(error) => return Err(error.into()),
         };
-        let Holder::Api { role, .. } = principal.holder else {
+        let (Holder::Api { role, .. } | Holder::Session { role, .. }) = principal.holder else {
             return Err(denied("token of another kind"));
         };
         self.touched.note(principal.account, principal.token, now());
         Ok(Caller { principal, role })
     }
+}
+
+fn own_devices_only() -> Fault {
+    Fault::Forbidden(
+        "the role `user` sees and gives up its own clients, and nothing else".to_owned(),
+    )
 }

@@ -51,6 +51,17 @@ impl Service {
         request: &ListRequest,
         show: impl Fn(T) -> U + Send,
     ) -> Result<Page<U>, Fault> {
+        caller.may_read()?;
+        self.list_own(caller, request, show).await
+    }
+
+    /// The same, of what the caller may see whatever the role is.
+    pub(super) async fn list_own<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
         let limit = page_limit(request.limit)?;
         let after: Option<EntityId> = cursor(request.cursor.as_deref())?;
         if after.is_some_and(|after| after.kind() != T::KIND) {
@@ -90,6 +101,7 @@ impl Service {
 
     /// One row by its id.
     pub(super) async fn read<T: Kind>(&self, caller: &Caller, id: T::Id) -> Result<T, Fault> {
+        caller.may_read()?;
         let get = self.store.get_as::<T>(caller.account(), id);
         Ok(self.ask("get", get).await?)
     }

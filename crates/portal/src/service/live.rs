@@ -33,7 +33,8 @@ impl Service {
     }
 
     /// How the portal is.
-    pub(crate) async fn status(&self, caller: &Caller) -> PortalStatus {
+    pub(crate) async fn status(&self, caller: &Caller) -> Result<PortalStatus, Fault> {
+        caller.may_read()?;
         let readiness = self.readiness().await;
         let hub = match self.serves(caller) {
             true => self.sessions.status().await.unwrap_or_default(),
@@ -43,7 +44,7 @@ impl Service {
             true => self.feed_lag(&hub).await,
             false => 0,
         };
-        PortalStatus {
+        Ok(PortalStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
             ready: readiness.is_ok(),
@@ -54,7 +55,7 @@ impl Service {
             clients: hub.clients as u64,
             gateways: hub.gateways as u64,
             grants: hub.grants as u64,
-        }
+        })
     }
 
     /// The connected clients, in the order of their ids.
@@ -63,6 +64,7 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<ClientSession>, Fault> {
+        caller.may_read()?;
         let limit = usize::from(page_limit(request.limit)?.rows());
         let after: Option<ClientId> = cursor(request.cursor.as_deref())?;
         let views = match self.serves(caller) {
@@ -85,6 +87,7 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<GatewaySession>, Fault> {
+        caller.may_read()?;
         let limit = usize::from(page_limit(request.limit)?.rows());
         let after: Option<GatewayId> = cursor(request.cursor.as_deref())?;
         let views = match self.serves(caller) {

@@ -27,6 +27,7 @@ impl Service {
         caller: &Caller,
         request: &ChangeLogRequest,
     ) -> Result<Page<ChangeLogEntry>, Fault> {
+        caller.may_read()?;
         let limit = page_limit(request.limit)?;
         let before = cursor(request.cursor.as_deref())?.map(Seq);
         let log = self
@@ -45,6 +46,7 @@ impl Service {
         caller: &Caller,
         request: &AccessLogRequest,
     ) -> Result<Page<AccessLogEntry>, Fault> {
+        caller.may_read()?;
         let limit = page_limit(request.limit)?;
         let before = cursor(request.cursor.as_deref())?.map(AccessSeq);
         let log = self

@@ -30,11 +30,22 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Client>, Fault> {
-        self.list(caller, request, show::client).await
+        let own = caller.sees_clients_of()?;
+        let request = request.clone().referring_to(own);
+        self.list_own(caller, &request, show::client).await
     }
 
     pub(crate) async fn client(&self, caller: &Caller, id: ClientId) -> Result<Client, Fault> {
-        self.read(caller, id).await.map(show::client)
+        self.visible_client(caller, id).await.map(show::client)
+    }
+
+    /// What another actor has does not exist for who sees the own clients alone.
+    async fn visible_client(&self, caller: &Caller, id: ClientId) -> Result<store::Client, Fault> {
+        let row: store::Client = self.get(caller.account(), id).await?;
+        match caller.sees_clients_of()? {
+            Some(own) if own != row.actor => Err(store::StoreError::NotFound(id.into()).into()),
+            _ => Ok(row),
+        }
     }
 
     pub(crate) async fn change_client(
@@ -76,9 +87,16 @@ impl Service {
             }
             Ok(())
         };
-        self.change(caller, id, expected, change)
-            .await
-            .map(show::client)
+        // Whoever loses a machine may give it up at once.
+        let gives_up = action == ClientAction::Revoke && caller.sees_clients_of()?.is_some();
+        let changed = match gives_up {
+            true => {
+                self.visible_client(caller, id).await?;
+                self.change_permitted(caller, id, expected, change).await
+            }
+            false => self.change(caller, id, expected, change).await,
+        };
+        changed.map(show::client)
     }
 
     pub(crate) async fn delete_client(

@@ -15,6 +15,13 @@ pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
         && token.expires.is_none_or(|expires| now < expires)
 }
 
+/// Whether the actor comes in as an owner by a password.
+fn signs_in_as_owner(actor: &Actor) -> bool {
+    actor
+        .sign_in
+        .is_some_and(|sign_in| sign_in.role == Role::Owner)
+}
+
 impl Service {
     /// Refuses to let an admin change an owner, or what an owner has.
     pub(super) async fn may_touch_actor(
@@ -30,6 +37,10 @@ impl Service {
     }
 
     async fn is_owner(&self, account: AccountId, actor: ActorId) -> Result<bool, Fault> {
+        let row = self.ask("get", self.store.get_as::<Actor>(account, actor));
+        if signs_in_as_owner(&row.await?) {
+            return Ok(true);
+        }
         let filter = ListFilter {
             refers_to: vec![EntityId::Actor(actor)],
             ..ListFilter::default()
@@ -39,20 +50,25 @@ impl Service {
         Ok(tokens.iter().any(|token| is_live_owner_token(token, now)))
     }
 
-    /// Refuses to take away the last way in for an owner. `goes` says of each owner's token
-    /// whether it would no longer be accepted.
+    /// Refuses to take away the last way in for an owner. `goes` says of each whether it would no
+    /// longer be one: of an owner's token, or, without a token, of an owner's password.
     pub(super) async fn keep_an_owner(
         &self,
         account: AccountId,
-        goes: impl Fn(TokenId, ActorId) -> bool + Send,
+        goes: impl Fn(Option<TokenId>, ActorId) -> bool + Send,
     ) -> Result<(), Fault> {
         let now = now();
         let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
-        let owners: Vec<(TokenId, ActorId)> = tokens
+        let by_token = tokens
             .iter()
             .filter(|token| is_live_owner_token(token, now))
-            .filter_map(|token| Some((token.id, token.scope.actor()?)))
-            .collect();
+            .filter_map(|token| Some((Some(token.id), token.scope.actor()?)));
+        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
+        let by_password = actors
+            .iter()
+            .filter(|actor| signs_in_as_owner(actor))
+            .map(|actor| (None, actor.id));
+        let owners: Vec<(Option<TokenId>, ActorId)> = by_token.chain(by_password).collect();
         if !owners.iter().any(|(token, actor)| goes(*token, *actor)) {
             return Ok(());
         }
@@ -66,7 +82,7 @@ impl Service {
             }
         }
         Err(Fault::Conflict(
-            "it is the last token of an owner: make another owner's token first".to_owned(),
+            "it is the last way in for an owner: make another owner's token first".to_owned(),
         ))
     }
 
@@ -74,11 +90,13 @@ impl Service {
     pub(super) async fn owners(&self, account: AccountId) -> Result<BTreeSet<ActorId>, Fault> {
         let now = now();
         let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
-        let owners = tokens
+        let by_token = tokens
             .iter()
             .filter(|token| is_live_owner_token(token, now))
             .filter_map(|token| token.scope.actor());
-        Ok(owners.collect())
+        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
+        let by_password = actors.iter().filter(|actor| signs_in_as_owner(actor));
+        Ok(by_token.chain(by_password.map(|actor| actor.id)).collect())
     }
 }
 

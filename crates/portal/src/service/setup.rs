@@ -49,6 +49,7 @@ impl Service {
             kind: ActorKind::Admin,
             name: owner_name,
             disabled: false,
+            sign_in: None,
             stamp: Stamp::default(),
         };
         let scope = TokenScope::Api {
@@ -57,9 +58,23 @@ impl Service {
         };
         let name = format!("owner {}", owner.id);
         let issue = issue(scope, name, TokenUses::Many, None)?;
+        let password = match &request.password {
+            Some(password) => {
+                let verifier = self.passwords.verifier("password", &owner.name, password);
+                Some(verifier.await?)
+            }
+            None => None,
+        };
         let (owner_id, token_id) = (owner.id, issue.row.id);
         let (create_token, secret) = issue.split();
         let mut mutations = vec![Mutation::Create(owner.into()), create_token];
+        if let Some(verifier) = password {
+            mutations.push(Mutation::SetPassword {
+                actor: owner_id,
+                role: Role::Owner,
+                verifier,
+            });
+        }
         if let Some(name) = &request.account {
             mutations.push(self.rename(principal.account, name).await?);
         }

@@ -27,6 +27,10 @@ pub(super) fn actor(row: store::Actor) -> api::Actor {
         },
         name: row.name,
         disabled: row.disabled,
+        sign_in: row.sign_in.map(|sign_in| api::SignIn {
+            role: api_role(sign_in.role),
+            password_set: sign_in.password_set,
+        }),
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
@@ -144,11 +148,7 @@ pub(super) fn token(row: store::Token) -> api::Token {
         kind: row.scope.kind(),
         actor: row.scope.actor(),
         site: row.scope.site(),
-        role: row.scope.role().map(|role| match role {
-            store::Role::Auditor => api::ApiRole::Auditor,
-            store::Role::Admin => api::ApiRole::Admin,
-            store::Role::Owner => api::ApiRole::Owner,
-        }),
+        role: row.scope.role().map(api_role),
         name: row.name,
         expires: row.expires,
         one_time: row.uses == store::TokenUses::One,
@@ -161,8 +161,18 @@ pub(super) fn token(row: store::Token) -> api::Token {
     }
 }
 
+pub(super) const fn api_role(role: store::Role) -> api::ApiRole {
+    match role {
+        store::Role::User => api::ApiRole::User,
+        store::Role::Auditor => api::ApiRole::Auditor,
+        store::Role::Admin => api::ApiRole::Admin,
+        store::Role::Owner => api::ApiRole::Owner,
+    }
+}
+
 pub(super) const fn role(role: api::ApiRole) -> store::Role {
     match role {
+        api::ApiRole::User => store::Role::User,
         api::ApiRole::Auditor => store::Role::Auditor,
         api::ApiRole::Admin => store::Role::Admin,
         api::ApiRole::Owner => store::Role::Owner,

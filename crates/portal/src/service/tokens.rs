@@ -68,6 +68,9 @@ impl Service {
                 "`culvert portal setup-token`, on the portal's machine, makes set-up tokens";
             return Err(Fault::invalid("kind", detail));
         }
+        if new.kind == TokenKind::Session {
+            return Err(Fault::invalid("kind", "signing in makes sessions"));
+        }
         if new.kind == TokenKind::Gateway {
             superfluous("actor", new.actor.is_some())?;
             superfluous("role", new.role.is_some())?;
@@ -137,7 +140,7 @@ impl Service {
         if let Some(actor) = row.scope.actor() {
             self.may_touch_actor(caller, actor).await?;
         }
-        self.keep_an_owner(caller.account(), |token, _| token == id)
+        self.keep_an_owner(caller.account(), |token, _| token == Some(id))
             .await
     }
 

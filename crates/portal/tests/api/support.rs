@@ -127,6 +127,7 @@ pub(crate) async fn make_actor(store: &dyn Store, account: AccountId, kind: Acto
         kind,
         name: format!("actor {id}"),
         disabled: false,
+        sign_in: None,
         stamp: Stamp::default(),
     };
     let create = vec![Mutation::Create(actor.into())];

@@ -71,6 +71,7 @@ impl World {
             kind,
             name,
             disabled,
+            sign_in: None,
             stamp,
         });
         if !self.rows.contains_key(&client_token(number).into()) {

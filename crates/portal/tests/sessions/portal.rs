@@ -249,6 +249,7 @@ pub(crate) fn configuration() -> Vec<Mutation> {
                 kind: ActorKind::ServiceAccount,
                 name: "build".to_owned(),
                 disabled: false,
+                sign_in: None,
                 stamp,
             }
             .into(),

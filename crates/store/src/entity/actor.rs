@@ -1,7 +1,8 @@
 //! Who acts, and in which groups.
 
-use super::Stamp;
+use super::{Role, Stamp};
 use culvert_ids::{ActorId, GroupId, MembershipId};
+use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// What an actor is.
@@ -25,11 +26,23 @@ pub struct Actor {
     pub kind: ActorKind,
     /// What people call it; no two of an account alike, whatever the case of their letters.
     pub name: String,
-    /// Its tokens are not accepted.
+    /// Its tokens are not accepted, and it does not sign in.
     pub disabled: bool,
+    /// That it signs in with a password, where it does. A new actor does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignIn>,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,
+}
+
+/// That a person signs in with a password, under the actor's name. The hash lies apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// What the person may do then.
+    pub role: Role,
+    /// Since when the password is the one that it is.
+    pub password_set: Timestamp,
 }
 
 /// A set of actors.

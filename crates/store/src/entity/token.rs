@@ -56,12 +56,20 @@ pub enum TokenScope {
         /// Where.
         site: SiteId,
     },
+    /// A browser in which someone signed in. What it may do is what the actor's
+    /// [`SignIn`](super::SignIn) says at that moment.
+    Session {
+        /// Who.
+        actor: ActorId,
+    },
 }
 
-/// What an API token may do.
+/// What an API token, or who signs in, may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Sees and gives up the actor's own clients.
+    User,
     /// Reads.
     Auditor,
     /// Reads and changes all but owners and their tokens.
@@ -98,13 +106,16 @@ impl TokenScope {
             Self::Api { .. } => TokenKind::Api,
             Self::Client { .. } => TokenKind::Client,
             Self::Gateway { .. } => TokenKind::Gateway,
+            Self::Session { .. } => TokenKind::Session,
         }
     }
 
     /// As whom it acts.
     pub const fn actor(&self) -> Option<ActorId> {
         match self {
-            Self::Api { actor, .. } | Self::Client { actor } => Some(*actor),
+            Self::Api { actor, .. } | Self::Client { actor } | Self::Session { actor } => {
+                Some(*actor)
+            }
             Self::Setup | Self::Gateway { .. } => None,
         }
     }
@@ -113,15 +124,15 @@ impl TokenScope {
     pub const fn site(&self) -> Option<SiteId> {
         match self {
             Self::Gateway { site } => Some(*site),
-            Self::Setup | Self::Api { .. } | Self::Client { .. } => None,
+            Self::Setup | Self::Api { .. } | Self::Client { .. } | Self::Session { .. } => None,
         }
     }
 
-    /// What it may do with the API.
+    /// What it may do with the API, where the token itself says so.
     pub const fn role(&self) -> Option<Role> {
         match self {
             Self::Api { role, .. } => Some(*role),
-            Self::Setup | Self::Client { .. } | Self::Gateway { .. } => None,
+            Self::Setup | Self::Client { .. } | Self::Gateway { .. } | Self::Session { .. } => None,
         }
     }
 }

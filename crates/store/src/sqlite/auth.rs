@@ -5,8 +5,8 @@ use super::read;
 use super::value::{Columns, query};
 use super::write::Writing;
 use crate::{
-    Actor, ActorKind, Denial, Entity, EntityId, Holder, Kind, MachineId, Principal, StoreError,
-    Token, TokenScope, TokenUse, TokenUses,
+    Actor, ActorKind, Denial, Entity, EntityId, Holder, Kind, MachineId, Principal,
+    SESSION_IDLE_MS, StoreError, Token, TokenScope, TokenUse, TokenUses,
 };
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_wire::Timestamp;
@@ -72,6 +72,7 @@ pub(super) async fn standing(
             actor_kind: actor_kind(connection, account, actor).await?,
         },
         TokenScope::Gateway { site } => Holder::Gateway { site },
+        TokenScope::Session { actor } => session(connection, account, actor, &row, now).await?,
     };
     let principal = Principal {
         account,
@@ -82,18 +83,49 @@ pub(super) async fn standing(
     Ok((principal, row))
 }
 
+/// A session ends when nobody uses it, and when its actor no longer signs in.
+async fn session(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    actor: ActorId,
+    row: &Token,
+    now: Timestamp,
+) -> Result<Holder, StoreError> {
+    let last_used = row.last_used.unwrap_or(row.stamp.created);
+    if now.unix_ms().saturating_sub(last_used.unix_ms()) >= SESSION_IDLE_MS {
+        return Err(Denial::Expired.into());
+    }
+    let found = enabled(connection, account, actor).await?;
+    let Some(sign_in) = found.sign_in else {
+        return Err(Denial::Revoked.into());
+    };
+    Ok(Holder::Session {
+        actor,
+        actor_kind: found.kind,
+        role: sign_in.role,
+    })
+}
+
 async fn actor_kind(
     connection: &mut SqliteConnection,
     account: AccountId,
     id: ActorId,
 ) -> Result<ActorKind, StoreError> {
+    Ok(enabled(connection, account, id).await?.kind)
+}
+
+async fn enabled(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: ActorId,
+) -> Result<Actor, StoreError> {
     let id = EntityId::from(id);
     let actor = Actor::from_entity(read::get(connection, account, id).await?);
     let actor = actor.ok_or(StoreError::NotFound(id))?;
     if actor.disabled {
         return Err(Denial::ActorDisabled.into());
     }
-    Ok(actor.kind)
+    Ok(actor)
 }
 
 /// Uses up a token that has one use. The row is written over only as it was read, and the

@@ -50,7 +50,10 @@ impl Machine for Client {
     fn owner(holder: Holder) -> Option<ActorId> {
         match holder {
             Holder::Client { actor, .. } => Some(actor),
-            Holder::Setup | Holder::Api { .. } | Holder::Gateway { .. } => None,
+            Holder::Setup
+            | Holder::Api { .. }
+            | Holder::Gateway { .. }
+            | Holder::Session { .. } => None,
         }
     }
 
@@ -100,7 +103,9 @@ impl Machine for Gateway {
     fn owner(holder: Holder) -> Option<SiteId> {
         match holder {
             Holder::Gateway { site } => Some(site),
-            Holder::Setup | Holder::Api { .. } | Holder::Client { .. } => None,
+            Holder::Setup | Holder::Api { .. } | Holder::Client { .. } | Holder::Session { .. } => {
+                None
+            }
         }
     }
 

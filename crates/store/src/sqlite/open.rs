@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
+    include_str!("schema_people.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

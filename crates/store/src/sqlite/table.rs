@@ -4,7 +4,8 @@ use super::value::{Columns, Value, damaged, json, word};
 use crate::rules::name_key;
 use crate::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, Kind, MachineId,
-    Membership, Policy, Resource, Seen, Site, Stamp, StoreError, Token, TokenScope, TokenUse,
+    Membership, Policy, Resource, Seen, SignIn, Site, Stamp, StoreError, Token, TokenScope,
+    TokenUse,
 };
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, SiteId};
 use culvert_wire::PublicKey;
@@ -161,7 +162,14 @@ impl Table for Account {
 
 impl Table for Actor {
     const TABLE: &'static str = "actor";
-    const COLUMNS: &'static [&'static str] = &["kind", "name", "name_key", "disabled"];
+    const COLUMNS: &'static [&'static str] = &[
+        "kind",
+        "name",
+        "name_key",
+        "disabled",
+        "sign_in_role",
+        "password_set_ms",
+    ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         Ok(vec![
@@ -169,6 +177,11 @@ impl Table for Actor {
             self.name.as_str().into(),
             name_key(&self.name).into(),
             self.disabled.into(),
+            match self.sign_in {
+                Some(sign_in) => word(&sign_in.role)?,
+                None => Value::Null,
+            },
+            self.sign_in.map(|sign_in| sign_in.password_set).into(),
         ])
     }
 
@@ -178,6 +191,13 @@ impl Table for Actor {
             kind: row.word("kind")?,
             name: row.text("name")?,
             disabled: row.flag("disabled")?,
+            sign_in: match row.optional_time("password_set_ms")? {
+                Some(password_set) => Some(SignIn {
+                    role: row.word("sign_in_role")?,
+                    password_set,
+                }),
+                None => None,
+            },
             stamp,
         })
     }
@@ -364,6 +384,9 @@ impl Table for Token {
             },
             TokenKind::Gateway => TokenScope::Gateway {
                 site: id!(SiteId, row, "site_id"),
+            },
+            TokenKind::Session => TokenScope::Session {
+                actor: id!(ActorId, row, "actor_id"),
             },
         };
         let client = row.optional_bytes("used_client")?;

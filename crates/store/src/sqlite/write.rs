@@ -131,6 +131,11 @@ impl Writing {
                 })
             }
             Mutation::CreateToken { token, digest } => self.create_token(token, &digest).await,
+            Mutation::SetPassword {
+                actor,
+                role,
+                verifier,
+            } => self.set_password(actor, role, &verifier).await,
             Mutation::Update {
                 entity,
                 expected_version,
@@ -146,6 +151,9 @@ impl Writing {
     /// Adds a row of any kind.
     pub(super) async fn create(&mut self, mut entity: Entity) -> Result<Entity, StoreError> {
         rules::check(&entity)?;
+        if let Entity::Actor(actor) = &mut entity {
+            actor.sign_in = None;
+        }
         entity.set_stamp(Stamp {
             version: 1,
             created: self.at,
@@ -259,6 +267,7 @@ impl Writing {
         if rules::revoked(&before).is_none() && rules::revoked(&after).is_some() {
             self.release_addresses(&after).await?;
         }
+        self.forget_password(&after).await?;
         self.append(Operation::Update, id, Some(before), Some(after.clone()))
             .await?;
         Ok(after)

@@ -225,6 +225,7 @@ pub(crate) fn actor(name: &str) -> Actor {
         kind: ActorKind::User,
         name: name.to_owned(),
         disabled: false,
+        sign_in: None,
         stamp: Stamp::default(),
     }
 }

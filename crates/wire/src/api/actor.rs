@@ -1,6 +1,8 @@
+use super::ApiRole;
 use crate::Timestamp;
 use culvert_ids::ActorId;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What an actor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,12 +30,44 @@ pub struct Actor {
     pub name: String,
     /// Its tokens and clients are refused.
     pub disabled: bool,
+    /// That it signs in to the console with a password, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignIn>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
     pub created: Timestamp,
     /// When it was last changed.
     pub updated: Timestamp,
+}
+
+/// That a person signs in with a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SignIn {
+    /// What the person may do then.
+    pub role: ApiRole,
+    /// Since when the password is the one that it is.
+    pub password_set: Timestamp,
+}
+
+/// How a person is to sign in. It ends the sessions that the person has.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewSignIn {
+    /// What the person may do then: as `user` any person, otherwise an actor of kind `admin`.
+    pub role: ApiRole,
+    /// 12 to 256 characters.
+    pub password: String,
+}
+
+impl fmt::Debug for NewSignIn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("NewSignIn")
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An actor to make.

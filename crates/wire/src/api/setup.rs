@@ -1,8 +1,9 @@
 use super::{Account, Actor, IssuedToken};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The first request to a portal, with the set-up token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetupRequest {
@@ -11,6 +12,19 @@ pub struct SetupRequest {
     /// The name of the account; it keeps its own without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// A password with which the owner signs in to the console, 12 to 256 characters; without, by
+    /// token alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
+impl fmt::Debug for SetupRequest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("SetupRequest")
+            .field("owner", &self.owner)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What set-up made.

@@ -4,11 +4,13 @@ use culvert_ids::{ActorId, SiteId, TokenId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the holder of an API token may do.
+/// What the holder of an API token, or who signs in, may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ApiRole {
+    /// See and give up the actor's own clients.
+    User,
     /// Read everything, change nothing.
     Auditor,
     /// Change everything but owners and their tokens.
@@ -26,7 +28,7 @@ pub struct Token {
     pub id: TokenId,
     /// What it is for.
     pub kind: TokenKind,
-    /// Whose it is: of API and client tokens.
+    /// Whose it is: of API and client tokens and of sessions.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,

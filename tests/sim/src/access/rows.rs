@@ -16,6 +16,7 @@ pub fn actor_row(number: u16, disabled: bool) -> Edit {
         kind: ActorKind::ServiceAccount,
         name: format!("actor {number}"),
         disabled,
+        sign_in: None,
         stamp: Stamp::default(),
     };
     set(row)

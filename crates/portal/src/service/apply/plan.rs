@@ -182,11 +182,13 @@ where
             }
         }
         let stamp = before.map(|row| row.stamp);
+        let sign_in = before.and_then(|row| row.sign_in);
         let next = store::Actor {
             id,
             kind,
             name,
             disabled,
+            sign_in,
             stamp: Stamp::default(),
         };
         self.put(next, stamp, form_before, &form);

@@ -1,6 +1,6 @@
 //! What of a resource may be used: `tcp:80,443`, `udp:53`, `icmp`, `any`.
 
-use culvert_wire::model::{Filter, PortRange};
+use crate::model::{Filter, PortRange};
 
 const EVERY_PORT: PortRange = PortRange {
     first: 0,
@@ -9,7 +9,7 @@ const EVERY_PORT: PortRange = PortRange {
 
 /// One permission, or that there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Allowed {
+pub enum Allowed {
     /// Nothing.
     Nothing,
     /// This.
@@ -17,7 +17,10 @@ pub(crate) enum Allowed {
 }
 
 /// Reads one permission.
-pub(crate) fn parse_allowed(text: &str) -> Result<Allowed, String> {
+///
+/// # Errors
+/// What would be right, for who wrote it.
+pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
     let wrong = || {
         "it must be tcp, udp, tcp:PORTS, udp:PORTS, icmp, any or none, where PORTS is such as 443 or \
          80,8000-8100"
@@ -48,7 +51,10 @@ pub(crate) fn parse_allowed(text: &str) -> Result<Allowed, String> {
 }
 
 /// All permissions of a resource together.
-pub(crate) fn allowed(each: &[Allowed]) -> Result<Vec<Filter>, String> {
+///
+/// # Errors
+/// `none` stands beside others.
+pub fn allowed(each: &[Allowed]) -> Result<Vec<Filter>, String> {
     let filters = each.iter().filter_map(|allowed| match allowed {
         Allowed::Nothing => None,
         Allowed::Filter(filter) => Some(filter.clone()),
@@ -61,7 +67,7 @@ pub(crate) fn allowed(each: &[Allowed]) -> Result<Vec<Filter>, String> {
 }
 
 /// Permissions as [`parse_allowed`] reads them, with spaces between.
-pub(crate) fn filters(filters: &[Filter]) -> String {
+pub fn filters(filters: &[Filter]) -> String {
     if filters.is_empty() {
         return "none".to_owned();
     }

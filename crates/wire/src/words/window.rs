@@ -1,6 +1,6 @@
 //! Windows of time: `mon-fri 08:00-18:00 Europe/Berlin`.
 
-use culvert_wire::model::{TimeWindow, Weekday};
+use crate::model::{TimeWindow, Weekday};
 
 const WEEK: [(Weekday, &str); 7] = [
     (Weekday::Mon, "mon"),

@@ -1,46 +1,30 @@
 //! When a policy holds.
 
 use super::window::{self, Window};
-use clap::ValueEnum;
-use culvert_wire::Timestamp;
-use culvert_wire::model::{self, Condition};
+use crate::Timestamp;
+use crate::model::{self, Condition};
 
 /// Conditions as they are asked for, one field a kind; an empty field asks for none of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) expires: Option<Timestamp>,
+pub struct Wanted {
+    /// Until when.
+    pub expires: Option<Timestamp>,
     /// `mon-fri 08:00-18:00 Europe/Berlin`, any of which is enough.
-    pub(crate) time: Vec<String>,
-    pub(crate) from_address: Vec<String>,
-    pub(crate) country: Vec<String>,
-    pub(crate) is_verified: bool,
-}
-
-/// Kinds of conditions, by the options that set them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ConditionKind {
-    Expires,
-    Time,
-    FromAddress,
-    Country,
-    Verified,
-}
-
-impl ConditionKind {
-    pub(crate) const fn of(condition: &Condition) -> Self {
-        match condition {
-            Condition::Time { .. } => Self::Time,
-            Condition::PublicAddress { .. } => Self::FromAddress,
-            Condition::Country { .. } => Self::Country,
-            Condition::Verified => Self::Verified,
-            Condition::Expires { .. } => Self::Expires,
-        }
-    }
+    pub time: Vec<String>,
+    /// Addresses or networks, any of which is enough.
+    pub from_address: Vec<String>,
+    /// Codes of two letters, any of which is enough.
+    pub country: Vec<String>,
+    /// Only clients that an administrator vouches for.
+    pub is_verified: bool,
 }
 
 impl Wanted {
     /// The conditions, all of which are to hold.
-    pub(crate) fn conditions(&self) -> Result<Vec<Condition>, String> {
+    ///
+    /// # Errors
+    /// What is wrong, for who wrote it.
+    pub fn conditions(&self) -> Result<Vec<Condition>, String> {
         let mut conditions = Vec::new();
         if let Some(condition) = time(&self.time)? {
             conditions.push(condition);
@@ -95,7 +79,7 @@ fn network(address: &str) -> String {
 }
 
 /// All conditions of a policy, for people.
-pub(crate) fn conditions(conditions: &[Condition]) -> String {
+pub fn conditions(conditions: &[Condition]) -> String {
     if conditions.is_empty() {
         return "always".to_owned();
     }
@@ -104,7 +88,7 @@ pub(crate) fn conditions(conditions: &[Condition]) -> String {
 }
 
 /// One condition, for people.
-pub(crate) fn condition(condition: &Condition) -> String {
+pub fn condition(condition: &Condition) -> String {
     match condition {
         Condition::Time { zone, windows } => {
             let windows = windows.iter().map(|each| window::text(each, zone));

@@ -1,9 +1,12 @@
 //! Which programs may reach something: `any`, `only:backup,sync`, `except:browser`.
 
-use culvert_wire::model::Applications;
+use crate::model::Applications;
 
 /// Reads a rule. Whether the names can be names is for the portal to say.
-pub(crate) fn parse_applications(text: &str) -> Result<Applications, String> {
+///
+/// # Errors
+/// What would be right, for who wrote it.
+pub fn parse_applications(text: &str) -> Result<Applications, String> {
     let wrong = || {
         "it must be any, only:NAMES or except:NAMES, where NAMES is such as backup or backup,sync; \
          only: alone is no program at all"
@@ -29,7 +32,7 @@ pub(crate) fn parse_applications(text: &str) -> Result<Applications, String> {
 }
 
 /// A rule as [`parse_applications`] reads it.
-pub(crate) fn applications(rule: &Applications) -> String {
+pub fn applications(rule: &Applications) -> String {
     match rule {
         Applications::Any => "any".to_owned(),
         Applications::Only(names) => format!("only:{}", names.join(",")),

@@ -1,0 +1,253 @@
+//! People who sign in: their passwords, and the sessions of their browsers.
+
+use super::tokens::issue;
+use super::{Caller, Service, now, show};
+use crate::fault::Fault;
+use culvert_ids::{ActorId, TokenId};
+use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{Actor, NewSignIn, Token};
+use culvert_wire::token::{Bearer, TokenKind};
+use std::net::IpAddr;
+use std::time::Instant;
+use zeroize::Zeroizing;
+
+/// How long a session lasts at most, however much it is used: a working day.
+const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
+
+/// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
+const MAX_SESSIONS: usize = 16;
+
+/// A session that was just begun.
+pub(crate) struct Begun {
+    /// The whole token, which the browser keeps.
+    pub(crate) token: Zeroizing<String>,
+}
+
+impl Service {
+    /// Begins a session. Which of name and password is wrong, nobody is told.
+    pub(crate) async fn sign_in(
+        &self,
+        from: IpAddr,
+        name: &str,
+        password: &str,
+    ) -> Result<Begun, Fault> {
+        let actor = self.prove(from, name, password).await?;
+        let crowded_out = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
+        self.begin_session(actor, crowded_out).await
+    }
+
+    /// Who it is whose name and password these are.
+    async fn prove(&self, from: IpAddr, name: &str, password: &str) -> Result<ActorId, Fault> {
+        let limited = |wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        };
+        let at = Instant::now();
+        self.sign_ins_from.take(from, at).map_err(limited)?;
+        let key = name.trim().to_lowercase();
+        self.sign_ins_as.take_for(&key, at).map_err(limited)?;
+        let found = self.store.password(self.served, name.trim());
+        let found = self.ask("password", found).await?;
+        let verifier = found.as_ref().map(|(_, verifier)| verifier);
+        let right = self.passwords.check(password, verifier).await?;
+        match found {
+            Some((actor, _)) if right => Ok(actor),
+            _ => {
+                self.metrics.denied_tokens.inc();
+                tracing::info!(%from, "a name and password were not accepted");
+                Err(Fault::Unauthenticated)
+            }
+        }
+    }
+
+    /// Makes a session, in one write with what comes before it.
+    async fn begin_session(
+        &self,
+        actor: ActorId,
+        mut mutations: Vec<Mutation>,
+    ) -> Result<Begun, Fault> {
+        let expires = now().unix_ms().saturating_add(SESSION_LIFETIME_MS);
+        let expires = Timestamp::from_unix_ms(expires);
+        let scope = TokenScope::Session { actor };
+        let mut issue = issue(scope, String::new(), store::TokenUses::Many, Some(expires))?;
+        issue.row.name = format!("session {}", issue.row.id);
+        let id = issue.row.id;
+        let author = Author {
+            actor: Some(actor),
+            token: Some(id),
+        };
+        let (create, secret) = issue.split();
+        mutations.push(create);
+        self.write(self.served, author, mutations).await?;
+        let kind = TokenKind::Session;
+        let token = Bearer { kind, id, secret }.expose();
+        Ok(Begun { token })
+    }
+
+    /// Ends sessions that are over, and the oldest of the others beyond `keep`.
+    async fn crowded_out(&self, actor: ActorId, keep: usize) -> Result<Vec<Mutation>, Fault> {
+        let mut rows = self.sessions_of(actor).await?;
+        let now = now();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
+        let holds = |row: &store::Token| row.expires.is_none_or(|expires| now < expires);
+        let (live, over): (Vec<_>, Vec<_>) = rows.into_iter().partition(holds);
+        let going = over.into_iter().chain(live.into_iter().skip(keep));
+        Ok(going.map(|row| end(row.id)).collect())
+    }
+
+    async fn sessions_of(&self, actor: ActorId) -> Result<Vec<store::Token>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![actor.into()],
+            ..ListFilter::default()
+        };
+        let mut rows: Vec<store::Token> = self.all(self.served, &filter).await?;
+        rows.retain(|row| matches!(row.scope, TokenScope::Session { .. }));
+        Ok(rows)
+    }
+
+    /// The caller's own sessions, the newest first, and which of them the caller uses.
+    pub(crate) async fn own_sessions(
+        &self,
+        caller: &Caller,
+    ) -> Result<(Vec<Token>, TokenId), Fault> {
+        let mut rows = self.sessions_of(caller.actor()?).await?;
+        rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
+        Ok((rows.into_iter().map(show::token).collect(), caller.token()))
+    }
+
+    /// Ends the caller's session.
+    pub(crate) async fn sign_out(&self, caller: &Caller) -> Result<(), Fault> {
+        let ended = self.write(caller.account(), caller.author(), vec![end(caller.token())]);
+        match ended.await {
+            Ok(_) | Err(store::StoreError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends all sessions that the caller has, this one included.
+    pub(crate) async fn sign_out_everywhere(&self, caller: &Caller) -> Result<(), Fault> {
+        let mutations = self.ends_of(caller.actor()?).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
+        let rows = self.sessions_of(actor).await?;
+        Ok(rows.into_iter().map(|row| end(row.id)).collect())
+    }
+
+    /// Changes the caller's own password, which ends all sessions and begins another.
+    pub(crate) async fn change_own_password(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        current: &str,
+        new: &str,
+    ) -> Result<Begun, Fault> {
+        let actor = caller.actor()?;
+        let row: store::Actor = self.get(caller.account(), actor).await?;
+        match self.prove(from, &row.name, current).await {
+            Ok(proven) if proven == actor => {}
+            Ok(_) | Err(Fault::Unauthenticated) => {
+                return Err(Fault::invalid("current", "it is not your password"));
+            }
+            Err(fault) => return Err(fault),
+        }
+        let verifier = self.passwords.verifier("password", &row.name, new).await?;
+        let mut mutations = self.ends_of(actor).await?;
+        mutations.push(Mutation::SetPassword {
+            actor,
+            role: caller.role(),
+            verifier,
+        });
+        self.begin_session(actor, mutations).await
+    }
+
+    /// Lets a person sign in with this password, as this. The sessions that the person has end.
+    pub(crate) async fn set_sign_in(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        new: NewSignIn,
+    ) -> Result<Actor, Fault> {
+        caller.may_change()?;
+        let row: store::Actor = self.read(caller, actor).await?;
+        let role = show::role(new.role);
+        let verifier = self
+            .passwords
+            .verifier("password", &row.name, &new.password);
+        may_have(row.kind, role)?;
+        let verifier = verifier.await?;
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_actor(caller, actor).await?;
+        if role == Role::Owner {
+            caller.may_change_owners()?;
+        } else {
+            self.keep_an_owner(caller.account(), |token, owner| {
+                owner == actor && token.is_none()
+            })
+            .await?;
+        }
+        let mut mutations = self.ends_of(actor).await?;
+        mutations.push(Mutation::SetPassword {
+            actor,
+            role,
+            verifier,
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.actor(caller, actor).await
+    }
+
+    /// Ends that a person signs in, and the sessions that there are.
+    pub(crate) async fn end_sign_in(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+    ) -> Result<Actor, Fault> {
+        let _alone = self.shutting_out.lock().await;
+        let row: store::Actor = self.read(caller, actor).await?;
+        self.may_touch_actor(caller, actor).await?;
+        self.keep_an_owner(caller.account(), |token, owner| {
+            owner == actor && token.is_none()
+        })
+        .await?;
+        let mut mutations = self.ends_of(actor).await?;
+        let version = row.stamp.version;
+        mutations.push(Mutation::Update {
+            entity: store::Actor {
+                sign_in: None,
+                ..row
+            }
+            .into(),
+            expected_version: Some(version),
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.actor(caller, actor).await
+    }
+}
+
+fn end(session: TokenId) -> Mutation {
+    Mutation::Delete {
+        id: session.into(),
+        expected_version: None,
+        cascade: false,
+    }
+}
+
+/// Machines do not sign in, and who may see or change more than the own clients is an admin.
+fn may_have(kind: ActorKind, role: Role) -> Result<(), Fault> {
+    match (kind, role) {
+        (ActorKind::Admin, _) | (ActorKind::User, Role::User) => Ok(()),
+        (ActorKind::User, _) => Err(Fault::invalid(
+            "role",
+            "an actor of kind `user` signs in as `user`; make an actor of kind `admin` for more",
+        )),
+        (ActorKind::ServiceAccount, _) => Err(Fault::Conflict(
+            "a service account is a machine: it has tokens and does not sign in".to_owned(),
+        )),
+    }
+}

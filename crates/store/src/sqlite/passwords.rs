@@ -1,0 +1,87 @@
+//! What passwords are checked by. It goes in, and comes out for nothing but a check.
+
+use super::fault::fault;
+use super::read;
+use super::value::{Columns, query};
+use super::write::Writing;
+use crate::rules::name_key;
+use crate::{
+    Actor, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
+    StoreError,
+};
+use culvert_ids::{AccountId, ActorId};
+use sqlx::{Row, SqliteConnection};
+
+/// Who signs in under the name, and what the password is checked by; nobody who is disabled.
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    name: &str,
+) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
+               ON password.account = actor.account AND password.actor_id = actor.id \
+               WHERE actor.account = ? AND actor.name_key = ? AND actor.disabled = 0";
+    let values = vec![account.as_bytes().into(), name_key(name).into()];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let verifier: Vec<u8> = row.try_get("verifier").map_err(fault)?;
+    let id = EntityId::from_bytes(EntityKind::Actor, Columns(&row).bytes("id")?);
+    match id {
+        EntityId::Actor(id) => Ok(Some((id, SecretBytes::new(verifier)))),
+        _ => Err(StoreError::corrupt("an actor that is none")),
+    }
+}
+
+impl Writing {
+    pub(super) async fn set_password(
+        &mut self,
+        actor: ActorId,
+        role: Role,
+        verifier: &SecretBytes,
+    ) -> Result<(), StoreError> {
+        if verifier.expose().len() > MAX_SECRET_LEN {
+            return Err(StoreError::TooMany {
+                what: "bytes of a secret",
+                limit: MAX_SECRET_LEN as u64,
+            });
+        }
+        let before = self.current(actor.into(), None).await?;
+        let Some(mut after) = Actor::from_entity(before.clone()) else {
+            return Err(StoreError::NotFound(actor.into()));
+        };
+        after.sign_in = Some(SignIn {
+            role,
+            password_set: self.at(),
+        });
+        self.replace(before, Entity::Actor(after)).await?;
+        let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \
+                   ON CONFLICT (account, actor_id) DO UPDATE SET verifier = excluded.verifier";
+        let values = vec![
+            self.account().as_bytes().into(),
+            actor.as_bytes().into(),
+            verifier.expose().into(),
+        ];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// An actor who no longer signs in has no password.
+    pub(super) async fn forget_password(&mut self, after: &Entity) -> Result<(), StoreError> {
+        let Entity::Actor(Actor {
+            id, sign_in: None, ..
+        }) = after
+        else {
+            return Ok(());
+        };
+        let sql = "DELETE FROM password WHERE account = ? AND actor_id = ?";
+        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+}
