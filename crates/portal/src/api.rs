@@ -22,9 +22,9 @@ mod sites;
 mod status;
 mod tokens;
 
-pub(crate) use body::limit_for;
-pub(crate) use identity::bearer;
-pub(crate) use problem::render;
+pub(crate) use body::{limit_for, read as read_body};
+pub(crate) use identity::{ActorInPath, Id, bearer};
+pub(crate) use problem::{render, take_problem};
 
 use crate::service::Service;
 use axum::http::header;

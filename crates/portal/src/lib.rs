@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod console;
 mod error;
 mod fault;
 pub mod hub;

@@ -12,6 +12,7 @@ mod list;
 mod live;
 mod logs;
 mod machines;
+mod named;
 mod names;
 mod owners;
 mod passwords;
@@ -209,10 +210,11 @@ impl fmt::Debug for Service {
     }
 }
 
-/// The row that a write made.
+/// The row that a write made, as it left it.
 fn made<T: Kind>(changes: Vec<Change>, id: EntityId) -> Result<T, Fault> {
     changes
         .into_iter()
+        .rev()
         .filter(|change| change.id == id)
         .find_map(|change| change.after.and_then(T::from_entity))
         .ok_or_else(|| Fault::internal("a write did not return what it made"))

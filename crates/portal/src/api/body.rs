@@ -46,7 +46,8 @@ fn is_json(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
+/// Reads a whole body.
+pub(crate) async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await;
     match collected {
         Ok(Ok(whole)) => Ok(whole.to_bytes().into()),

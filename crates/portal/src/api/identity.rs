@@ -39,10 +39,10 @@ impl FromRequestParts<Api> for Caller {
 }
 
 /// The `{id}` of the path.
-pub(super) struct Id<T>(pub(super) T);
+pub(crate) struct Id<T>(pub(crate) T);
 
 /// The `{actor}` of the path.
-pub(super) struct ActorInPath(pub(super) culvert_ids::ActorId);
+pub(crate) struct ActorInPath(pub(crate) culvert_ids::ActorId);
 
 impl<S, T> FromRequestParts<S> for Id<T>
 where

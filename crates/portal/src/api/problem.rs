@@ -114,6 +114,12 @@ pub(crate) fn render(mut response: Response, request_id: &str) -> Response {
     response
 }
 
+/// Takes the problem that a response is to have, for who shows it otherwise.
+pub(crate) fn take_problem(response: &mut Response) -> Option<Problem> {
+    let pending = response.extensions_mut().remove::<Pending>();
+    pending.map(|Pending(problem)| problem)
+}
+
 /// The problems that every route may answer with.
 pub(super) struct Problems;
 

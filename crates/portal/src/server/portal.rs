@@ -10,6 +10,7 @@ use super::options::Options;
 use super::request::{Gatekeeper, around, no_method, no_route};
 use crate::PortalError;
 use crate::api::{self, Api};
+use crate::console::{self, Console};
 use crate::service::{Service, SetupToken, birth, issue_setup_token, now};
 use crate::sessions::{Countries, CountryFile, NoCountries, Sessions};
 use axum::Router;
@@ -121,8 +122,13 @@ impl Portal {
             metrics: Arc::clone(&metrics),
         };
         let keeper = Gatekeeper::new(Arc::clone(&metrics), options.trusted_proxies.clone());
+        let whereabouts = Arc::clone(&certificate);
+        let console = Console {
+            service: Arc::clone(&service),
+            portal: Arc::new(move || whereabouts.portal()),
+        };
         let server = Server {
-            router: main_router(&sessions, health.clone(), keeper),
+            router: main_router(&sessions, health.clone(), keeper, console),
             tls: Some(tls),
             metrics,
             is_proxy: Box::new(proxies(options.trusted_proxies)),
@@ -246,7 +252,12 @@ async fn prepare(
     Ok((account.id, SetupState::Begun(token)))
 }
 
-fn main_router(sessions: &Sessions, health: Health, keeper: Gatekeeper) -> Router {
+fn main_router(
+    sessions: &Sessions,
+    health: Health,
+    keeper: Gatekeeper,
+    console: Console,
+) -> Router {
     let api = Api {
         service: Arc::clone(&health.service),
     };
@@ -255,6 +266,7 @@ fn main_router(sessions: &Sessions, health: Health, keeper: Gatekeeper) -> Route
         .merge(sessions.router())
         .merge(health_routes(health.clone()))
         .merge(guarded_metrics(api, health))
+        .merge(console::router(console))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::new(keeper), around))

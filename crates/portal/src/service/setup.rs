@@ -9,7 +9,7 @@ use culvert_store::{
     StoreExt, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
-use culvert_wire::api::{SetupAnswer, SetupRequest};
+use culvert_wire::api::{Account, Actor, IssuedToken, SetupAnswer, SetupRequest};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 
 /// How long a set-up token is good: a working day and the next morning.
@@ -23,6 +23,35 @@ impl Service {
         bearer: &str,
         request: SetupRequest,
     ) -> Result<SetupAnswer, Fault> {
+        let (owner, account, issued) = self.own(bearer, &request, true).await?;
+        let token = issued.ok_or_else(|| Fault::internal("set-up made no token"))?;
+        Ok(SetupAnswer {
+            account,
+            owner,
+            token,
+        })
+    }
+
+    /// Makes an owner who comes in by the password alone: a token that nobody kept would be a way in
+    /// for nobody.
+    pub(crate) async fn set_up_by_password(
+        &self,
+        bearer: &str,
+        request: SetupRequest,
+    ) -> Result<(), Fault> {
+        if request.password.is_none() {
+            return Err(Fault::invalid("password", "choose one"));
+        }
+        self.own(bearer, &request, false).await?;
+        Ok(())
+    }
+
+    async fn own(
+        &self,
+        bearer: &str,
+        request: &SetupRequest,
+        with_token: bool,
+    ) -> Result<(Actor, Account, Option<IssuedToken>), Fault> {
         let denied = |cause: &str| {
             self.metrics.denied_tokens.inc();
             tracing::warn!(cause, "a set-up token was not accepted");
@@ -52,12 +81,6 @@ impl Service {
             sign_in: None,
             stamp: Stamp::default(),
         };
-        let scope = TokenScope::Api {
-            actor: owner.id,
-            role: Role::Owner,
-        };
-        let name = format!("owner {}", owner.id);
-        let issue = issue(scope, name, TokenUses::Many, None)?;
         let password = match &request.password {
             Some(password) => {
                 let verifier = self.passwords.verifier("password", &owner.name, password);
@@ -65,9 +88,21 @@ impl Service {
             }
             None => None,
         };
-        let (owner_id, token_id) = (owner.id, issue.row.id);
-        let (create_token, secret) = issue.split();
-        let mut mutations = vec![Mutation::Create(owner.into()), create_token];
+        let owner_id = owner.id;
+        let mut mutations = vec![Mutation::Create(owner.into())];
+        let mut issued = None;
+        if with_token {
+            let scope = TokenScope::Api {
+                actor: owner_id,
+                role: Role::Owner,
+            };
+            let name = format!("owner {owner_id}");
+            let issue = issue(scope, name, TokenUses::Many, None)?;
+            let id = issue.row.id;
+            let (create_token, secret) = issue.split();
+            mutations.push(create_token);
+            issued = Some((id, secret));
+        }
         if let Some(verifier) = password {
             mutations.push(Mutation::SetPassword {
                 actor: owner_id,
@@ -88,11 +123,12 @@ impl Service {
         };
         tracing::info!(owner = %owner_id, "set up");
         let account = self.get(principal.account, principal.account).await?;
-        Ok(SetupAnswer {
-            account: show::account(account),
-            owner: show::actor(made(changes.clone(), owner_id.into())?),
-            token: self.issued(made(changes, token_id.into())?, secret),
-        })
+        let issued = match issued {
+            Some((id, secret)) => Some(self.issued(made(changes.clone(), id.into())?, secret)),
+            None => None,
+        };
+        let owner: store::Actor = made(changes, owner_id.into())?;
+        Ok((show::actor(owner), show::account(account), issued))
     }
 
     async fn rename(&self, account: AccountId, name: &str) -> Result<Mutation, Fault> {

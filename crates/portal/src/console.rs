@@ -1,0 +1,101 @@
+//! The web console: pages for people, made on the server. It asks the same service as the API, as the same
+//! kind of caller, and works without a script (docs/console.md).
+
+mod clients;
+mod first;
+mod forms;
+mod guard;
+mod logs;
+mod me;
+mod overview;
+mod people;
+mod person;
+mod policies;
+mod resources;
+mod sites;
+mod view;
+
+use crate::service::Service;
+use axum::Router;
+use axum::http::header;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use culvert_wire::token::Portal;
+use std::fmt;
+use std::sync::Arc;
+
+/// What the pages share.
+#[derive(Clone)]
+pub(crate) struct Console {
+    pub(crate) service: Arc<Service>,
+    /// Where the portal is to be found.
+    pub(crate) portal: Arc<dyn Fn() -> Portal + Send + Sync>,
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+/// The pages.
+pub(crate) fn router(console: Console) -> Router {
+    Router::new()
+        .route("/", get(overview::show))
+        .route("/assets/style.css", get(style))
+        .route("/set-up", get(first::ask_set_up).post(first::set_up))
+        .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
+        .route("/sign-out", post(me::sign_out))
+        .route("/me", get(me::show))
+        .route("/me/password", post(me::change_password))
+        .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
+        .route("/sites", get(sites::list).post(sites::create))
+        .route("/sites/{id}", get(sites::show))
+        .route("/sites/{id}/token", post(sites::make_token))
+        .route("/gateways/{id}/drain", post(sites::drain))
+        .route("/gateways/{id}/undrain", post(sites::undrain))
+        .route("/gateways/{id}/revoke", post(sites::revoke))
+        .route("/resources", get(resources::list))
+        .route(
+            "/resources/new",
+            get(resources::ask).post(resources::create),
+        )
+        .route(
+            "/resources/{id}",
+            get(resources::show).post(resources::change),
+        )
+        .route("/resources/{id}/delete", post(resources::delete))
+        .route("/policies", get(policies::list).post(policies::create))
+        .route("/policies/{id}/enable", post(policies::enable))
+        .route("/policies/{id}/disable", post(policies::disable))
+        .route("/policies/{id}/delete", post(policies::delete))
+        .route("/explain", get(policies::explain))
+        .route("/people", get(people::list).post(people::create))
+        .route("/people/{id}", get(people::show))
+        .route("/people/{id}/sign-in", post(people::set_sign_in))
+        .route("/people/{id}/end-sign-in", post(people::end_sign_in))
+        .route("/people/{id}/disable", post(people::disable))
+        .route("/people/{id}/enable", post(people::enable))
+        .route("/people/{id}/token", post(people::make_token))
+        .route("/tokens/{id}/revoke", post(people::revoke_token))
+        .route("/groups", get(people::groups).post(people::create_group))
+        .route("/groups/{id}", get(people::group).post(people::add_member))
+        .route("/groups/{id}/remove/{actor}", post(people::remove_member))
+        .route("/clients", get(clients::list))
+        .route("/clients/{id}/verify", post(clients::verify))
+        .route("/clients/{id}/unverify", post(clients::unverify))
+        .route("/clients/{id}/revoke", post(clients::revoke))
+        .route("/log/changes", get(logs::changes))
+        .route("/log/access", get(logs::access))
+        .layer(from_fn_with_state(console.clone(), guard::around))
+        .with_state(console)
+}
+
+async fn style() -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, "text/css; charset=utf-8"),
+        (header::CACHE_CONTROL, "max-age=3600"),
+    ];
+    (headers, include_str!("../templates/style.css"))
+}

@@ -1,0 +1,160 @@
+//! Pages before anyone has signed in: set-up, and signing in.
+
+use super::Console;
+use super::forms::{Asked, Fields};
+use super::person::{keep, page_of, session};
+use super::view::{Field, Form, Link, Page, Section};
+use crate::fault::Fault;
+use crate::server::PublicAddress;
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use culvert_wire::api::{FieldProblem, SetupRequest};
+
+fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
+    let mut sections = vec![Section::Form(form)];
+    sections.extend(more);
+    Page {
+        title: title.to_owned(),
+        who: None,
+        at: "",
+        done: None,
+        sections,
+    }
+}
+
+fn sign_in_form(name: &str, next: &str) -> Form {
+    let mut fields = vec![
+        Field::line("name", "Name").value(name),
+        Field::password("password", "Password", "current-password"),
+    ];
+    if let super::view::Kind::Line { autocomplete, .. } = &mut fields[0].kind {
+        *autocomplete = "username";
+    }
+    let mut form = Form::new("Sign in", "/sign-in", "Sign in", fields);
+    form.hidden.push(("next", next.to_owned()));
+    form
+}
+
+fn sign_in_page(form: Form) -> Page {
+    let set_up = Link {
+        path: "/set-up",
+        name: "First start? Set the portal up",
+    };
+    page("Sign in", form, vec![Section::Links(vec![set_up])])
+}
+
+pub(super) async fn ask_sign_in(Asked(fields): Asked) -> Page {
+    let next = page_of(fields.text("next")).unwrap_or("/");
+    sign_in_page(sign_in_form("", next))
+}
+
+/// Begins a session. Whatever session the browser had before is another, and ends.
+pub(super) async fn sign_in(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = page_of(fields.text("next")).unwrap_or("/");
+    let name = fields.text("name");
+    let begun = console
+        .service
+        .sign_in(from, name, fields.raw("password"))
+        .await;
+    let begun = match begun {
+        Ok(begun) => begun,
+        Err(Fault::Unauthenticated) => {
+            let mut form = sign_in_form(name, next);
+            form.problem = Some("Name and password do not belong together.".to_owned());
+            return Ok(sign_in_page(form).with_status(StatusCode::UNAUTHORIZED));
+        }
+        Err(fault) => return Err(fault),
+    };
+    if let Some(before) = session(&headers)
+        && let Ok(caller) = console.service.resume(&before).await
+    {
+        console.service.sign_out(&caller).await?;
+    }
+    Ok(with_session(&begun.token, next))
+}
+
+/// To a page, with a session.
+pub(super) fn with_session(token: &str, next: &str) -> Response {
+    let mut response = Redirect::to(next).into_response();
+    if let Some(cookie) = keep(token) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn set_up_page(owner: &str, account: &str, problems: &[FieldProblem]) -> Page {
+    let fields = vec![
+        Field::password("token", "Set-up token", "off").hint(
+            "`culvert portal run` prints it at the first start; `culvert portal setup-token`, on the \
+             portal's machine, makes another.",
+        ),
+        Field::line("owner", "Your name")
+            .hint("You sign in under it; it may be an e-mail address.")
+            .value(owner),
+        Field::password("password", "Password", "new-password").hint("12 to 256 characters."),
+        Field::password("again", "Password once more", "new-password"),
+        Field::line("account", "Name of the organisation")
+            .optional()
+            .value(account),
+    ];
+    let mut form = Form::new("Become the owner", "/set-up", "Set up", fields);
+    if !problems.is_empty() {
+        form = form.with_problems(problems);
+    }
+    page("Set up the portal", form, Vec::new())
+}
+
+pub(super) async fn ask_set_up() -> Page {
+    set_up_page("", "", &[])
+}
+
+/// Makes the owner, who is signed in then.
+pub(super) async fn set_up(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let (owner, password) = (fields.text("owner"), fields.raw("password"));
+    let account = fields.text("account");
+    let again = |field: &str, detail: &str| {
+        let problem = FieldProblem {
+            field: field.to_owned(),
+            detail: detail.to_owned(),
+        };
+        set_up_page(owner, account, &[problem]).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+    };
+    if fields.raw("again") != password {
+        return Ok(again("again", "it is not the same as above"));
+    }
+    let request = SetupRequest {
+        owner: owner.to_owned(),
+        account: fields.filled("account").map(str::to_owned),
+        password: Some(password.to_owned()),
+    };
+    match console
+        .service
+        .set_up_by_password(fields.text("token"), request)
+        .await
+    {
+        Ok(_) => {}
+        Err(Fault::Unauthenticated) => {
+            let detail = "it is not accepted: it was used, has expired, or is not copied whole";
+            return Ok(again("token", detail));
+        }
+        Err(Fault::Invalid(problems)) => {
+            let page = set_up_page(owner, account, &problems);
+            return Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY));
+        }
+        Err(Fault::Conflict(detail)) => return Ok(again("owner", &detail)),
+        Err(fault) => return Err(fault),
+    }
+    let begun = console.service.sign_in(from, owner, password).await?;
+    Ok(with_session(&begun.token, "/"))
+}

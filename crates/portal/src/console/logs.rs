@@ -1,0 +1,197 @@
+//! The logs, the newest first.
+
+use super::Console;
+use super::forms::Asked;
+use super::person::Person;
+use super::view::{Cell, Field, Form, Section, Table};
+use crate::fault::Fault;
+use crate::service::{AccessLogRequest, ChangeLogRequest};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{AccessDecision, Operation};
+
+fn from_field(asked: &Asked) -> Field {
+    Field::line("from", "From")
+        .optional()
+        .hint("Such as 2026-11-22T08:00:00Z.")
+        .value(asked.0.text("from"))
+}
+
+fn until_field(asked: &Asked) -> Field {
+    Field::line("until", "Until, not included")
+        .optional()
+        .value(asked.0.text("until"))
+}
+
+fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
+    match asked.0.filled(name) {
+        Some(_) => asked.0.parse(name).map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(super) async fn changes(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    const AT: &str = "/log/changes";
+    let kind = asked.0.text("entity");
+    let request = ChangeLogRequest {
+        filter: ChangeFilter {
+            kind: EntityKind::ALL
+                .iter()
+                .copied()
+                .find(|known| known.as_str() == kind),
+            from: time(&asked, "from")?,
+            until: time(&asked, "until")?,
+            ..ChangeFilter::default()
+        },
+        cursor: asked.cursor(),
+        limit: None,
+    };
+    let found = console.service.change_log(&person.caller, &request).await?;
+    let mut rows = Vec::new();
+    for entry in found.items {
+        let by = match entry.actor {
+            Some(actor) => console.service.actor_name(&person.caller, actor).await?,
+            None => "the portal".to_owned(),
+        };
+        rows.push(vec![
+            Cell::text(entry.seq),
+            Cell::time(Some(entry.at)),
+            Cell::text(by),
+            Cell::text(match entry.operation {
+                Operation::Create => "made",
+                Operation::Update => "changed",
+                Operation::Delete => "deleted",
+            }),
+            Cell::text(entry.entity),
+            Cell::code(difference(entry.before.as_ref(), entry.after.as_ref())),
+        ]);
+    }
+    let mut choices = vec![("", "everything")];
+    choices.extend(
+        EntityKind::ALL
+            .iter()
+            .map(|kind| (kind.as_str(), kind.as_str())),
+    );
+    let fields = vec![
+        Field::choice("entity", "What", &choices).value(kind),
+        from_field(&asked),
+        until_field(&asked),
+    ];
+    let mut page = person.page("Change log", AT);
+    let form = Form::new("Which changes", AT, "Show", fields).question();
+    page.sections.push(Section::Form(form));
+    page.sections.push(Section::Table(Table {
+        title: "Changes".to_owned(),
+        columns: vec!["No.", "When", "By", "Was", "What", "Before and after"],
+        rows,
+        empty: "There is none that fits.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+/// The fields that are not as they were; all, of what is new or gone.
+fn difference(before: Option<&serde_json::Value>, after: Option<&serde_json::Value>) -> String {
+    let none = serde_json::Map::new();
+    let fields = |value: Option<&serde_json::Value>| {
+        let object = value.and_then(serde_json::Value::as_object);
+        object.cloned().unwrap_or_else(|| none.clone())
+    };
+    let (was, is) = (fields(before), fields(after));
+    let mut lines = Vec::new();
+    let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    for name in names {
+        if matches!(name.as_str(), "version" | "created" | "updated") {
+            continue;
+        }
+        match (was.get(name), is.get(name)) {
+            (Some(was), Some(is)) if was == is => {}
+            (Some(was), Some(is)) => lines.push(format!("{name}: {was} → {is}")),
+            (Some(value), None) | (None, Some(value)) => lines.push(format!("{name}: {value}")),
+            (None, None) => {}
+        }
+    }
+    lines.join("; ")
+}
+
+pub(super) async fn access(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    const AT: &str = "/log/access";
+    let service = &console.service;
+    let wanted = asked.0.text("decision");
+    let client = match asked.0.filled("client") {
+        Some(name) => Some(service.client_named(&person.caller, name).await?.id),
+        None => None,
+    };
+    let resource = match asked.0.filled("resource") {
+        Some(name) => Some(service.resource_named(&person.caller, name).await?.id),
+        None => None,
+    };
+    let request = AccessLogRequest {
+        filter: AccessFilter {
+            client,
+            resource,
+            decision: Decision::ALL
+                .into_iter()
+                .find(|known| known.as_str() == wanted),
+            from: time(&asked, "from")?,
+            until: time(&asked, "until")?,
+            ..AccessFilter::default()
+        },
+        cursor: asked.cursor(),
+        limit: None,
+    };
+    let found = service.access_log(&person.caller, &request).await?;
+    let mut rows = Vec::new();
+    for entry in found.items {
+        let client = service.client_name(&person.caller, entry.client).await?;
+        let resource = service
+            .resource_name(&person.caller, entry.resource)
+            .await?;
+        rows.push(vec![
+            Cell::time(Some(entry.at)),
+            match entry.decision {
+                AccessDecision::Granted => Cell::good("granted"),
+                AccessDecision::Denied => Cell::bad("denied"),
+                AccessDecision::Revoked => Cell::warn("revoked"),
+                AccessDecision::Ended => Cell::plain("ended"),
+            },
+            Cell::text(client),
+            Cell::text(resource),
+            Cell::text(entry.reason),
+        ]);
+    }
+    let mut choices = vec![("", "every end")];
+    choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
+    let fields = vec![
+        Field::choice("decision", "Which end", &choices).value(wanted),
+        Field::line("client", "Client, by its name")
+            .optional()
+            .value(asked.0.text("client")),
+        Field::line("resource", "Resource, by its name")
+            .optional()
+            .value(asked.0.text("resource")),
+        from_field(&asked),
+        until_field(&asked),
+    ];
+    let mut page = person.page("Access log", AT);
+    let form = Form::new("Which entries", AT, "Show", fields).question();
+    page.sections.push(Section::Form(form));
+    page.sections.push(Section::Table(Table {
+        title: "Access".to_owned(),
+        columns: vec!["When", "End", "Client", "Resource", "Why"],
+        rows,
+        empty: "There is none that fits.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}

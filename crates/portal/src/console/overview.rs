@@ -1,0 +1,133 @@
+//! What is so at this moment.
+
+use super::Console;
+use super::forms::Asked;
+use super::person::Person;
+use super::view::{Cell, Section, Table};
+use crate::fault::Fault;
+use crate::service::{AccessLogRequest, ListRequest};
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use culvert_store::{AccessFilter, Decision, Role};
+
+/// Rows of each of its tables: what is seen at a glance.
+const ROWS: u16 = 10;
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    if person.caller.role() == Role::User {
+        return Ok(Redirect::to("/clients").into_response());
+    }
+    let service = &console.service;
+    let status = service.status(&person.caller).await?;
+    let few = ListRequest {
+        limit: Some(ROWS),
+        ..ListRequest::default()
+    };
+    let clients = service.client_sessions(&person.caller, &few).await?;
+    let gateways = service.gateway_sessions(&person.caller, &few).await?;
+    let denied = AccessLogRequest {
+        filter: AccessFilter {
+            decision: Some(Decision::Denied),
+            ..AccessFilter::default()
+        },
+        cursor: None,
+        limit: Some(ROWS),
+    };
+    let denied = service.access_log(&person.caller, &denied).await?;
+
+    let mut connected = Vec::new();
+    for session in clients.items {
+        let name = service.client_name(&person.caller, session.client).await?;
+        connected.push(vec![
+            Cell::text(name),
+            Cell::time(Some(session.since)),
+            Cell::text(session.grants),
+            Cell::text(session.resources),
+        ]);
+    }
+    let mut carrying = Vec::new();
+    for session in gateways.items {
+        let name = service
+            .gateway_name(&person.caller, session.gateway)
+            .await?;
+        carrying.push(vec![
+            Cell::text(name),
+            Cell::time(Some(session.since)),
+            match session.draining {
+                true => Cell::warn("drains"),
+                false => Cell::good("takes clients"),
+            },
+            Cell::text(session.clients),
+            Cell::text(session.flows),
+            Cell::text(format_args!("{} kB/s", session.rate_bytes_per_s / 1_000)),
+        ]);
+    }
+    let mut refused = Vec::new();
+    for entry in denied.items {
+        let client = service.client_name(&person.caller, entry.client).await?;
+        let resource = service
+            .resource_name(&person.caller, entry.resource)
+            .await?;
+        refused.push(vec![
+            Cell::time(Some(entry.at)),
+            Cell::text(client),
+            Cell::text(resource),
+            Cell::text(entry.reason),
+        ]);
+    }
+
+    let mut page = person.page("Overview", "/");
+    page.done = asked.done();
+    let reasons = status.reasons.iter().cloned();
+    page.sections.extend(reasons.map(Section::Alert));
+    page.sections.push(Section::Facts {
+        title: "Portal".to_owned(),
+        facts: vec![
+            (
+                "State",
+                match status.ready {
+                    true => Cell::good("serves"),
+                    false => Cell::bad("does not serve"),
+                },
+            ),
+            ("Connected clients", Cell::text(status.clients)),
+            ("Connected gateways", Cell::text(status.gateways)),
+            ("Grants in force", Cell::text(status.grants)),
+            ("Rows that are not understood", Cell::text(status.faults)),
+            ("Version", Cell::text(status.version)),
+            ("Started", Cell::time(Some(status.started))),
+        ],
+    });
+    let table = |title: &str, columns, rows, empty| {
+        Section::Table(Table {
+            title: title.to_owned(),
+            columns,
+            rows,
+            empty,
+            next: None,
+        })
+    };
+    page.sections.push(table(
+        "Gateways that are connected",
+        vec!["Gateway", "Since", "State", "Clients", "Flows", "Carries"],
+        carrying,
+        "No gateway is connected. Make a token at a site, and run `culvert gateway run` with it.",
+    ));
+    page.sections.push(table(
+        "Clients that are connected",
+        vec!["Client", "Since", "Grants", "Resources"],
+        connected,
+        "No client is connected.",
+    ));
+    page.sections.push(table(
+        "Denied last",
+        vec!["When", "Client", "Resource", "Why"],
+        refused,
+        "Nothing was denied.",
+    ));
+    Ok(page.into_response())
+}

@@ -1,0 +1,131 @@
+//! Who asks for a page: the session of a browser.
+
+use super::Console;
+use super::view::{Link, Page, Section, Who};
+use crate::fault::Fault;
+use crate::service::Caller;
+use aws_lc_rs::hmac;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_store::Role;
+use zeroize::Zeroizing;
+
+/// The cookie. Its prefix has browsers take it only with `Secure`, for `/`, and from this host alone.
+const COOKIE: &str = "__Host-culvert";
+
+/// What the form token of a session is a code of.
+const FORM_TOKEN: &[u8] = b"culvert console form";
+
+const fn page(path: &'static str, name: &'static str) -> Link {
+    Link { path, name }
+}
+
+/// The pages of who may read everything.
+const PAGES: &[Link] = &[
+    page("/", "Overview"),
+    page("/sites", "Sites"),
+    page("/resources", "Resources"),
+    page("/policies", "Policies"),
+    page("/explain", "Explain"),
+    page("/people", "Actors"),
+    page("/groups", "Groups"),
+    page("/clients", "Clients"),
+    page("/log/access", "Access log"),
+    page("/log/changes", "Change log"),
+];
+
+/// The pages of who sees the own clients alone.
+const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
+
+/// The page of the list that has this path: where signing in may lead, and nowhere else.
+pub(super) fn page_of(path: &str) -> Option<&'static str> {
+    let known = PAGES.iter().find(|page| page.path == path);
+    known.map(|page| page.path)
+}
+
+/// Someone who signed in.
+#[derive(Debug)]
+pub(super) struct Person {
+    pub(super) caller: Caller,
+    name: String,
+    form_token: String,
+}
+
+impl Person {
+    /// Whether forms are shown that change the configuration. The service decides whether they do.
+    pub(super) fn may_change(&self) -> bool {
+        matches!(self.caller.role(), Role::Admin | Role::Owner)
+    }
+
+    /// A page for this person.
+    pub(super) fn page(&self, title: impl Into<String>, at: &'static str) -> Page {
+        Page {
+            title: title.into(),
+            who: Some(Who {
+                name: self.name.clone(),
+                pages: match self.caller.role() {
+                    Role::User => OWN_PAGES,
+                    Role::Auditor | Role::Admin | Role::Owner => PAGES,
+                },
+                form_token: self.form_token.clone(),
+            }),
+            at,
+            done: None,
+            sections: Vec::<Section>::new(),
+        }
+    }
+
+    /// Whether the form is of this session. It takes as long wherever the two differ.
+    pub(super) fn sent(&self, form_token: &str) -> bool {
+        let wanted = self.form_token.as_bytes();
+        aws_lc_rs::constant_time::verify_slices_are_equal(wanted, form_token.as_bytes()).is_ok()
+    }
+}
+
+impl FromRequestParts<Console> for Person {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Fault> {
+        let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
+        let caller = console.service.resume(&session).await?;
+        let name = console.service.own_name(&caller).await?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
+        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
+        Ok(Self {
+            caller,
+            name,
+            form_token,
+        })
+    }
+}
+
+/// What the browser presents.
+pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == COOKIE)?;
+    Some(Zeroizing::new(value.to_owned()))
+}
+
+/// Has the browser keep a session until it is closed; the portal ends it before, if it is not.
+pub(super) fn keep(session: &str) -> Option<HeaderValue> {
+    cookie(session, "")
+}
+
+/// Has the browser forget its session.
+pub(super) fn forget() -> Option<HeaderValue> {
+    cookie("", "; Max-Age=0")
+}
+
+fn cookie(value: &str, more: &str) -> Option<HeaderValue> {
+    let text = format!("{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Lax{more}");
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,343 @@
+//! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
+
+use crate::fault::Fault;
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use culvert_wire::Timestamp;
+use culvert_wire::api::FieldProblem;
+use std::fmt;
+
+/// A whole page.
+#[derive(Clone, Debug, Template)]
+#[template(path = "page.html")]
+pub(super) struct Page {
+    pub(super) title: String,
+    /// Who sees it; nobody has signed in without.
+    pub(super) who: Option<Who>,
+    /// The path of the page in the list of pages that it belongs to.
+    pub(super) at: &'static str,
+    /// What was just done.
+    pub(super) done: Option<&'static str>,
+    pub(super) sections: Vec<Section>,
+}
+
+/// Who sees a page.
+#[derive(Clone)]
+pub(super) struct Who {
+    pub(super) name: String,
+    pub(super) pages: &'static [Link],
+    /// What every form sends back, to show that it came from a page of this session.
+    pub(super) form_token: String,
+}
+
+impl fmt::Debug for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Who")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A way to another page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) path: &'static str,
+    pub(super) name: &'static str,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub(super) enum Section {
+    /// What went wrong, or needs to be seen to.
+    Alert(String),
+    /// Text whose line breaks count.
+    Lines {
+        title: String,
+        text: String,
+    },
+    Links(Vec<Link>),
+    Facts {
+        title: String,
+        facts: Vec<(&'static str, Cell)>,
+    },
+    Table(Table),
+    Form(Form),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) columns: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<Cell>>,
+    /// What stands there without rows.
+    pub(super) empty: &'static str,
+    /// Where the next page is.
+    pub(super) next: Option<String>,
+}
+
+/// What stands in a table or behind a name.
+#[derive(Clone, Debug)]
+pub(super) enum Cell {
+    Text(String),
+    Code(String),
+    Link { path: String, text: String },
+    Badge { kind: &'static str, text: String },
+    Actions(Vec<Action>),
+}
+
+impl Cell {
+    pub(super) fn text(text: impl fmt::Display) -> Self {
+        Self::Text(text.to_string())
+    }
+
+    pub(super) fn code(text: impl fmt::Display) -> Self {
+        Self::Code(text.to_string())
+    }
+
+    pub(super) fn link(path: impl Into<String>, text: impl fmt::Display) -> Self {
+        Self::Link {
+            path: path.into(),
+            text: text.to_string(),
+        }
+    }
+
+    pub(super) fn good(text: impl fmt::Display) -> Self {
+        Self::badge("good", text)
+    }
+
+    pub(super) fn bad(text: impl fmt::Display) -> Self {
+        Self::badge("bad", text)
+    }
+
+    pub(super) fn warn(text: impl fmt::Display) -> Self {
+        Self::badge("warn", text)
+    }
+
+    pub(super) fn plain(text: impl fmt::Display) -> Self {
+        Self::badge("plain", text)
+    }
+
+    fn badge(kind: &'static str, text: impl fmt::Display) -> Self {
+        Self::Badge {
+            kind,
+            text: text.to_string(),
+        }
+    }
+
+    pub(super) fn time(at: Option<Timestamp>) -> Self {
+        at.map_or_else(|| Self::text("–"), Self::text)
+    }
+}
+
+/// A button that does something at once.
+#[derive(Clone, Debug)]
+pub(super) struct Action {
+    pub(super) name: &'static str,
+    /// To what, for who hears the page.
+    pub(super) what: String,
+    pub(super) path: String,
+    /// The version that the page shows.
+    pub(super) version: Option<u64>,
+    /// It takes something away.
+    pub(super) is_grave: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    pub(super) title: String,
+    pub(super) method: &'static str,
+    pub(super) action: String,
+    pub(super) fields: Vec<Field>,
+    pub(super) hidden: Vec<(&'static str, String)>,
+    pub(super) submit: &'static str,
+    pub(super) is_grave: bool,
+    /// What is wrong with the whole.
+    pub(super) problem: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) kind: Kind,
+    pub(super) value: String,
+    pub(super) hint: &'static str,
+    pub(super) is_required: bool,
+    pub(super) problem: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Line {
+        kind: &'static str,
+        autocomplete: &'static str,
+    },
+    Lines,
+    Choice(Vec<(String, String)>),
+}
+
+impl Field {
+    pub(super) const fn line(name: &'static str, label: &'static str) -> Self {
+        Self {
+            name,
+            label,
+            kind: Kind::Line {
+                kind: "text",
+                autocomplete: "off",
+            },
+            value: String::new(),
+            hint: "",
+            is_required: true,
+            problem: None,
+        }
+    }
+
+    /// A password: never with what was written before. `autocomplete` is `current-password` or
+    /// `new-password`.
+    pub(super) fn password(
+        name: &'static str,
+        label: &'static str,
+        autocomplete: &'static str,
+    ) -> Self {
+        let kind = Kind::Line {
+            kind: "password",
+            autocomplete,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(super) fn lines(name: &'static str, label: &'static str) -> Self {
+        let kind = Kind::Lines;
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(super) fn choice(
+        name: &'static str,
+        label: &'static str,
+        choices: &[(&str, &str)],
+    ) -> Self {
+        let choices = choices
+            .iter()
+            .map(|(value, label)| ((*value).to_owned(), (*label).to_owned()));
+        let kind = Kind::Choice(choices.collect());
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(super) fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(super) fn value(self, value: impl Into<String>) -> Self {
+        let value = value.into();
+        Self { value, ..self }
+    }
+
+    pub(super) fn optional(self) -> Self {
+        let is_required = false;
+        Self {
+            is_required,
+            ..self
+        }
+    }
+
+    fn has_note(&self) -> bool {
+        self.problem.is_some() || !self.hint.is_empty()
+    }
+}
+
+impl Form {
+    pub(super) fn new(
+        title: impl Into<String>,
+        action: impl Into<String>,
+        submit: &'static str,
+        fields: Vec<Field>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            method: "post",
+            action: action.into(),
+            fields,
+            hidden: Vec::new(),
+            submit,
+            is_grave: false,
+            problem: None,
+        }
+    }
+
+    /// A form that only asks for a page.
+    pub(super) fn question(self) -> Self {
+        let method = "get";
+        Self { method, ..self }
+    }
+
+    pub(super) fn with_version(mut self, version: u64) -> Self {
+        self.hidden.push(("version", version.to_string()));
+        self
+    }
+
+    /// The same form with what is wrong: beside its field, or above where there is none for it.
+    pub(super) fn with_problems(mut self, problems: &[FieldProblem]) -> Self {
+        let mut others = Vec::new();
+        for problem in problems {
+            let root = problem.field.split(['[', '.']).next().unwrap_or_default();
+            let detail = problem.detail.clone();
+            match self.fields.iter_mut().find(|field| field.name == root) {
+                Some(field) => field.problem = Some(detail),
+                None if problem.field.is_empty() => others.push(detail),
+                None => others.push(format!("{}: {detail}", problem.field)),
+            }
+        }
+        let others = others.join("\n");
+        self.problem = Some(match others.is_empty() {
+            true => "Nothing was changed: look at the marked fields.".to_owned(),
+            false => others,
+        });
+        self
+    }
+}
+
+impl Form {
+    /// The form again, with why it was refused; faults that are not about what it says go on.
+    pub(super) fn refused(self, fault: Fault) -> Result<(Self, StatusCode), Fault> {
+        match fault {
+            Fault::Invalid(problems) => Ok((
+                self.with_problems(&problems),
+                StatusCode::UNPROCESSABLE_ENTITY,
+            )),
+            Fault::Conflict(detail) => {
+                let problem = Some(detail);
+                Ok((Self { problem, ..self }, StatusCode::CONFLICT))
+            }
+            fault => Err(fault),
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn with_status(&self, status: StatusCode) -> Response {
+        match self.render() {
+            Ok(text) => {
+                let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+                (status, headers, text).into_response()
+            }
+            Err(error) => Fault::internal(error).into_response(),
+        }
+    }
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        self.with_status(StatusCode::OK)
+    }
+}

@@ -1,0 +1,110 @@
+//! Things by the names that people know them by.
+
+use super::{Caller, ListRequest, Service, show};
+use crate::fault::Fault;
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
+use culvert_store::{self as store, Kind, ListFilter, StoreExt};
+use culvert_wire::api::{Actor, Client, Group, Resource, Site};
+
+impl Service {
+    /// What the caller is called.
+    pub(crate) async fn own_name(&self, caller: &Caller) -> Result<String, Fault> {
+        let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
+        Ok(row.name)
+    }
+
+    pub(crate) async fn actor_named(&self, caller: &Caller, name: &str) -> Result<Actor, Fault> {
+        self.named(caller, name).await.map(show::actor)
+    }
+
+    pub(crate) async fn group_named(&self, caller: &Caller, name: &str) -> Result<Group, Fault> {
+        self.named(caller, name).await.map(show::group)
+    }
+
+    pub(crate) async fn site_named(&self, caller: &Caller, name: &str) -> Result<Site, Fault> {
+        let found = self.named(caller, name).await.map(show::site);
+        found.map_err(|fault| fault.at_field("site"))
+    }
+
+    pub(crate) async fn resource_named(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<Resource, Fault> {
+        self.named(caller, name).await.map(show::resource)
+    }
+
+    pub(crate) async fn client_named(&self, caller: &Caller, name: &str) -> Result<Client, Fault> {
+        self.named(caller, name).await.map(show::client)
+    }
+
+    /// The row of that name, whatever the case of its letters; of several, as revoked machines leave
+    /// them, the newest.
+    async fn named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<T, Fault> {
+        caller.may_read()?;
+        let filter = ListFilter {
+            name: Some(name.to_owned()),
+            ..ListFilter::default()
+        };
+        let mut rows: Vec<T> = self.all(caller.account(), &filter).await?;
+        let what = T::KIND;
+        rows.pop()
+            .ok_or_else(|| Fault::NotFound(format!("there is no {what} named {name:?}")))
+    }
+
+    /// The name of what a log speaks of; its id, where it is gone.
+    pub(crate) async fn actor_name(&self, caller: &Caller, id: ActorId) -> Result<String, Fault> {
+        self.name_of(caller, id, |row: store::Actor| row.name).await
+    }
+
+    pub(crate) async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {
+        self.name_of(caller, id, |row: store::Client| row.name)
+            .await
+    }
+
+    pub(crate) async fn gateway_name(
+        &self,
+        caller: &Caller,
+        id: GatewayId,
+    ) -> Result<String, Fault> {
+        self.name_of(caller, id, |row: store::Gateway| row.name)
+            .await
+    }
+
+    pub(crate) async fn resource_name(
+        &self,
+        caller: &Caller,
+        id: ResourceId,
+    ) -> Result<String, Fault> {
+        self.name_of(caller, id, |row: store::Resource| row.name)
+            .await
+    }
+
+    async fn name_of<T: Kind>(
+        &self,
+        caller: &Caller,
+        id: T::Id,
+        name: impl FnOnce(T) -> String + Send,
+    ) -> Result<String, Fault> {
+        caller.may_read()?;
+        let row = self.store.get_as::<T>(caller.account(), id);
+        match self.ask("get", row).await {
+            Ok(row) => Ok(name(row)),
+            Err(store::StoreError::NotFound(id)) => Ok(id.to_string()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ListRequest {
+    /// What has this in its name.
+    pub(crate) fn searching(text: Option<&str>) -> Self {
+        Self {
+            filter: ListFilter {
+                name_contains: text.map(str::to_owned),
+                ..ListFilter::default()
+            },
+            ..Self::default()
+        }
+    }
+}
