@@ -26,6 +26,8 @@ pub enum Mutation {
         role: Role,
         /// What the password is checked by; it is never in the change log.
         verifier: SecretBytes,
+        /// The version of the actor that the asker has seen; without one, whatever it is now.
+        expected_version: Option<u64>,
     },
     /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
     Update {

@@ -113,7 +113,10 @@ pub(super) async fn delete(
 /// the sessions that there are end.
 #[utoipa::path(
     post, path = "/actors/{id}/sign-in", tag = "actors", operation_id = "set_sign_in",
-    params(("id" = String, Path, description = "Which one")),
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed"),
+    ),
     request_body = NewSignIn,
     responses((status = 200, description = "As it is now", body = Actor), Problems),
     security(("token" = []))
@@ -122,9 +125,13 @@ pub(super) async fn set_sign_in(
     State(api): State<Api>,
     caller: Caller,
     Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
     Json(new): Json<NewSignIn>,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service.set_sign_in(&caller, id, new).await.map(Shown)
+    api.service
+        .set_sign_in(&caller, id, version, new)
+        .await
+        .map(Shown)
 }
 
 /// End that a person signs in
@@ -132,7 +139,10 @@ pub(super) async fn set_sign_in(
 /// The sessions that there are end.
 #[utoipa::path(
     delete, path = "/actors/{id}/sign-in", tag = "actors", operation_id = "end_sign_in",
-    params(("id" = String, Path, description = "Which one")),
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed"),
+    ),
     responses((status = 200, description = "As it is now", body = Actor), Problems),
     security(("token" = []))
 )]
@@ -140,6 +150,10 @@ pub(super) async fn end_sign_in(
     State(api): State<Api>,
     caller: Caller,
     Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service.end_sign_in(&caller, id).await.map(Shown)
+    api.service
+        .end_sign_in(&caller, id, version)
+        .await
+        .map(Shown)
 }

@@ -305,7 +305,10 @@ pub(super) async fn set_sign_in(
             role: word("role", fields.text("role"))?,
             password: fields.raw("password").to_owned(),
         };
-        console.service.set_sign_in(&person.caller, id, new).await
+        console
+            .service
+            .set_sign_in(&person.caller, id, None, new)
+            .await
     };
     match set.await {
         Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
@@ -323,7 +326,10 @@ pub(super) async fn end_sign_in(
     Id(id): Id<ActorId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
-    console.service.end_sign_in(&person.caller, id).await?;
+    console
+        .service
+        .end_sign_in(&person.caller, id, None)
+        .await?;
     Ok(done(&format!("{AT}/{id}"), "changed"))
 }
 

@@ -161,6 +161,7 @@ impl Service {
             actor,
             role: caller.role(),
             verifier,
+            expected_version: None,
         });
         self.begin_session(actor, mutations).await
     }
@@ -170,6 +171,7 @@ impl Service {
         &self,
         caller: &Caller,
         actor: ActorId,
+        expected: Option<u64>,
         new: NewSignIn,
     ) -> Result<Actor, Fault> {
         caller.may_change()?;
@@ -195,6 +197,7 @@ impl Service {
             actor,
             role,
             verifier,
+            expected_version: expected,
         });
         self.write(caller.account(), caller.author(), mutations)
             .await?;
@@ -206,6 +209,7 @@ impl Service {
         &self,
         caller: &Caller,
         actor: ActorId,
+        expected: Option<u64>,
     ) -> Result<Actor, Fault> {
         let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
@@ -215,14 +219,13 @@ impl Service {
         })
         .await?;
         let mut mutations = self.ends_of(actor).await?;
-        let version = row.stamp.version;
         mutations.push(Mutation::Update {
             entity: store::Actor {
                 sign_in: None,
                 ..row
             }
             .into(),
-            expected_version: Some(version),
+            expected_version: expected,
         });
         self.write(caller.account(), caller.author(), mutations)
             .await?;

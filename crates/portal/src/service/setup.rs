@@ -108,6 +108,7 @@ impl Service {
                 actor: owner_id,
                 role: Role::Owner,
                 verifier,
+                expected_version: None,
             });
         }
         if let Some(name) = &request.account {

@@ -202,6 +202,9 @@ impl Route {
                 | "gateways/{id}/revoke"
                 | "tokens/{id}/revoke",
             ) => return None,
+            ("POST", "actors/{id}/sign-in") => {
+                json!({"role": "auditor", "password": "correct horse battery"})
+            }
             ("PATCH", "account") => json!({"grant_lifetime_s": 600}),
             ("PATCH", _) => json!({ "name": name }),
             ("POST", "actors") => json!({"kind": "user", "name": name}),
@@ -299,6 +302,54 @@ async fn an_auditor_reads_everything_and_changes_nothing() {
         .await
         .expect(200);
     assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let actor = make_actor(store, account, ActorKind::Admin).await;
+    let role = Role::User;
+    let (_, secret) = make_token(store, account, TokenScope::Api { actor, role }).await;
+    let (own, _) = enrol_client(store, account, actor).await;
+    let mut user = running.client().await.with(&secret);
+    let things = make_things(store, account).await;
+    let before = seq(&running).await;
+    for route in routes(&mut user).await {
+        let answer = route.send(&mut user, &things).await;
+        let expected = match (&*route.method, &*route.template) {
+            ("POST", "/api/v1/setup") => 401,
+            ("GET", "/api/v1/clients") => 200,
+            // They are another's.
+            ("GET", "/api/v1/clients/{id}") | ("POST", "/api/v1/clients/{id}/revoke") => 404,
+            _ => 403,
+        };
+        assert_eq!(answer.status, expected, "{route:?} {answer:?}");
+    }
+    user.get("/metrics").await.problem(403);
+    let body = json!({"groups": [{"name": "x"}]});
+    user.post("/api/v1/apply?dry_run=true", body)
+        .await
+        .problem(403);
+    let list = user.get("/api/v1/clients").await.expect(200).json();
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(list["items"][0]["id"], own.to_string());
+    let other = format!("/api/v1/clients?actor={}", things.member);
+    let others = user.get(&other).await.expect(200).json();
+    assert_eq!(others["items"], json!([]));
+    let at = format!("/api/v1/clients/{own}");
+    user.get(&at).await.expect(200);
+    user.patch(&at, "*", json!({"name": "x"}))
+        .await
+        .problem(403);
+    for word in ["verify", "unverify"] {
+        let path = format!("{at}/{word}");
+        user.send("POST", &path, &[], None).await.problem(403);
+    }
+    user.delete(&at).await.problem(403);
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+    let path = format!("{at}/revoke");
+    user.send("POST", &path, &[], None).await.expect(200);
 }
 
 #[tokio::test]

@@ -254,6 +254,7 @@ pub(crate) async fn enrol_gateway(
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     token: Option<String>,
+    pub(crate) host: String,
 }
 
 /// An answer.
@@ -327,7 +328,12 @@ impl Client {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         let token = None;
-        Self { sender, token }
+        let host = "localhost".to_owned();
+        Self {
+            sender,
+            token,
+            host,
+        }
     }
 
     pub(crate) fn with(mut self, token: &str) -> Self {
@@ -379,7 +385,7 @@ impl Client {
         let mut request = Request::builder()
             .method(Method::from_bytes(method.as_bytes()).unwrap())
             .uri(path)
-            .header("host", "localhost");
+            .header("host", &self.host);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }

@@ -44,6 +44,7 @@ impl Writing {
         actor: ActorId,
         role: Role,
         verifier: &SecretBytes,
+        expected_version: Option<u64>,
     ) -> Result<(), StoreError> {
         if verifier.expose().len() > MAX_SECRET_LEN {
             return Err(StoreError::TooMany {
@@ -51,7 +52,7 @@ impl Writing {
                 limit: MAX_SECRET_LEN as u64,
             });
         }
-        let before = self.current(actor.into(), None).await?;
+        let before = self.current(actor.into(), expected_version).await?;
         let Some(mut after) = Actor::from_entity(before.clone()) else {
             return Err(StoreError::NotFound(actor.into()));
         };

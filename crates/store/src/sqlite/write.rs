@@ -135,7 +135,11 @@ impl Writing {
                 actor,
                 role,
                 verifier,
-            } => self.set_password(actor, role, &verifier).await,
+                expected_version,
+            } => {
+                self.set_password(actor, role, &verifier, expected_version)
+                    .await
+            }
             Mutation::Update {
                 entity,
                 expected_version,

@@ -9,6 +9,7 @@ pub(crate) mod isolation;
 pub(crate) mod machines;
 pub(crate) mod model;
 pub(crate) mod paging;
+pub(crate) mod people;
 pub(crate) mod tokens;
 pub(crate) mod world;
 pub(crate) mod writing;
@@ -68,6 +69,8 @@ macro_rules! conformance {
                 tokens::ts_2025_007_a_one_time_token_used_by_many_at_once_is_used_once
                 tokens::a_failed_mutation_leaves_the_one_time_token_unused
                 tokens::last_use_is_no_change
+                people::a_password_is_found_under_its_name_until_it_ends
+                people::a_session_ends_unused_and_with_the_password
                 machines::a_machine_gets_addresses_and_keeps_them
                 machines::a_new_key_is_recorded_and_ends_verification
                 machines::ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name

@@ -1,0 +1,456 @@
+//! The console against those who mean harm, and those who may not.
+
+use crate::browser::{Browser, PASSWORD, encode, person, signed_in};
+use crate::support::{Running, enrol_client, make_actor};
+use culvert_store::{ActorKind, Role, Seq};
+use serde_json::json;
+
+const PAGES: [&str; 12] = [
+    "/",
+    "/me",
+    "/sites",
+    "/resources",
+    "/resources/new",
+    "/policies",
+    "/explain",
+    "/people",
+    "/groups",
+    "/clients",
+    "/log/access",
+    "/log/changes",
+];
+
+const RES: &str = "res_00000000000000000000000000";
+const CLIENT: &str = "cli_00000000000000000000000000";
+
+/// What forms go to; with ids, to things that are not there.
+fn forms() -> Vec<String> {
+    let forms = [
+        "/set-up".to_owned(),
+        "/sign-in".to_owned(),
+        "/sign-out".to_owned(),
+        "/me/password".to_owned(),
+        "/me/sign-out-everywhere".to_owned(),
+        "/sites".to_owned(),
+        "/sites/{site}/token".to_owned(),
+        "/gateways/{gw}/drain".to_owned(),
+        "/gateways/{gw}/undrain".to_owned(),
+        "/gateways/{gw}/revoke".to_owned(),
+        "/resources/new".to_owned(),
+        format!("/resources/{RES}"),
+        format!("/resources/{RES}/delete"),
+        "/policies".to_owned(),
+        "/policies/{pol}/enable".to_owned(),
+        "/policies/{pol}/disable".to_owned(),
+        "/policies/{pol}/delete".to_owned(),
+        "/people".to_owned(),
+        "/people/{act}/sign-in".to_owned(),
+        "/people/{act}/end-sign-in".to_owned(),
+        "/people/{act}/disable".to_owned(),
+        "/people/{act}/enable".to_owned(),
+        "/people/{act}/token".to_owned(),
+        "/tokens/{tok}/revoke".to_owned(),
+        "/groups".to_owned(),
+        "/groups/{grp}".to_owned(),
+        "/groups/{grp}/remove/{act}".to_owned(),
+        format!("/clients/{CLIENT}/verify"),
+        format!("/clients/{CLIENT}/unverify"),
+        format!("/clients/{CLIENT}/revoke"),
+    ];
+    let routes = include_str!("../../src/console.rs");
+    let counted = routes.matches("post(").count();
+    assert_eq!(forms.len(), counted, "a new form: add it here");
+    forms
+        .into_iter()
+        .map(|form| {
+            let mut form = form;
+            while let (Some(from), Some(to)) = (form.find('{'), form.find('}')) {
+                let id = format!("{}_00000000000000000000000000", &form[from + 1..to]);
+                form.replace_range(from..=to, &id);
+            }
+            form
+        })
+        .collect()
+}
+
+/// Forms of who has not signed in, and of the own sign-in.
+fn is_own(form: &str) -> bool {
+    form.starts_with("/me") || matches!(form, "/set-up" | "/sign-in" | "/sign-out")
+}
+
+async fn seq(running: &Running) -> Seq {
+    running.store.snapshot(running.account()).await.unwrap().seq
+}
+
+#[tokio::test]
+async fn pages_load_nothing_from_elsewhere_and_run_no_script() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    for path in PAGES {
+        let page = browser.get(path).await.expect(200);
+        let policy = page.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; style-src 'self';"));
+        assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"));
+        assert_eq!(page.header("cache-control"), "no-store");
+        assert_eq!(page.header("x-content-type-options"), "nosniff");
+        for part in ["<script", "style=", " onclick", "http://", "src="] {
+            assert!(!page.text.contains(part), "{path} has {part}");
+        }
+        assert!(page.text.contains("<html lang=\"en\">"), "{path}");
+        assert!(page.text.contains("href=\"#content\""), "{path}");
+        for (at, _) in page.text.match_indices("<label for=\"") {
+            let id = page.text[at + 12..].split('"').next().unwrap();
+            assert!(page.text.contains(&format!("id=\"{id}\"")), "{path}: {id}");
+        }
+    }
+    let style = browser.get("/assets/style.css").await.expect(200);
+    assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
+    assert!(!style.text.contains("url("), "it loads nothing either");
+}
+
+#[tokio::test]
+async fn who_has_not_signed_in_sees_no_page_and_sends_no_form() {
+    let running = Running::start().await;
+    let before = seq(&running).await;
+    for cookie in [
+        None,
+        Some("__Host-culvert=nonsense".to_owned()),
+        Some(format!("__Host-culvert={}", running.setup_token())),
+    ] {
+        let mut browser = Browser::open(&running).await;
+        for path in PAGES {
+            browser.cookie.clone_from(&cookie);
+            let answer = browser.get(path).await.expect(303);
+            assert!(answer.header("location").starts_with("/sign-in"), "{path}");
+        }
+        for form in forms()
+            .iter()
+            .filter(|form| !matches!(&***form, "/set-up" | "/sign-in"))
+        {
+            browser.cookie.clone_from(&cookie);
+            let answer = browser.submit_with(form, "", &[]).await.expect(303);
+            assert_eq!(answer.header("location"), "/sign-in", "{form}");
+        }
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+/// An API token is no session, and a session no API token.
+#[tokio::test]
+async fn a_session_is_good_for_the_console_alone() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let session = browser.cookie.clone().unwrap();
+    let session = session.split_once('=').unwrap().1.to_owned();
+    let mut api = running.client().await.with(&session);
+    api.get("/api/v1/account").await.problem(401);
+    browser.client.set_token(Some(&session));
+    browser.cookie = None;
+    browser.get("/").await.expect(303);
+}
+
+#[tokio::test]
+async fn a_form_that_no_page_of_this_session_sent_changes_nothing() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let mut other = signed_in(&running, Role::Owner).await;
+    let (own, foreign) = (browser.form_token().await, other.form_token().await);
+    let before = seq(&running).await;
+    let strange: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("origin", "https://evil.example")],
+        &[("origin", "null")],
+        &[("origin", "http://localhost")],
+        &[("sec-fetch-site", "cross-site")],
+        &[
+            ("origin", "https://localhost"),
+            ("sec-fetch-site", "same-site"),
+        ],
+    ];
+    for form in forms() {
+        for headers in strange {
+            let body = encode(&own, &[("name", "x"), ("version", "1")]);
+            let answer = browser.send("POST", &form, headers, Some(body)).await;
+            assert_eq!(answer.status, 403, "{form} {headers:?}");
+        }
+        if matches!(&*form, "/set-up" | "/sign-in") {
+            continue;
+        }
+        for token in ["", "wrong", &foreign] {
+            let fields = [("name", "x"), ("version", "1")];
+            let answer = browser.submit_with(&form, token, &fields).await;
+            assert_eq!(answer.status, 403, "{form} {token}");
+        }
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_session_that_someone_else_chose_is_never_taken_over() {
+    let running = Running::start().await;
+    let (_, name) = person(&running, Role::Admin).await;
+    let attacker = signed_in(&running, Role::Auditor).await;
+    let mut victim = Browser::open(&running).await;
+    victim.cookie.clone_from(&attacker.cookie);
+    victim.sign_in(&name, PASSWORD).await.expect(303);
+    assert_ne!(victim.cookie, attacker.cookie);
+    let mut victim_then = Browser::open(&running).await;
+    victim_then.cookie.clone_from(&attacker.cookie);
+    victim_then.get("/").await.expect(303);
+}
+
+#[tokio::test]
+async fn signing_in_leads_to_no_other_site() {
+    let running = Running::start().await;
+    let (_, name) = person(&running, Role::Admin).await;
+    for (next, to) in [
+        ("/resources", "/resources"),
+        ("//evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("/resources@evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/sign-out", "/"),
+        ("", "/"),
+    ] {
+        let mut browser = Browser::open(&running).await;
+        let fields = [("name", &*name), ("password", PASSWORD), ("next", next)];
+        let answer = browser.submit("/sign-in", &fields).await.expect(303);
+        assert_eq!(answer.header("location"), to, "{next}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_the_portals_gets_no_page() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let before = seq(&running).await;
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+    ] {
+        host.clone_into(&mut browser.client.host);
+        for path in ["/", "/sign-in", "/people"] {
+            browser.get(path).await.expect(421);
+        }
+        let answer = browser.submit_with("/sites", "", &[("name", "x")]).await;
+        answer.expect(421);
+    }
+    let own = running.portal.whereabouts().url;
+    browser.client.host = own.trim_start_matches("https://").to_owned();
+    browser.get("/").await.expect(200);
+    assert_eq!(seq(&running).await, before);
+}
+
+#[tokio::test]
+async fn what_people_write_is_text_on_every_page() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let mut owner = running.owner().await;
+    let evil = |at: usize| format!("<script>alert({at})</script>\"'&<b>");
+    let made = |answer: crate::support::Answer| crate::support::id_of(&answer.expect(201).json());
+    let site = made(owner.post("/api/v1/sites", json!({"name": evil(1)})).await);
+    let group = made(owner.post("/api/v1/groups", json!({"name": evil(2)})).await);
+    let actor = json!({"name": evil(3), "kind": "user"});
+    let actor = made(owner.post("/api/v1/actors", actor).await);
+    let resource = json!({
+        "site": site, "name": evil(4), "kind": "address", "address": "10.0.0.1",
+        "filters": [{"protocol": "any"}],
+    });
+    let resource = made(owner.post("/api/v1/resources", resource).await);
+    let policy = json!({"name": evil(5), "group": group, "resource": resource});
+    made(owner.post("/api/v1/policies", policy).await);
+    let token = json!({"name": evil(6), "kind": "client", "actor": actor});
+    owner.post("/api/v1/tokens", token).await.expect(201);
+    let member = json!({ "actor": actor });
+    let path = format!("/api/v1/groups/{group}/members");
+    owner.post(&path, member).await.expect(201);
+    let parsed = actor.parse().unwrap();
+    let (client, _) = enrol_client(running.store.as_ref(), running.account(), parsed).await;
+    let path = format!("/api/v1/clients/{client}");
+    owner
+        .patch(&path, "*", json!({"name": evil(7)}))
+        .await
+        .expect(200);
+    owner
+        .patch("/api/v1/account", "*", json!({"name": evil(8)}))
+        .await
+        .expect(200);
+
+    let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
+    pages.extend([
+        format!("/sites/{site}"),
+        format!("/groups/{group}"),
+        format!("/people/{actor}"),
+        format!("/resources/{resource}"),
+        "/resources?search=%3Cscript%3E%22".to_owned(),
+        "/explain?client=%3Cscript%3E%22&resource=%3Cscript%3E".to_owned(),
+        "/sign-in?next=%22%3E%3Cscript%3E".to_owned(),
+        "/resources?done=%3Cscript%3E".to_owned(),
+        "/log/changes?entity=%22%3E%3Cscript%3E".to_owned(),
+    ]);
+    let mut shown = 0;
+    for path in &pages {
+        let page = browser.get(path).await;
+        assert!(
+            page.status == 200 || page.status == 422,
+            "{path} {}",
+            page.status
+        );
+        for part in ["<script", "<b>", "\"'&<"] {
+            assert!(!page.text.contains(part), "{path} has {part}");
+        }
+        shown += page.text.matches("&#60;script&#62;alert(").count();
+    }
+    assert!(shown >= 12, "the names are shown: {shown}");
+    for (form, fields) in [
+        ("/sites", vec![("name", evil(1))]),
+        ("/people", vec![("name", evil(3)), ("kind", evil(9))]),
+        (
+            "/resources/new",
+            vec![("name", evil(9)), ("filters", evil(9)), ("site", evil(9))],
+        ),
+        (
+            "/sign-in",
+            vec![("name", evil(9)), ("password", evil(9)), ("next", evil(9))],
+        ),
+        (
+            "/set-up",
+            vec![("owner", evil(9)), ("account", evil(9)), ("token", evil(9))],
+        ),
+    ] {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        let page = browser.submit(form, &fields).await;
+        assert!(page.status.is_client_error(), "{form} {}", page.status);
+        assert!(!page.text.contains("<script"), "{form}");
+    }
+}
+
+#[tokio::test]
+async fn an_auditor_sees_every_page_and_sends_no_form() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let token = browser.form_token().await;
+    let before = seq(&running).await;
+    for path in PAGES {
+        let page = browser.get(path).await.expect(200);
+        assert!(
+            path == "/me" || !page.text.contains("class=\"grave\""),
+            "{path}"
+        );
+    }
+    for form in forms().iter().filter(|form| !is_own(form)) {
+        let fields = [
+            ("name", "x"),
+            ("version", "1"),
+            ("role", "user"),
+            ("kind", "user"),
+        ];
+        let answer = browser.submit_with(form, &token, &fields).await;
+        // Who may not is refused before anything is looked up, or finds what it names missing.
+        let refused = [403, 404, 422].contains(&answer.status.as_u16());
+        assert!(refused, "{form} {}", answer.status);
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let (user, name) = person(&running, Role::User).await;
+    let (own, _) = enrol_client(store, account, user).await;
+    let other = make_actor(store, account, ActorKind::User).await;
+    let (foreign, _) = enrol_client(store, account, other).await;
+    let mut browser = Browser::open(&running).await;
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+    let token = browser.form_token().await;
+    for path in PAGES {
+        let page = browser.get(path).await;
+        match path {
+            "/me" | "/clients" => assert_eq!(page.status, 200),
+            "/" => assert_eq!(page.header("location"), "/clients"),
+            // It shows an empty form and nothing else; what it is sent to refuses.
+            "/resources/new" => assert_eq!(page.status, 200),
+            _ => assert_eq!(page.status, 403, "{path}"),
+        }
+        assert!(!page.text.contains(&foreign.to_string()), "{path}");
+    }
+    let clients = browser.get("/clients").await.expect(200);
+    assert!(clients.text.contains(&own.to_string()));
+    let before = seq(&running).await;
+    let fields = [
+        ("name", "x"),
+        ("version", "1"),
+        ("role", "user"),
+        ("kind", "user"),
+    ];
+    for form in forms().iter().filter(|form| !is_own(form)) {
+        let answer = browser.submit_with(form, &token, &fields).await;
+        let refused = [403, 404, 422].contains(&answer.status.as_u16());
+        assert!(refused, "{form} {}", answer.status);
+    }
+    for (client, word, status) in [
+        (foreign, "revoke", 404),
+        (foreign, "verify", 403),
+        (own, "verify", 403),
+        (own, "unverify", 403),
+    ] {
+        let path = format!("/clients/{client}/{word}");
+        let answer = browser.submit_with(&path, &token, &fields).await;
+        assert_eq!(answer.status, status, "{word}");
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+    let path = format!("/clients/{own}/revoke");
+    browser
+        .submit_with(&path, &token, &fields)
+        .await
+        .expect(303);
+    assert_ne!(seq(&running).await, before);
+}
+
+#[tokio::test]
+async fn an_admin_gives_nobody_the_ways_of_an_owner() {
+    let running = Running::start().await;
+    let (owner, _) = person(&running, Role::Owner).await;
+    let (admin, _) = person(&running, Role::Admin).await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let before = seq(&running).await;
+    let fields = |role| [("role", role), ("password", PASSWORD)];
+    for (actor, role) in [(owner, "admin"), (owner, "owner"), (admin, "owner")] {
+        let path = format!("/people/{actor}/sign-in");
+        browser.submit(&path, &fields(role)).await.expect(403);
+    }
+    for word in ["end-sign-in", "disable"] {
+        let path = format!("/people/{owner}/{word}");
+        browser.submit(&path, &[("version", "2")]).await.expect(403);
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn forms_are_bounded_and_forms_alone() {
+    let running = Running::start().await;
+    let mut browser = Browser::open(&running).await;
+    let origin = [("origin", "https://localhost")];
+    let long = format!("name={}", "x".repeat(64 * 1024));
+    let answer = browser.send("POST", "/sign-in", &origin, Some(long)).await;
+    answer.expect(413);
+    let headers = [
+        ("origin", "https://localhost"),
+        ("content-type", "application/json"),
+    ];
+    let body = Some(b"{}".to_vec());
+    let answer = browser
+        .client
+        .send("POST", "/sign-in", &headers, body)
+        .await;
+    answer.expect(400);
+    let twice = Some("name=a&name=b".to_owned());
+    let answer = browser.send("POST", "/sign-in", &origin, twice).await;
+    answer.expect(400);
+}

@@ -1,0 +1,144 @@
+//! People who sign in.
+
+use super::Fixture;
+use super::world::*;
+use culvert_ids::ActorId;
+use culvert_store::{
+    Actor, Denial, Holder, Mutation, Role, SESSION_IDLE_MS, SecretBytes, StoreError, StoreExt,
+    TokenScope, TokenUses,
+};
+
+fn verifier(text: &str) -> SecretBytes {
+    SecretBytes::new(text.as_bytes().to_vec())
+}
+
+fn set_password(actor: ActorId, role: Role, text: &str) -> Mutation {
+    Mutation::SetPassword {
+        actor,
+        role,
+        verifier: verifier(text),
+        expected_version: None,
+    }
+}
+
+async fn found(world: &World, name: &str) -> Option<(ActorId, SecretBytes)> {
+    world.store.password(world.account, name).await.unwrap()
+}
+
+pub(crate) async fn a_password_is_found_under_its_name_until_it_ends(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    assert_eq!(found(&world, "Ada").await, None);
+    let set = set_password(ada.id, Role::Auditor, "first");
+    let changes = world.write(vec![set]).await.unwrap();
+    assert_eq!(changes.len(), 1, "it is in the change log");
+    assert!(!format!("{changes:?}").contains("first"), "but not itself");
+    assert_eq!(
+        found(&world, "ADA").await,
+        Some((ada.id, verifier("first")))
+    );
+    assert_eq!(found(&world, "bob").await, None);
+
+    let again = set_password(ada.id, Role::Admin, "second");
+    world.write(vec![again]).await.unwrap();
+    assert_eq!(
+        found(&world, "ada").await,
+        Some((ada.id, verifier("second")))
+    );
+    let row: Actor = world.store.get_as(world.account, ada.id).await.unwrap();
+    assert_eq!(row.sign_in.unwrap().role, Role::Admin);
+
+    // It comes by its own way alone.
+    let mut forged = row.clone();
+    forged.sign_in.as_mut().unwrap().password_set = later(1);
+    let error = world.update(forged).await.unwrap_err();
+    assert!(matches!(
+        error,
+        StoreError::Invalid {
+            field: "sign_in",
+            ..
+        }
+    ));
+    let stale = Mutation::SetPassword {
+        actor: ada.id,
+        role: Role::Admin,
+        verifier: verifier("third"),
+        expected_version: Some(1),
+    };
+    let error = world.write(vec![stale]).await.unwrap_err();
+    assert!(matches!(error, StoreError::VersionConflict { .. }));
+
+    let other = World::beside(&world.store).await;
+    assert_eq!(
+        found(&other, "ada").await,
+        None,
+        "nothing crosses an account"
+    );
+
+    let mut disabled = row.clone();
+    disabled.disabled = true;
+    world.update(disabled).await.unwrap();
+    assert_eq!(found(&world, "ada").await, None);
+    world.update(row.clone()).await.unwrap();
+    assert!(found(&world, "ada").await.is_some());
+    let ended = Actor {
+        sign_in: None,
+        ..row
+    };
+    world.update(ended).await.unwrap();
+    assert_eq!(found(&world, "ada").await, None);
+    let set = set_password(ada.id, Role::Admin, "fourth");
+    world.write(vec![set]).await.unwrap();
+    world.delete(ada.id, true).await.unwrap();
+    assert_eq!(found(&world, "ada").await, None);
+}
+
+pub(crate) async fn a_session_ends_unused_and_with_the_password(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let set = set_password(ada.id, Role::Auditor, "first");
+    world.write(vec![set]).await.unwrap();
+    let scope = TokenScope::Session { actor: ada.id };
+    let session = world.token(scope, TokenUses::Many).await;
+    let denied = async |at| match world.authenticate(&session, at).await {
+        Err(StoreError::Denied(denial)) => Some(denial),
+        Ok(_) => None,
+        Err(error) => panic!("{error}"),
+    };
+
+    let principal = world.authenticate(&session, NOW).await.unwrap();
+    let Holder::Session { actor, role, .. } = principal.holder else {
+        panic!("{principal:?}");
+    };
+    assert_eq!((actor, role), (ada.id, Role::Auditor));
+    // What the session may do is what the person may do now.
+    let set = set_password(ada.id, Role::Owner, "second");
+    world.write(vec![set]).await.unwrap();
+    let principal = world.authenticate(&session, NOW).await.unwrap();
+    assert!(matches!(
+        principal.holder,
+        Holder::Session {
+            role: Role::Owner,
+            ..
+        }
+    ));
+
+    // The last instant of one that nobody uses, and the first without it.
+    assert_eq!(denied(later(SESSION_IDLE_MS - 1)).await, None);
+    assert_eq!(denied(later(SESSION_IDLE_MS)).await, Some(Denial::Expired));
+    let used = vec![(session.id, later(1_000))];
+    world.store.touch_tokens(world.account, used).await.unwrap();
+    assert_eq!(denied(later(SESSION_IDLE_MS)).await, None);
+
+    let row: Actor = world.store.get_as(world.account, ada.id).await.unwrap();
+    let ended = Actor {
+        sign_in: None,
+        ..row
+    };
+    world.update(ended).await.unwrap();
+    assert_eq!(denied(NOW).await, Some(Denial::Revoked));
+}
