@@ -58,7 +58,7 @@ async fn every_operation_has_a_name_a_summary_a_guard_and_problems() {
                 body.is_some(),
                 method == "patch"
                     || (method == "post" && !path.contains("/{id}/"))
-                    || name == "add_member",
+                    || ["add_member", "set_sign_in"].contains(&name),
                 "{what}"
             );
         }

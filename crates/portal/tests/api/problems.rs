@@ -5,7 +5,13 @@ use serde_json::json;
 async fn paths_and_methods_that_do_not_exist_are_problems_too() {
     let running = Running::start().await;
     let mut owner = running.owner().await;
-    for path in ["/", "/api", "/api/v1", "/api/v1/flowers", "/api/v2/groups"] {
+    for path in [
+        "/flowers",
+        "/api",
+        "/api/v1",
+        "/api/v1/flowers",
+        "/api/v2/groups",
+    ] {
         owner.get(path).await.problem(404);
     }
     let answer = owner.send("PUT", "/api/v1/groups", &[], None).await;

@@ -519,7 +519,10 @@ async fn every_change_of_what_has_a_version_names_it() {
                 late.problem(412);
             }
             "POST" if route.template.contains("/{id}/") && has_version => {
-                let late = owner.send("POST", &path, &stale, None).await;
+                let late = match route.body(&things) {
+                    Some(body) => owner.json("POST", &path, &stale, body).await,
+                    None => owner.send("POST", &path, &stale, None).await,
+                };
                 late.problem(412);
             }
             _ => {}
