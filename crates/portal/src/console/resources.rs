@@ -246,9 +246,8 @@ pub(super) async fn change(
             .change_resource(&person.caller, id, version, patch)
             .await
     };
-    let fault = match changed.await {
-        Ok(_) => return Ok(done(AT, "changed")),
-        Err(fault) => fault,
+    let Err(fault) = changed.await else {
+        return Ok(done(AT, "changed"));
     };
     let form = written.form("What you wrote", format!("{AT}/{id}"), "Change");
     if !matches!(fault, Fault::VersionConflict { .. }) {

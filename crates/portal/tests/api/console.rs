@@ -30,7 +30,7 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
         let page = browser.submit("/set-up", &fields).await.expect(422);
         assert!(page.text.contains(wrong), "{wrong}: {}", page.text);
         assert!(page.text.contains("ada@corp.example"), "nothing is lost");
-        assert!(!page.text.contains(PASSWORD) && !page.text.contains(&token));
+        assert!(!page.text.contains(PASSWORD) && !page.text.contains(token));
     }
     let fields = fields(&token, PASSWORD, PASSWORD);
     let made = browser.submit("/set-up", &fields).await.expect(303);
