@@ -220,7 +220,7 @@ async fn new_token(shell: &mut Shell, create: &CreateArguments) -> Result<NewTok
     }
     if (kind == TokenKind::Api) != create.role.is_some() {
         return Err(usage(
-            "an API token, and no other, has a role: --role auditor, admin or owner",
+            "an API token, and no other, has a role: --role user, auditor, admin or owner",
         ));
     }
     let (actor, site, owner) = match (&create.actor, &create.site) {
