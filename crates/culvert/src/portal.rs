@@ -333,7 +333,8 @@ async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), F
 fn invitation(token: &SetupToken) -> String {
     format!(
         "\nMake yourself its owner, once, until {}:\n  \
-         echo '{}' | culvert admin setup --token-file -\n\n\
+         echo '{}' | culvert admin setup --token-file -\n\
+         or open /set-up of the portal in a browser, and paste what is between the quotes.\n\n\
          Then connect a gateway and a client:\n  \
          culvert admin site create office\n  \
          culvert admin token create --kind gateway --site office\n  \

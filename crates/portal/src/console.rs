@@ -4,6 +4,7 @@
 mod clients;
 mod first;
 mod forms;
+mod groups;
 mod guard;
 mod logs;
 mod me;
@@ -79,9 +80,9 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/people/{id}/enable", post(people::enable))
         .route("/people/{id}/token", post(people::make_token))
         .route("/tokens/{id}/revoke", post(people::revoke_token))
-        .route("/groups", get(people::groups).post(people::create_group))
-        .route("/groups/{id}", get(people::group).post(people::add_member))
-        .route("/groups/{id}/remove/{actor}", post(people::remove_member))
+        .route("/groups", get(groups::list).post(groups::create))
+        .route("/groups/{id}", get(groups::show).post(groups::add_member))
+        .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
         .route("/clients", get(clients::list))
         .route("/clients/{id}/verify", post(clients::verify))
         .route("/clients/{id}/unverify", post(clients::unverify))

@@ -6,7 +6,7 @@ use super::person::Person;
 use super::view::{Action, Cell, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::{ClientAction, ListRequest};
+use crate::service::ClientAction;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
@@ -20,10 +20,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
+    let request = asked.part();
     let found = console.service.clients(&person.caller, &request).await?;
     let is_own = person.caller.role() == Role::User;
     let mut rows = Vec::new();

@@ -4,6 +4,7 @@ use super::Console;
 use super::person::Person;
 use crate::api;
 use crate::fault::Fault;
+use crate::service::ListRequest;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -148,6 +149,14 @@ impl Asked {
         }
         query.append_pair("cursor", cursor?);
         Some(format!("{path}?{}", query.finish()))
+    }
+
+    /// The part of a list that is asked for.
+    pub(super) fn part(&self) -> ListRequest {
+        ListRequest {
+            cursor: self.cursor(),
+            ..ListRequest::default()
+        }
     }
 
     /// Where the list goes on.

@@ -1,23 +1,21 @@
-//! Actors with their tokens, and groups with their members.
+//! Actors, with their tokens and how they sign in.
 
 use super::Console;
 use super::forms::{Asked, Posted, done};
 use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
-use crate::api::{ActorInPath, Id};
+use crate::api::Id;
 use crate::fault::Fault;
 use crate::service::ListRequest;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ActorId, GroupId, TokenId};
+use culvert_ids::{ActorId, TokenId};
 use culvert_wire::api::{
-    Actor, ActorKind, ActorPatch, ApiRole, IssuedToken, NewActor, NewGroup, NewMember, NewSignIn,
-    NewToken, Token,
+    Actor, ActorKind, ActorPatch, ApiRole, IssuedToken, NewActor, NewSignIn, NewToken, Token,
 };
 use culvert_wire::token::TokenKind;
 
 const AT: &str = "/people";
-const GROUPS: &str = "/groups";
 
 const KINDS: &[(&str, &str)] = &[
     ("user", "a person"),
@@ -195,11 +193,7 @@ async fn actor_page(
     refused: Option<Form>,
 ) -> Result<Page, Fault> {
     let actor = console.service.actor(&person.caller, id).await?;
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    }
-    .referring_to(Some(id));
+    let request = asked.part().referring_to(Some(id));
     let tokens = console.service.tokens(&person.caller, &request).await?;
     let rows = tokens.items.iter().map(|token| {
         vec![
@@ -385,7 +379,7 @@ pub(super) async fn make_token(
     let mut page = person.page("New token", AT);
     page.sections = once(
         &issued,
-        "culvert client --token-file client.token",
+        "culvert client run --token-file client.token",
         "client.token",
     );
     Ok(page.into_response())
@@ -406,171 +400,4 @@ pub(super) async fn revoke_token(
         None => AT.to_owned(),
     };
     Ok(done(&back, "revoked"))
-}
-
-fn group_form(name: &str) -> Form {
-    let name = Field::line("name", "Name").value(name);
-    Form::new("New group", GROUPS, "Make", vec![name])
-}
-
-pub(super) async fn groups(
-    State(console): State<Console>,
-    person: Person,
-    asked: Asked,
-) -> Result<Response, Fault> {
-    let page = groups_page(&console, &person, &asked, group_form("")).await?;
-    Ok(page.into_response())
-}
-
-async fn groups_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
-    let found = console.service.groups(&person.caller, &request).await?;
-    let rows = found.items.iter().map(|group| {
-        vec![
-            Cell::link(format!("{GROUPS}/{}", group.id), &group.name),
-            Cell::time(Some(group.created)),
-        ]
-    });
-    let mut page = person.page("Groups", GROUPS);
-    page.done = asked.done();
-    page.sections.push(Section::Table(Table {
-        title: "Groups".to_owned(),
-        columns: vec!["Name", "Made"],
-        rows: rows.collect(),
-        empty: "There is none. Policies let groups in, not single actors.",
-        next: asked.next(GROUPS, found.next_cursor.as_deref()),
-    }));
-    if person.may_change() {
-        page.sections.push(Section::Form(form));
-    }
-    Ok(page)
-}
-
-pub(super) async fn create_group(
-    State(console): State<Console>,
-    asked: Asked,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let name = fields.text("name").to_owned();
-    let new = NewGroup { name: name.clone() };
-    match console.service.create_group(&person.caller, new).await {
-        Ok(group) => Ok(done(&format!("{GROUPS}/{}", group.id), "made")),
-        Err(fault) => {
-            let (form, status) = group_form(&name).refused(fault)?;
-            let page = groups_page(&console, &person, &asked, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
-}
-
-fn member_form(id: GroupId, name: &str) -> Form {
-    let actor = Field::line("actor", "Actor")
-        .hint("By its name.")
-        .value(name);
-    Form::new("Add a member", format!("{GROUPS}/{id}"), "Add", vec![actor])
-}
-
-pub(super) async fn group(
-    State(console): State<Console>,
-    person: Person,
-    asked: Asked,
-    Id(id): Id<GroupId>,
-) -> Result<Response, Fault> {
-    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
-    Ok(page.into_response())
-}
-
-async fn group_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    id: GroupId,
-    form: Form,
-) -> Result<Page, Fault> {
-    let group = console.service.group(&person.caller, id).await?;
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
-    let found = console
-        .service
-        .members(&person.caller, id, &request)
-        .await?;
-    let rows = found.items.iter().map(|member| {
-        let remove = Action {
-            name: "Remove",
-            what: member.actor_name.clone(),
-            path: format!("{GROUPS}/{id}/remove/{}", member.actor),
-            version: None,
-            is_grave: true,
-        };
-        let actions = if person.may_change() {
-            vec![remove]
-        } else {
-            Vec::new()
-        };
-        vec![
-            Cell::link(format!("{AT}/{}", member.actor), &member.actor_name),
-            Cell::time(Some(member.created)),
-            Cell::Actions(actions),
-        ]
-    });
-    let mut page = person.page(&group.name, GROUPS);
-    page.done = asked.done();
-    page.sections.push(Section::Table(Table {
-        title: "Members".to_owned(),
-        columns: vec!["Name", "Since", "Do"],
-        rows: rows.collect(),
-        empty: "There is none.",
-        next: asked.next(&format!("{GROUPS}/{id}"), found.next_cursor.as_deref()),
-    }));
-    if person.may_change() {
-        page.sections.push(Section::Form(form));
-    }
-    Ok(page)
-}
-
-pub(super) async fn add_member(
-    State(console): State<Console>,
-    asked: Asked,
-    Id(id): Id<GroupId>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let name = fields.text("actor");
-    let service = &console.service;
-    let added = async {
-        let actor = service.actor_named(&person.caller, name).await;
-        let actor = actor.map_err(|fault| fault.at_field("actor"))?.id;
-        let new = NewMember { actor };
-        service.add_member(&person.caller, id, new).await
-    };
-    match added.await {
-        Ok(_) => Ok(done(&format!("{GROUPS}/{id}"), "changed")),
-        Err(fault) => {
-            let (form, status) = member_form(id, name).refused(fault)?;
-            let page = group_page(&console, &person, &asked, id, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
-}
-
-pub(super) async fn remove_member(
-    State(console): State<Console>,
-    Id(id): Id<GroupId>,
-    ActorInPath(actor): ActorInPath,
-    Posted { person, .. }: Posted,
-) -> Result<Response, Fault> {
-    console
-        .service
-        .remove_member(&person.caller, id, actor)
-        .await?;
-    Ok(done(&format!("{GROUPS}/{id}"), "changed"))
 }

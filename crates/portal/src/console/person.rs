@@ -1,7 +1,8 @@
 //! Who asks for a page: the session of a browser.
 
 use super::Console;
-use super::view::{Link, Page, Section, Who};
+use super::forms::Asked;
+use super::view::{Form, Link, Page, Section, Table, Who};
 use crate::fault::Fault;
 use crate::service::Caller;
 use aws_lc_rs::hmac;
@@ -76,6 +77,24 @@ impl Person {
             done: None,
             sections: Vec::<Section>::new(),
         }
+    }
+
+    /// A page with a list, and below it a form for those who may change something.
+    pub(super) fn list_page(
+        &self,
+        title: impl Into<String>,
+        at: &'static str,
+        asked: &Asked,
+        list: Table,
+        form: Form,
+    ) -> Page {
+        let mut page = self.page(title, at);
+        page.done = asked.done();
+        page.sections.push(Section::Table(list));
+        if self.may_change() {
+            page.sections.push(Section::Form(form));
+        }
+        page
     }
 
     /// Whether the form is of this session. It takes as long wherever the two differ.

@@ -6,7 +6,6 @@ use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::ListRequest;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::PolicyId;
@@ -65,10 +64,7 @@ async fn list_page(
     form: Form,
 ) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
+    let request = asked.part();
     let found = service.policies(&person.caller, &request).await?;
     let mut rows = Vec::new();
     for policy in found.items {
@@ -86,19 +82,14 @@ async fn list_page(
             Cell::Actions(actions(person, &policy)),
         ]);
     }
-    let mut page = person.page("Policies", AT);
-    page.done = asked.done();
-    page.sections.push(Section::Table(Table {
+    let list = Table {
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Do"],
         rows,
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
-    if person.may_change() {
-        page.sections.push(Section::Form(form));
-    }
-    Ok(page)
+    };
+    Ok(person.list_page("Policies", AT, asked, list, form))
 }
 
 fn actions(person: &Person, policy: &Policy) -> Vec<Action> {

@@ -6,7 +6,7 @@ use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::{GatewayAction, ListRequest};
+use crate::service::GatewayAction;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GatewayId, SiteId};
@@ -35,10 +35,7 @@ async fn list_page(
     asked: &Asked,
     form: Form,
 ) -> Result<Page, Fault> {
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
+    let request = asked.part();
     let found = console.service.sites(&person.caller, &request).await?;
     let row = |site: Site| {
         vec![
@@ -46,19 +43,14 @@ async fn list_page(
             Cell::time(Some(site.created)),
         ]
     };
-    let mut page = person.page("Sites", AT);
-    page.done = asked.done();
-    page.sections.push(Section::Table(Table {
+    let list = Table {
         title: "Sites".to_owned(),
         columns: vec!["Name", "Made"],
         rows: found.items.into_iter().map(row).collect(),
         empty: "There is none. A site is a place with gateways and the resources behind them.",
         next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
-    if person.may_change() {
-        page.sections.push(Section::Form(form));
-    }
-    Ok(page)
+    };
+    Ok(person.list_page("Sites", AT, asked, list, form))
 }
 
 pub(super) async fn create(
@@ -85,10 +77,7 @@ pub(super) async fn show(
     Id(id): Id<SiteId>,
 ) -> Result<Response, Fault> {
     let site = console.service.site(&person.caller, id).await?;
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::default()
-    };
+    let request = asked.part();
     let found = console
         .service
         .gateways_of_site(&person.caller, id, request)

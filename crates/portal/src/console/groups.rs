@@ -1,0 +1,165 @@
+//! Groups, and their members.
+
+use super::Console;
+use super::forms::{Asked, Posted, done};
+use super::person::Person;
+use super::view::{Action, Cell, Field, Form, Page, Table};
+use crate::api::{ActorInPath, Id};
+use crate::fault::Fault;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::GroupId;
+use culvert_wire::api::{NewGroup, NewMember};
+
+const AT: &str = "/groups";
+
+fn new_form(name: &str) -> Form {
+    let name = Field::line("name", "Name").value(name);
+    Form::new("New group", AT, "Make", vec![name])
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    Ok(page.into_response())
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let request = asked.part();
+    let found = console.service.groups(&person.caller, &request).await?;
+    let rows = found.items.iter().map(|group| {
+        vec![
+            Cell::link(format!("{AT}/{}", group.id), &group.name),
+            Cell::time(Some(group.created)),
+        ]
+    });
+    let list = Table {
+        title: "Groups".to_owned(),
+        columns: vec!["Name", "Made"],
+        rows: rows.collect(),
+        empty: "There is none. Policies let groups in, not single actors.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.list_page("Groups", AT, asked, list, form))
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name").to_owned();
+    let new = NewGroup { name: name.clone() };
+    match console.service.create_group(&person.caller, new).await {
+        Ok(group) => Ok(done(&format!("{AT}/{}", group.id), "made")),
+        Err(fault) => {
+            let (form, status) = new_form(&name).refused(fault)?;
+            let page = list_page(&console, &person, &asked, form).await?;
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+fn member_form(id: GroupId, name: &str) -> Form {
+    let actor = Field::line("actor", "Actor")
+        .hint("By its name.")
+        .value(name);
+    Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor])
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<GroupId>,
+) -> Result<Response, Fault> {
+    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
+    Ok(page.into_response())
+}
+
+async fn group_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    id: GroupId,
+    form: Form,
+) -> Result<Page, Fault> {
+    let group = console.service.group(&person.caller, id).await?;
+    let request = asked.part();
+    let found = console
+        .service
+        .members(&person.caller, id, &request)
+        .await?;
+    let rows = found.items.iter().map(|member| {
+        let remove = Action {
+            name: "Remove",
+            what: member.actor_name.clone(),
+            path: format!("{AT}/{id}/remove/{}", member.actor),
+            version: None,
+            is_grave: true,
+        };
+        let actions = if person.may_change() {
+            vec![remove]
+        } else {
+            Vec::new()
+        };
+        vec![
+            Cell::link(format!("/people/{}", member.actor), &member.actor_name),
+            Cell::time(Some(member.created)),
+            Cell::Actions(actions),
+        ]
+    });
+    let list = Table {
+        title: "Members".to_owned(),
+        columns: vec!["Name", "Since", "Do"],
+        rows: rows.collect(),
+        empty: "There is none.",
+        next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
+    };
+    Ok(person.list_page(&group.name, AT, asked, list, form))
+}
+
+pub(super) async fn add_member(
+    State(console): State<Console>,
+    asked: Asked,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("actor");
+    let service = &console.service;
+    let added = async {
+        let actor = service.actor_named(&person.caller, name).await;
+        let actor = actor.map_err(|fault| fault.at_field("actor"))?.id;
+        let new = NewMember { actor };
+        service.add_member(&person.caller, id, new).await
+    };
+    match added.await {
+        Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
+        Err(fault) => {
+            let (form, status) = member_form(id, name).refused(fault)?;
+            let page = group_page(&console, &person, &asked, id, form).await?;
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+pub(super) async fn remove_member(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    ActorInPath(actor): ActorInPath,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console
+        .service
+        .remove_member(&person.caller, id, actor)
+        .await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
+}
