@@ -16,7 +16,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages bench bench-quick lint lint-containers audit fuzz docs clean-lab ci rust
+.PHONY: help setup demo test test-packages packages static bench bench-quick lint lint-containers audit fuzz docs clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-packages: # What tests of the packages install: the program under test, in 
 packages: setup ## Debian packages of the release build, into target/debian
 	cargo build --release --locked -p culvert
 	@packaging/build $(target_dir)/release/culvert $(target_dir)/debian
+
+static: setup ## One program that needs no library of its machine, into target/static
+	@scripts/static.sh
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
