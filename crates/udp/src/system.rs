@@ -43,6 +43,23 @@ pub(crate) fn mark(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(mark)
 }
 
+/// A number that stands for the network namespace of `socket` (Linux 5.14).
+pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut cookie: u64 = 0;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `cookie`, and the length; both outlive the call.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast::<c_void>(),
+            &raw mut length,
+        )
+    })?;
+    Ok(cookie)
+}
+
 /// Lets the classic BPF `program` choose among the sockets of a reuse-port group.
 pub(crate) fn attach_group_program(
     socket: BorrowedFd<'_>,

@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType, ipproto};
 
 use crate::socket::{Family, Socket, set_mark, share_out};
-use crate::{UdpError, socket};
+use crate::{UdpError, socket, system};
 
 impl Socket {
     /// Takes over the sockets of a group of `count`, in the order in which [`bind_group`](Self::bind_group) made them, with
@@ -63,6 +63,9 @@ fn bound_port(socket: &OwnedFd, family: Family, shared: bool) -> Result<u16, &'s
     if !is_udp {
         return Err("one is no UDP socket of that family");
     }
+    if !is_here(socket) {
+        return Err("one is of another network namespace, or this kernel does not tell");
+    }
     if sockopt::socket_reuseport(socket) != Ok(shared) {
         return Err("one shares its port otherwise");
     }
@@ -76,6 +79,18 @@ fn bound_port(socket: &OwnedFd, family: Family, shared: bool) -> Result<u16, &'s
     match bound {
         Ok(at) if at.port() != 0 && at.ip() == family.wildcard() => Ok(at.port()),
         _ => Err("one is not bound to every address"),
+    }
+}
+
+/// Whether it is of the network namespace of this thread: a socket stays where it was made, wherever its
+/// process has moved since.
+fn is_here(socket: &OwnedFd) -> bool {
+    let here = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    let here = here.map_err(Into::into);
+    let here = here.and_then(|it| system::network_namespace(it.as_fd()));
+    match (here, system::network_namespace(socket.as_fd())) {
+        (Ok(here), Ok(there)) => here == there,
+        _ => false,
     }
 }
 

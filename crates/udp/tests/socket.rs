@@ -301,7 +301,8 @@ fn sockets_that_are_kept_are_taken_over_with_their_port_and_what_waits_in_them()
             sender.send_to(b"kept", to).expect("it is sent");
             for port in [0, PORT] {
                 let copies = sockets.iter().map(|it| it.try_clone().expect("a copy"));
-                let taken = take_over(family, port, count, copies.collect());
+                let copies = copies.collect();
+                let taken = namespace.run(|| take_over(family, port, count, copies));
                 let taken = taken.expect("they are taken over");
                 assert_eq!(taken.len(), count);
                 for socket in &taken {
@@ -333,38 +334,42 @@ fn received(sockets: &[Socket]) -> Vec<u8> {
 
 #[test]
 fn what_is_not_the_sockets_that_are_wanted_is_refused() {
-    let namespace = Namespace::new();
-    let four = |count| {
-        let namespace = Namespace::new();
-        kept(&namespace, Family::V4, count)
-    };
-    let other: OwnedFd = namespace.run(|| {
-        let tcp = std::net::TcpListener::bind("0.0.0.0:51820").expect("a free port");
-        tcp.into()
-    });
-    let one_address: OwnedFd = namespace
-        .run(|| UdpSocket::bind("127.0.0.1:51820"))
-        .expect("a free port")
-        .into();
-    let null: OwnedFd = std::fs::File::open("/dev/null")
-        .expect("it is there")
-        .into();
-    let cases = [
-        ("one of three", PORT, 1, four(3)),
-        ("three for one", PORT, 3, four(1)),
-        ("none", PORT, 1, Vec::new()),
-        ("another port", PORT + 1, 1, four(1)),
-        ("one of a group", PORT, 1, four(2).split_off(1)),
-        ("TCP", PORT, 1, vec![other]),
-        ("one address alone", PORT, 1, vec![one_address]),
-        ("a file", PORT, 1, vec![null]),
+    type Make = fn(&Namespace) -> Vec<OwnedFd>;
+    let cases: [(&str, u16, usize, Make); 9] = [
+        ("one of three", PORT, 1, |here| kept(here, Family::V4, 3)),
+        ("three for one", PORT, 3, |here| kept(here, Family::V4, 1)),
+        ("none", PORT, 1, |_| Vec::new()),
+        ("another port", PORT + 1, 1, |here| {
+            kept(here, Family::V4, 1)
+        }),
+        ("one of a group", PORT, 1, |here| {
+            kept(here, Family::V4, 2).split_off(1)
+        }),
+        ("of the other family", PORT, 1, |here| {
+            kept(here, Family::V6, 1)
+        }),
+        ("of another namespace", PORT, 1, |_| {
+            kept(&Namespace::new(), Family::V4, 1)
+        }),
+        ("TCP", PORT, 1, |here| {
+            let tcp = here.run(|| std::net::TcpListener::bind("0.0.0.0:51820"));
+            vec![tcp.expect("a free port").into()]
+        }),
+        ("one address alone", PORT, 1, |here| {
+            let udp = here.run(|| UdpSocket::bind("127.0.0.1:51820"));
+            vec![udp.expect("a free port").into()]
+        }),
     ];
-    for (case, port, count, sockets) in cases {
-        let error = take_over(Family::V4, port, count, sockets).expect_err(case);
+    for (case, port, count, make) in cases {
+        let namespace = Namespace::new();
+        let sockets = make(&namespace);
+        let taken = namespace.run(|| take_over(Family::V4, port, count, sockets));
+        let error = taken.expect_err(case);
         assert!(
             matches!(error, UdpError::NotItsSockets { .. }),
             "{case}: {error}"
         );
     }
-    take_over(Family::V6, PORT, 1, four(1)).expect_err("of the other family");
+    let null = std::fs::File::open("/dev/null").expect("it is there");
+    take_over(Family::V4, PORT, 1, vec![null.into()]).expect_err("a file");
 }
