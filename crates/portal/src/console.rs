@@ -16,7 +16,7 @@ mod resources;
 mod sites;
 mod view;
 
-use crate::service::Service;
+use crate::service::{ClientAction, GatewayAction, Service};
 use axum::Router;
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
@@ -54,9 +54,18 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/sites", get(sites::list).post(sites::create))
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", post(sites::make_token))
-        .route("/gateways/{id}/drain", post(sites::drain))
-        .route("/gateways/{id}/undrain", post(sites::undrain))
-        .route("/gateways/{id}/revoke", post(sites::revoke))
+        .route(
+            "/gateways/{id}/drain",
+            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Drain)),
+        )
+        .route(
+            "/gateways/{id}/undrain",
+            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Undrain)),
+        )
+        .route(
+            "/gateways/{id}/revoke",
+            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Revoke)),
+        )
         .route("/resources", get(resources::list))
         .route(
             "/resources/new",
@@ -68,25 +77,46 @@ pub(crate) fn router(console: Console) -> Router {
         )
         .route("/resources/{id}/delete", post(resources::delete))
         .route("/policies", get(policies::list).post(policies::create))
-        .route("/policies/{id}/enable", post(policies::enable))
-        .route("/policies/{id}/disable", post(policies::disable))
+        .route(
+            "/policies/{id}/enable",
+            post(|console, id, posted| policies::switch(console, id, posted, false)),
+        )
+        .route(
+            "/policies/{id}/disable",
+            post(|console, id, posted| policies::switch(console, id, posted, true)),
+        )
         .route("/policies/{id}/delete", post(policies::delete))
         .route("/explain", get(policies::explain))
         .route("/people", get(people::list).post(people::create))
         .route("/people/{id}", get(people::show))
         .route("/people/{id}/sign-in", post(people::set_sign_in))
         .route("/people/{id}/end-sign-in", post(people::end_sign_in))
-        .route("/people/{id}/disable", post(people::disable))
-        .route("/people/{id}/enable", post(people::enable))
+        .route(
+            "/people/{id}/disable",
+            post(|console, id, posted| people::switch(console, id, posted, true)),
+        )
+        .route(
+            "/people/{id}/enable",
+            post(|console, id, posted| people::switch(console, id, posted, false)),
+        )
         .route("/people/{id}/token", post(people::make_token))
         .route("/tokens/{id}/revoke", post(people::revoke_token))
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/{id}", get(groups::show).post(groups::add_member))
         .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
         .route("/clients", get(clients::list))
-        .route("/clients/{id}/verify", post(clients::verify))
-        .route("/clients/{id}/unverify", post(clients::unverify))
-        .route("/clients/{id}/revoke", post(clients::revoke))
+        .route(
+            "/clients/{id}/verify",
+            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Verify)),
+        )
+        .route(
+            "/clients/{id}/unverify",
+            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Unverify)),
+        )
+        .route(
+            "/clients/{id}/revoke",
+            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
+        )
         .route("/log/changes", get(logs::changes))
         .route("/log/access", get(logs::access))
         .layer(from_fn_with_state(console.clone(), guard::around))

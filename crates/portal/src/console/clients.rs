@@ -95,31 +95,7 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
     actions
 }
 
-pub(super) async fn verify(
-    console: State<Console>,
-    id: Id<ClientId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, ClientAction::Verify).await
-}
-
-pub(super) async fn unverify(
-    console: State<Console>,
-    id: Id<ClientId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, ClientAction::Unverify).await
-}
-
-pub(super) async fn revoke(
-    console: State<Console>,
-    id: Id<ClientId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, ClientAction::Revoke).await
-}
-
-async fn judge(
+pub(super) async fn judge(
     State(console): State<Console>,
     Id(id): Id<ClientId>,
     Posted { person, fields }: Posted,

@@ -327,23 +327,7 @@ pub(super) async fn end_sign_in(
     Ok(done(&format!("{AT}/{id}"), "changed"))
 }
 
-pub(super) async fn disable(
-    console: State<Console>,
-    id: Id<ActorId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    switch(console, id, posted, true).await
-}
-
-pub(super) async fn enable(
-    console: State<Console>,
-    id: Id<ActorId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    switch(console, id, posted, false).await
-}
-
-async fn switch(
+pub(super) async fn switch(
     State(console): State<Console>,
     Id(id): Id<ActorId>,
     Posted { person, fields }: Posted,

@@ -162,23 +162,7 @@ pub(super) async fn create(
     }
 }
 
-pub(super) async fn enable(
-    console: State<Console>,
-    id: Id<PolicyId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    switch(console, id, posted, false).await
-}
-
-pub(super) async fn disable(
-    console: State<Console>,
-    id: Id<PolicyId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    switch(console, id, posted, true).await
-}
-
-async fn switch(
+pub(super) async fn switch(
     State(console): State<Console>,
     Id(id): Id<PolicyId>,
     Posted { person, fields }: Posted,

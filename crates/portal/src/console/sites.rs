@@ -165,31 +165,7 @@ pub(super) async fn make_token(
     Ok(page.into_response())
 }
 
-pub(super) async fn drain(
-    console: State<Console>,
-    id: Id<GatewayId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, GatewayAction::Drain).await
-}
-
-pub(super) async fn undrain(
-    console: State<Console>,
-    id: Id<GatewayId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, GatewayAction::Undrain).await
-}
-
-pub(super) async fn revoke(
-    console: State<Console>,
-    id: Id<GatewayId>,
-    posted: Posted,
-) -> Result<Response, Fault> {
-    judge(console, id, posted, GatewayAction::Revoke).await
-}
-
-async fn judge(
+pub(super) async fn judge(
     State(console): State<Console>,
     Id(id): Id<GatewayId>,
     Posted { person, fields }: Posted,
