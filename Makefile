@@ -38,19 +38,15 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	@# other features of what they share with the rest.
 	@# Where Debian can't be had, its tests alone fail.
 	status=0; \
-	$(MAKE) --no-print-directory test-packages || status=1; \
+	scripts/packages-under-test.sh || status=1; \
 	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
 	cargo test -p culvert-lab --lib || status=1; \
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
 		cargo test --workspace --test access --test lab --test packages --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
 
-test-packages: # What tests of the packages install: the program under test, in two versions, and a Debian
-	@scripts/debian-root.sh >/dev/null
-	@# Not compressed, and with the names of its functions: it is installed from here, once.
-	@export CULVERT_DEB_OPTIONS=-Znone DEB_BUILD_OPTIONS=nostrip; dir=$(target_dir)/packages-under-test; \
-		rm -rf $$dir && packaging/build $(target_dir)/debug/culvert $$dir/old 0.0.1 >/dev/null && \
-		packaging/build $(target_dir)/debug/culvert $$dir/new >/dev/null
+test-packages: # What tests of the packages install
+	@scripts/packages-under-test.sh
 
 packages: setup ## Debian packages of the release build, into target/debian
 	cargo build --release --locked -p culvert
