@@ -169,7 +169,9 @@ pub(crate) struct Said(pub(crate) Output);
 
 impl Shell {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(CULVERT);
+        // Tests that run in the background of a shell have SIGINT ignored, and what they start inherits that.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", CULVERT]);
         for variable in VARIABLES {
             command.env_remove(variable);
         }
