@@ -12,7 +12,7 @@
 //! # More runs, and the same run again
 //!
 //! ```text
-//! CULVERT_SIM_RUNS=100000 cargo test -p culvert-sim --test access    more histories, and in proportion
+//! CULVERT_SIM_RUNS=100000 cargo test -p culvert-sim --test product    more histories, and in proportion
 //!                                                                    more of every scenario
 //! CULVERT_SIM_FIRST=2000                                             from this seed on
 //! CULVERT_SIM_SEED=419                                               this seed alone, showing what happens

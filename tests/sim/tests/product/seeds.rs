@@ -57,7 +57,7 @@ pub(crate) fn run(runs: u64, one: impl Fn(u64, bool) -> Tally + Sync) -> (Tally,
     let shown = failures.iter().map(|(seed, text)| {
         format!(
             "\n  seed {seed}: {text}\n    replay it: CULVERT_SIM_SEED={seed} \
-             cargo test -p culvert-sim --test access -- --nocapture --exact {test}"
+             cargo test -p culvert-sim --test product -- --nocapture --exact {test}"
         )
     });
     assert!(failures.is_empty(), "{}", shown.collect::<String>());
