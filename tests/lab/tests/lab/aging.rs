@@ -1,13 +1,19 @@
 //! What happens when a session grows old.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use culvert_lab::measure::{IperfServer, PingReport, TcpLoad};
 use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd};
 
 use crate::support::SOON;
 
-/// WireGuard paper, §6.1: REKEY_AFTER_TIME is 120 s, and REKEY_TIMEOUT 5 s. A handshake of the start that had to
-/// be repeated began the first session so much later, and one that has to be repeated now takes as long;
-/// five more let the next session carry packets.
+/// WireGuard paper, §6.1: REKEY_AFTER_TIME is 120 s, and REKEY_TIMEOUT 5 s for a handshake that has to be repeated;
+/// five more for a busy machine.
+const REKEYED_AT_AGE_S: u64 = 130;
+
+/// Longer than that, so that a session which is not rekeyed is seen. It may have begun later than the first
+/// handshake: wireguard-go forgets that one was answered if the answer comes before it has set its timer, and makes
+/// another after 5 s, several times in a row on a busy machine.
 const WATCHED_S: u32 = 135;
 
 /// A ping each 20 ms: several meet each step of a rekeying.
@@ -33,12 +39,6 @@ fn a_session_is_rekeyed_under_load_without_a_lost_packet() {
         .map(|(left, right)| {
             let tunnel = TunnelPlan::between(left, right).build().unwrap();
             tunnel.wait_until_up().unwrap();
-            let culvert_end = if *left == culvert {
-                &tunnel.left
-            } else {
-                &tunnel.right
-            };
-            let first_handshake = handshake_s(culvert_end, &tunnel);
             let address = tunnel.right_address(Family::V4);
             let server = IperfServer::start(&tunnel.right.namespace, address).unwrap();
             let load = TcpLoad {
@@ -48,11 +48,11 @@ fn a_session_is_rekeyed_under_load_without_a_lost_packet() {
             let tcp = server.start_tcp(&tunnel.left.namespace, &load).unwrap();
             let line = format!("ping -q -n -i {PING_INTERVAL_S} -w {WATCHED_S} {address}");
             let ping = tunnel.left.namespace.spawn(&line).unwrap();
-            (tunnel, first_handshake, server, load, tcp, ping)
+            (tunnel, server, load, tcp, ping)
         })
         .collect();
 
-    for (tunnel, first_handshake, server, load, tcp, ping) in running {
+    for (tunnel, server, load, tcp, ping) in running {
         let name = format!(
             "{:?} to {:?}",
             tunnel.left.implementation, tunnel.right.implementation
@@ -65,10 +65,13 @@ fn a_session_is_rekeyed_under_load_without_a_lost_packet() {
         } else {
             &tunnel.right
         };
-        let handshake = handshake_s(culvert_end, &tunnel);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let age = now.as_secs() - handshake_s(culvert_end, &tunnel);
         assert!(
-            handshake >= first_handshake + 110,
-            "{name}: no second handshake"
+            age <= REKEYED_AT_AGE_S,
+            "{name}: keys of {age} s are in use; {} {}",
+            tunnel.left.process.output(),
+            tunnel.right.process.output()
         );
         if name.contains("Boringtun") {
             // Its threads reorder and lose packets at any time; that it goes on is all there is.
