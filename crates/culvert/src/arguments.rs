@@ -17,6 +17,7 @@ use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use culvert_aead::Suite;
+use culvert_engine::Mechanism;
 use culvert_uapi::{InterfaceName, cipher_name, parse_cipher};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -202,6 +203,19 @@ pub(crate) struct RunArguments {
     #[arg(long, env = "CULVERT_NO_GSO", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub(crate) no_gso: bool,
 
+    /// Leave these mechanisms out
+    ///
+    /// Each makes the road faster; without one, the same packets pass. For hosts whose kernel or
+    /// network card has a fault in it, and to find out what it is worth.
+    #[arg(
+        long,
+        value_name = "MECHANISM",
+        env = "CULVERT_WITHOUT",
+        value_enum,
+        value_delimiter = ','
+    )]
+    pub(crate) without: Vec<LeftOut>,
+
     /// Cipher of peers that are not given one of their own
     ///
     /// Both ends must choose the same, or no handshake completes. Plain WireGuard is
@@ -238,6 +252,29 @@ pub(crate) const DEFAULT_MTU: u16 = 1420;
 const MIN_MTU: u16 = 576;
 /// The largest UDP payload over IPv4, 65507, less 32 bytes of WireGuard's data message.
 const MAX_MTU: u16 = 65_475;
+
+/// A mechanism by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut(pub(crate) Mechanism);
+
+impl ValueEnum for LeftOut {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [LeftOut; Mechanism::ALL.len()] = {
+            let mut all = [LeftOut(Mechanism::Steering); Mechanism::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = LeftOut(Mechanism::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.about()))
+    }
+}
 
 /// A cipher suite by its name on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

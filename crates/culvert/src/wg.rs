@@ -8,12 +8,12 @@ mod socket;
 mod status;
 mod table;
 
-use crate::arguments::{RunArguments, WgArguments, WgCommand};
+use crate::arguments::{LeftOut, RunArguments, WgArguments, WgCommand};
 use crate::detach::{Waiting, detach};
 use crate::exit::{Failure, Status};
 use crate::{http, logging};
 use apply::Interface;
-use culvert_engine::{Device, EngineError, Options};
+use culvert_engine::{Device, EngineError, Mechanism, Mechanisms, Options};
 use culvert_tun::TunError;
 use culvert_uapi::InterfaceName;
 use culvert_udp::UdpError;
@@ -162,8 +162,7 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         interface: name.as_str().to_owned(),
         workers: arguments.workers.unwrap_or_else(default_workers),
         mtu: arguments.mtu,
-        offload: !arguments.no_offload,
-        segmentation: !arguments.no_gso,
+        mechanisms: mechanisms(arguments),
         suite: arguments.cipher.0,
         unrouted: None,
         gated: false,
@@ -171,6 +170,21 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         mark: 0,
         store: None,
     }
+}
+
+fn mechanisms(arguments: &RunArguments) -> Mechanisms {
+    let offload = [Mechanism::TunOffload];
+    let gso = [Mechanism::Segmentation, Mechanism::ReceiveOffload];
+    let switched_off = arguments
+        .no_offload
+        .then_some(&offload[..])
+        .into_iter()
+        .chain(arguments.no_gso.then_some(&gso[..]))
+        .flatten();
+    let named = arguments.without.iter().map(|LeftOut(mechanism)| mechanism);
+    switched_off
+        .chain(named)
+        .fold(Mechanisms::ALL, |all, &mechanism| all.without(mechanism))
 }
 
 pub(crate) fn default_workers() -> usize {

@@ -2,7 +2,7 @@
 
 use crate::store::DescriptorStore;
 use crate::unrouted::Unrouted;
-use crate::{BULK_QUEUES_PER_WORKER, Prefix};
+use crate::{BULK_QUEUES_PER_WORKER, Mechanisms, Prefix};
 use culvert_aead::Suite;
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
@@ -20,10 +20,8 @@ pub struct Options {
     pub workers: usize,
     /// MTU that the interface starts with, in bytes.
     pub mtu: u16,
-    /// Whether to use the TUN's segmentation offloads.
-    pub offload: bool,
-    /// Whether to use UDP segmentation and receive offload.
-    pub segmentation: bool,
+    /// What to make the road fast with.
+    pub mechanisms: Mechanisms,
     /// Suite of peers that are not given one of their own.
     pub suite: Suite,
     /// Who hears of packets that no peer has a route for, instead of their sender: the channel's

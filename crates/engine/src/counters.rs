@@ -115,6 +115,8 @@ pub struct WorkerCounters {
     pub tun_frames_received: Counter,
     /// Frames written to the TUN; a superframe counts once.
     pub tun_frames_sent: Counter,
+    /// Frames that left in the batch of one before them, because they were queued behind it.
+    pub frames_joined: Counter,
     /// Packets cut from one TUN frame.
     pub cut: BatchSizes,
     /// Records sealed and sent together.

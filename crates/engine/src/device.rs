@@ -5,6 +5,7 @@ use crate::control::{Control, Parts, Request, Shared, limit_superframes};
 use crate::counters::WorkerCounters;
 use crate::error::EngineError;
 use crate::gates::Gates;
+use crate::mechanisms::Mechanism;
 use crate::snapshot::{Published, Snapshot};
 use crate::status::Status;
 use crate::store::Kept;
@@ -57,10 +58,14 @@ impl Device {
     /// Starts the threads around an interface.
     fn serve(options: Options, mut tun: culvert_tun::Device) -> Result<Self, EngineError> {
         let watch = LinkWatch::open().map_err(EngineError::system("watch the network"))?;
-        if let Err(error) = limit_superframes(&tun, options.mtu) {
+        if options.mechanisms.has(Mechanism::SuperframeLimit)
+            && let Err(error) = limit_superframes(&tun, options.mtu)
+        {
             tracing::debug!(%error, "superframes may exceed one segmented send");
         }
-        if let Err(error) = tun.set_queue_len(MIN_QUEUE_FRAMES) {
+        if options.mechanisms.has(Mechanism::QueueLength)
+            && let Err(error) = tun.set_queue_len(MIN_QUEUE_FRAMES)
+        {
             tracing::debug!(%error, "the queue length stays");
         }
         let published = Published::new(Snapshot::empty(options.mtu));
@@ -218,12 +223,15 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     let wanted = culvert_tun::Options {
         name: options.interface.clone(),
         mtu: options.mtu,
-        offload: options.offload,
-        steering: Some(Steering {
-            priority_queue: true,
-            bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
-                .expect("MAX_WORKERS times the queues of one fits 16 bits"),
-        }),
+        offload: options.mechanisms.has(Mechanism::TunOffload),
+        steering: options
+            .mechanisms
+            .has(Mechanism::Steering)
+            .then(|| Steering {
+                priority_queue: true,
+                bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
+                    .expect("MAX_WORKERS times the queues of one fits 16 bits"),
+            }),
     };
     let Some(store) = &options.store else {
         return Ok(culvert_tun::Device::create(&wanted)?);
@@ -289,11 +297,12 @@ fn make_workers(
     let has_priority =
         matches!(tun.steering(), SteeringState::On(steering) if steering.priority_queue);
     let offloads = tun.offloads();
+    let coalesces = options.mechanisms.has(Mechanism::Coalescing);
     let accept = Accept {
-        tcp4: offloads.tso4.is_on(),
-        tcp6: offloads.tso6.is_on(),
-        udp4: offloads.uso4.is_on(),
-        udp6: offloads.uso6.is_on(),
+        tcp4: coalesces && offloads.tso4.is_on(),
+        tcp6: coalesces && offloads.tso6.is_on(),
+        udp4: coalesces && offloads.uso4.is_on(),
+        udp6: coalesces && offloads.uso6.is_on(),
     };
     let mut shares: Vec<Vec<Queue>> = (0..options.workers).map(|_| Vec::new()).collect();
     let queues = tun.take_queues();
@@ -324,7 +333,7 @@ fn make_workers(
                 writer,
                 has_priority: has_priority && worker == 0,
                 accept,
-                segmentation: options.segmentation,
+                mechanisms: options.mechanisms,
                 counters: Arc::clone(counters),
                 shared: Arc::clone(shared),
                 unrouted: options.unrouted.clone(),

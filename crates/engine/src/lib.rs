@@ -16,6 +16,7 @@ mod counters;
 mod device;
 mod error;
 mod gates;
+mod mechanisms;
 mod peer;
 mod snapshot;
 mod status;
@@ -32,6 +33,7 @@ pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use device::{BULK_QUEUES_PER_WORKER, Device};
 pub use error::EngineError;
 pub use gates::boot_time_ms;
+pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };

@@ -60,6 +60,8 @@ pub struct WorkerStatus {
     pub tun_frames_received: u64,
     /// Frames written to the TUN.
     pub tun_frames_sent: u64,
+    /// Frames that left in the batch of one before them.
+    pub frames_joined: u64,
     /// UDP send calls.
     pub udp_sends: u64,
     /// UDP receive calls that returned something.

@@ -5,7 +5,7 @@ use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, Prefix, Unrouted,
+    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, Prefix, Unrouted,
 };
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::Cipher;
@@ -44,8 +44,7 @@ impl Tunnel {
             interface: settings.interface.as_str().to_owned(),
             workers: settings.workers,
             mtu: settings.mtu,
-            offload: true,
-            segmentation: true,
+            mechanisms: Mechanisms::ALL,
             suite: Suite::ChaCha20Poly1305,
             unrouted: Some(packets),
             gated: false,

@@ -2,7 +2,7 @@
 
 use crate::portal::{CLIENT, Candidates};
 use anyhow::Result;
-use culvert_engine::{AllowedIpChange, Change, Device, Options, PeerChange, Prefix};
+use culvert_engine::{AllowedIpChange, Change, Device, Mechanisms, Options, PeerChange, Prefix};
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
@@ -34,8 +34,7 @@ impl Gateway {
                 interface: interface.clone(),
                 workers: 1,
                 mtu: 1420,
-                offload: true,
-                segmentation: true,
+                mechanisms: Mechanisms::ALL,
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
                 gated: false,

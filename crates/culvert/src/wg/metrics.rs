@@ -128,7 +128,7 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 12] = [
+const WORKER_COUNTERS: [WorkerCounter; 13] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("tun_frames_received", "Frames read from the TUN.", |w| {
@@ -139,6 +139,11 @@ const WORKER_COUNTERS: [WorkerCounter; 12] = [
     }),
     WorkerCounter::new("udp_sends", "UDP send calls.", |w| w.udp_sends),
     WorkerCounter::new("udp_receives", "UDP receive calls.", |w| w.udp_receives),
+    WorkerCounter::new(
+        "frames_joined",
+        "Frames that left in the batch of one before them.",
+        |w| w.frames_joined,
+    ),
     WorkerCounter::new("udp_blocked", "Times the UDP socket was full.", |w| {
         w.udp_blocked
     }),

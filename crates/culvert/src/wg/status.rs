@@ -73,6 +73,9 @@ pub(crate) struct Worker {
     pub(crate) udp_sends: u64,
     /// UDP receive calls that returned something.
     pub(crate) udp_receives: u64,
+    /// Frames that left in the batch of one before them.
+    #[serde(default)]
+    pub(crate) frames_joined: u64,
     /// Times the UDP socket was full.
     pub(crate) udp_blocked: u64,
     /// Times another worker's batch had to leave first.
@@ -233,6 +236,7 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         tun_frames_sent: worker.tun_frames_sent,
         udp_sends: worker.udp_sends,
         udp_receives: worker.udp_receives,
+        frames_joined: worker.frames_joined,
         udp_blocked: worker.udp_blocked,
         turn_waits: worker.turn_waits,
         segmentation_refused: worker.segmentation_refused,

@@ -3,6 +3,7 @@
 use super::Control;
 use crate::clock;
 use crate::error::EngineError;
+use crate::mechanisms::Mechanism;
 use crate::peer::Peer;
 use crate::snapshot::SocketPair;
 use crate::store::Kept;
@@ -64,6 +65,9 @@ impl Control {
 
     /// Gives the queues the length that the worker with the smallest frames wants.
     pub(super) fn set_queue_length(&mut self, worker: usize, frames: u32) {
+        if !self.options.mechanisms.has(Mechanism::QueueLength) {
+            return;
+        }
         let before = self.queue_frames.iter().copied().max();
         self.queue_frames[worker] = frames;
         let after = self.queue_frames.iter().copied().max();
@@ -89,8 +93,9 @@ impl Control {
 
     fn set_mtu(&mut self, mtu: u32) {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let limited = limit_superframes(&self.tun, mtu);
-        if let Err(error) = limited {
+        if self.options.mechanisms.has(Mechanism::SuperframeLimit)
+            && let Err(error) = limit_superframes(&self.tun, mtu)
+        {
             tracing::debug!(%error, "superframes may exceed one segmented send");
         }
         if mtu != self.mtu {
@@ -242,7 +247,7 @@ impl Control {
         };
         match opened {
             Ok(mut sockets) => {
-                if !self.options.segmentation {
+                if !self.options.mechanisms.has(Mechanism::ReceiveOffload) {
                     for socket in &mut sockets {
                         socket
                             .disable_receive_offload()

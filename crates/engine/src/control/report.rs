@@ -4,6 +4,7 @@ use super::{Control, PeerState};
 use crate::clock;
 use crate::counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 use crate::gates::Gates;
+use crate::mechanisms::Mechanism;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
@@ -90,25 +91,48 @@ impl Control {
             name: "steering",
             off_because: match self.tun.steering() {
                 SteeringState::On(_) => None,
-                SteeringState::NotAsked => Some("one queue is enough".to_owned()),
+                SteeringState::NotAsked => self.left_out(Mechanism::Steering),
                 SteeringState::Off(reason) => Some(reason.to_string()),
             },
         };
         let segmentation = FeatureStatus {
             name: "udp_segmentation",
-            off_because: (!self.options.segmentation).then(|| "by configuration".to_owned()),
+            off_because: self.left_out(Mechanism::Segmentation),
         };
         let receive_offload = FeatureStatus {
             name: "udp_receive_offload",
             off_because: self.receive_offload_off(),
         };
+        // Those that have no state but being left out are told where they are.
+        let silent = [
+            Mechanism::SuperframeLimit,
+            Mechanism::QueueLength,
+            Mechanism::Batching,
+            Mechanism::Backlog,
+            Mechanism::Coalescing,
+            Mechanism::Looking,
+            Mechanism::Moderation,
+        ];
+        let left_out = silent.into_iter().filter_map(|mechanism| {
+            Some(FeatureStatus {
+                name: mechanism.name(),
+                off_because: Some(self.left_out(mechanism)?),
+            })
+        });
         tun.chain([steering, segmentation, receive_offload])
+            .chain(left_out)
             .collect()
     }
 
+    fn left_out(&self, mechanism: Mechanism) -> Option<String> {
+        let has = self.options.mechanisms.has(mechanism);
+        (!has).then(|| "by configuration".to_owned())
+    }
+
     fn receive_offload_off(&self) -> Option<String> {
-        if !self.options.segmentation {
-            return Some("by configuration".to_owned());
+        let left_out = self.left_out(Mechanism::ReceiveOffload);
+        if left_out.is_some() {
+            return left_out;
         }
         let Some(pair) = self.sockets.as_ref().map(|all| &all[0]) else {
             return Some("the link is down".to_owned());
@@ -151,6 +175,7 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         sleeps: read(&counters.sleeps),
         tun_frames_received: read(&counters.tun_frames_received),
         tun_frames_sent: read(&counters.tun_frames_sent),
+        frames_joined: read(&counters.frames_joined),
         udp_sends: read(&counters.udp_sends),
         udp_receives: read(&counters.udp_receives),
         udp_blocked: read(&counters.udp_blocked),

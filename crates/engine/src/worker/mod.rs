@@ -18,6 +18,7 @@ use crate::configuration::Refusal;
 use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
 use crate::gates::Gates;
+use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
 use backlog::Backlog;
@@ -70,8 +71,7 @@ pub(crate) struct Context {
     pub(crate) worker: usize,
     pub(crate) now: Time,
     pub(crate) counters: Arc<WorkerCounters>,
-    /// Whether segmented sends are wanted at all.
-    pub(crate) segmentation: bool,
+    pub(crate) mechanisms: Mechanisms,
     shared: Arc<Shared>,
     /// Of the snapshot in use.
     generation: u64,
@@ -169,7 +169,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) has_priority: bool,
     /// What the TUN takes coalesced.
     pub(crate) accept: Accept,
-    pub(crate) segmentation: bool,
+    pub(crate) mechanisms: Mechanisms,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) unrouted: Option<SyncSender<Unrouted>>,
@@ -217,7 +217,7 @@ impl Worker {
                 worker: options.worker,
                 now: clock::now(),
                 counters: options.counters,
-                segmentation: options.segmentation,
+                mechanisms: options.mechanisms,
                 shared: options.shared,
                 generation,
                 last_icmp: None,
@@ -264,7 +264,8 @@ impl Worker {
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
                 && (self.has_more || self.queues.is_ready() || !self.keepalives.is_empty()));
-        let busy = if !busy && self.outbound.moderation.is_due(self.context.now) {
+        let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
+        let busy = if !busy && may_pause && self.outbound.moderation.is_due(self.context.now) {
             Moderation::pause();
             // What came meanwhile is looked for; a pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
@@ -273,7 +274,8 @@ impl Worker {
             busy
         };
         // Readers of UDP packets may be waiting for this core: it is theirs while nothing arrives.
-        let may_look = !std::mem::take(&mut self.inbound.has_readers);
+        let has_readers = std::mem::take(&mut self.inbound.has_readers);
+        let may_look = !has_readers && self.context.mechanisms.has(Mechanism::Looking);
         self.poller.wait(busy, may_look, &self.context.counters)?;
         let mut has_room = None;
         for (token, room) in self.poller.ready() {
@@ -346,7 +348,9 @@ impl Worker {
     fn watch_sockets(&mut self, pair: &SocketPair) -> io::Result<()> {
         for (socket, token) in [(&pair.v4, TOKEN_V4), (&pair.v6, TOKEN_V6)] {
             if let Some(socket) = socket {
-                if let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES) {
+                if self.context.mechanisms.has(Mechanism::Backlog)
+                    && let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES)
+                {
                     tracing::debug!(%error, "the send buffer stays");
                 }
                 self.poller.add(socket, token)?;
@@ -442,6 +446,9 @@ impl Worker {
 
     /// Adapts the send buffer to how much was left when the socket reported room.
     fn note_room(&mut self, token: u64) {
+        if !self.context.mechanisms.has(Mechanism::Backlog) {
+            return;
+        }
         let Some(sockets) = &self.snapshot.sockets else {
             return;
         };

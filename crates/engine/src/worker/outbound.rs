@@ -8,6 +8,7 @@ use super::queues::Queues;
 use super::staging::Staging;
 use crate::control::Event;
 use crate::counters::Dropped;
+use crate::mechanisms::Mechanism;
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Road, Snapshot};
 use culvert_packet::ecn::{self, Ecn};
@@ -110,6 +111,9 @@ impl Outbound {
             }
             if self.cursor.is_some() {
                 self.cut(snapshot, context);
+                if self.cursor.is_none() && !context.mechanisms.has(Mechanism::Batching) {
+                    self.seal(context);
+                }
             } else if budget == 0 {
                 self.seal(context);
                 if self.batch.sealed().is_none() {
@@ -300,6 +304,9 @@ impl Outbound {
             self.seal(context);
             return;
         }
+        if cursor.next == 0 && !self.batch.is_empty() {
+            context.counters.frames_joined.add(1);
+        }
         self.batch.address(road, sending, outer_ecn);
         let shape = RecordShape {
             mtu: usize::from(snapshot.mtu),
@@ -391,8 +398,8 @@ impl Outbound {
                 context.counters.count_drop(Dropped::SendFailed, records);
                 return true;
             };
-            let segmented =
-                context.segmentation && !peer.segmentation_refused.load(Ordering::Relaxed);
+            let segmented = context.mechanisms.has(Mechanism::Segmentation)
+                && !peer.segmentation_refused.load(Ordering::Relaxed);
             let chunk_len = if segmented {
                 rest.len()
             } else {

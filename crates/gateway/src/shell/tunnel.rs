@@ -6,7 +6,8 @@ use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, Prefix,
+    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
+    Prefix,
 };
 use culvert_policy::gate::GateTable;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
@@ -52,8 +53,7 @@ impl Tunnel {
             interface: settings.interface.as_str().to_owned(),
             workers: settings.workers,
             mtu: settings.mtu,
-            offload: true,
-            segmentation: true,
+            mechanisms: Mechanisms::ALL,
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
             gated: true,

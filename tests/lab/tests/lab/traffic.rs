@@ -1,7 +1,7 @@
 //! What a tunnel is for.
 
 use culvert_lab::measure::{IperfServer, TcpLoad};
-use culvert_lab::{Implementation, TunnelPlan};
+use culvert_lab::{Implementation, Namespace, TunnelPlan, culvert_program};
 
 use crate::support::{FAMILIES, carries, culvert_plan, culvert_tunnel, joined_batches};
 
@@ -29,6 +29,42 @@ fn files_pass_unharmed_whatever_is_switched_off() {
             carries(&tunnel).unwrap();
         }
     }
+}
+
+#[test]
+fn files_pass_unharmed_without_any_one_of_the_mechanisms_and_without_all_of_them() {
+    let names = mechanisms();
+    assert!(names.len() > 5, "{names:?}");
+    let each = names.iter().map(|name| vec![name.clone()]);
+    for left_out in each.chain([names.clone()]) {
+        let arguments = format!("--without {}", left_out.join(","));
+        let end = Implementation::culvert_with(&arguments);
+        let tunnel = TunnelPlan::between(&end, &Implementation::culvert())
+            .build()
+            .unwrap();
+        tunnel.wait_until_up().unwrap();
+        carries(&tunnel).unwrap();
+        let status = tunnel.left.culvert_json().unwrap();
+        let is_told = |offload: &serde_json::Value| {
+            let why = offload["off_because"].as_str();
+            why.is_some_and(|why| why.ends_with("by configuration"))
+        };
+        let offloads = status["offloads"].as_array().unwrap();
+        assert!(offloads.iter().any(is_told), "{arguments}: {status}");
+    }
+}
+
+/// The mechanisms that `--without` knows, as it lists them to whoever names another.
+fn mechanisms() -> Vec<String> {
+    let line = format!(
+        "{} wg --without none wg0",
+        culvert_program().unwrap().display()
+    );
+    let refused = Namespace::new().unwrap().outcome(&line).unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let (_, listed) = said.split_once("[possible values: ").unwrap();
+    let (listed, _) = listed.split_once(']').unwrap();
+    listed.split(", ").map(str::to_owned).collect()
 }
 
 #[test]

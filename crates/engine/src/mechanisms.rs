@@ -1,0 +1,95 @@
+//! What makes the road fast, each part of which can be left out.
+//!
+//! That is how one finds out what a mechanism is worth, and how one gets by on a host whose kernel or network card has a
+//! fault in it. Nothing here changes what is carried, only how.
+
+use std::str::FromStr;
+
+macro_rules! mechanisms {
+    ($($variant:ident, $name:literal, $doc:literal;)*) => {
+        /// One mechanism.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        pub enum Mechanism { $(#[doc = $doc] $variant,)* }
+
+        impl Mechanism {
+            /// Every mechanism, in the order of the road.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// What it is called on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it does, in a sentence without its full stop.
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+mechanisms! {
+    Steering, "steering", "Several TUN queues: interactive flows ahead of bulk ones, and each flow at one worker";
+    TunOffload, "tun-offload", "Superframes from and to the TUN (TSO and USO), and unfinished checksums";
+    SuperframeLimit, "superframe-limit", "Superframes from this host no larger than one segmented send carries (gso_max_segs)";
+    QueueLength, "queue-length", "TUN queues whose length follows the size of what arrives; without it, the kernel's 500 frames";
+    Batching, "batching", "Packets that are queued behind each other leave in one batch; without it, each frame in a send of its own";
+    Segmentation, "gso", "A batch leaves in one segmented send (UDP_SEGMENT)";
+    Backlog, "backlog", "A send buffer just large enough for the link, so that what waits waits in the TUN; without it, the kernel's";
+    ReceiveOffload, "gro", "The kernel hands over runs of datagrams in one piece (UDP_GRO)";
+    Coalescing, "coalescing", "Packets of a flow are written to the TUN as one superframe";
+    Looking, "looking", "A worker looks again for a moment before it sleeps while packets follow each other closely";
+    Moderation, "moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
+}
+
+/// A set of mechanisms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanisms(u16);
+
+impl Mechanisms {
+    /// All of them: what a device has unless told otherwise.
+    pub const ALL: Self = Self((1 << Mechanism::ALL.len()) - 1);
+
+    /// This set without `mechanism`.
+    #[must_use]
+    pub fn without(self, mechanism: Mechanism) -> Self {
+        Self(self.0 & !(1 << mechanism as u16))
+    }
+
+    /// Whether `mechanism` is in the set.
+    pub fn has(self, mechanism: Mechanism) -> bool {
+        self.0 & (1 << mechanism as u16) != 0
+    }
+}
+
+/// A word that names no mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such mechanism")]
+pub struct NoSuchMechanism;
+
+impl FromStr for Mechanism {
+    type Err = NoSuchMechanism;
+
+    fn from_str(word: &str) -> Result<Self, NoSuchMechanism> {
+        let found = Self::ALL.iter().find(|mechanism| mechanism.name() == word);
+        found.copied().ok_or(NoSuchMechanism)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mechanism_can_be_left_out_alone() {
+        for &left_out in Mechanism::ALL {
+            let set = Mechanisms::ALL.without(left_out);
+            for &mechanism in Mechanism::ALL {
+                assert_eq!(set.has(mechanism), mechanism != left_out);
+            }
+            assert_eq!(left_out.name().parse(), Ok(left_out));
+        }
+        assert_eq!("speed".parse::<Mechanism>(), Err(NoSuchMechanism));
+    }
+}
