@@ -7,6 +7,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 TEST_PEERS := wireguard-go boringtun resolved openresolv
 # What `make bench` passes on, such as BENCH="--only ping --workers 2".
 BENCH ?=
+# What `make study` passes on, such as STUDY="--quick" or STUDY="--only links,workers".
+STUDY ?=
 # Tests in namespaces that run at the same time.
 LAB_TESTS ?= 4
 # Seconds for each fuzz target, and which (all).
@@ -16,7 +18,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages static bench bench-quick lint lint-containers audit fuzz docs clean-lab ci rust
+.PHONY: help setup demo test test-packages packages static bench bench-quick study lint lint-containers audit fuzz docs clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +66,12 @@ bench-quick: setup ## The same in under three minutes
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- --quick $(BENCH)
+
+study: ## Where a tunnel loses its speed: docs/performance.md anew (root; STUDY="--quick" is under 10 minutes)
+	@scripts/setup.sh study
+	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
+	cargo build --release -p culvert
+	cargo run --release -p culvert-bench -- study $(STUDY)
 
 lint: rust ## Format, clippy, layers, links
 	cargo fmt --all --check

@@ -4,11 +4,12 @@
 #
 #   scripts/setup.sh         all of it
 #   scripts/setup.sh demo    what the demonstration needs, without what only tests and packages do
+#   scripts/setup.sh study   all of it, and what only the study of performance needs
 #
 # Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
 set -u
 
-# A command that tells whether a package is there, the package, and whether only tests need it.
+# A command that tells whether a package is there, the package, and whether only tests, or only the study, need it.
 needed() {
     cat <<'TABLE'
 cc            build-essential
@@ -34,19 +35,24 @@ setcap        libcap2-bin  tests
 dh            debhelper  tests
 mmdebstrap    mmdebstrap  tests
 systemd-nspawn  systemd-container  tests
+perf          linux-perf  study
+sshd          openssh-server  study
 TABLE
 }
 
 status=0
 PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
-for_demo=0
-[ "${1:-}" != demo ] || for_demo=1
-missing=$(needed | while read -r tool package only; do
-    [ "$for_demo$only" != 1tests ] || continue
+case ${1:-} in
+demo) only="" ;;
+study) only="tests study" ;;
+*) only=tests ;;
+esac
+missing=$(needed | while read -r tool package for; do
+    [[ " $only " = *" $for "* || -z $for ]] || continue
     command -v "$tool" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
 # Linters of the container's files are installed into an environment of their own.
-[ "$for_demo" = 1 ] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
+[ -z "$only" ] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then
@@ -63,6 +69,12 @@ if [ -n "$missing" ]; then
     echo "installing $missing…"
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
+    # The study copies a file by a server of its own; that of the package is not to listen.
+    keep_off=
+    if [[ " $missing" = *" openssh-server "* && ! -e /usr/sbin/policy-rc.d ]]; then
+        keep_off=/usr/sbin/policy-rc.d
+        printf '#!/bin/sh\nexit 101\n' >"$keep_off" && chmod 755 "$keep_off"
+    fi
     # The package lists of a fresh machine are empty or old.
     # shellcheck disable=SC2086  # the list is meant to be split
     if ! { apt-get update && $install; } >"$log" 2>&1; then
@@ -71,6 +83,11 @@ if [ -n "$missing" ]; then
         status=1
     fi
     rm -f "$log"
+    if [ -n "$keep_off" ]; then
+        rm -f "$keep_off"
+        # Nor after the next start of the machine: whoever wants to be reached by it says so.
+        systemctl disable --quiet ssh.service ssh.socket 2>/dev/null
+    fi
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use culvert_lab::measure::{IperfServer, Usage};
-use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Tunnel, TunnelPlan};
+use culvert_lab::{Family, Link, LinkShape, Namespace, Process, Subnet, Tunnel, TunnelPlan};
 
 use crate::metric::Metric;
 use crate::plain::{self, PlainTunnel};
@@ -38,6 +38,12 @@ impl<'subject> Bed<'subject> {
     pub(crate) fn new(subject: &'subject Subject) -> Result<Self> {
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         let link = Link::new(&client, &server, Subnet(1), LinkShape::default())?;
+        Self::over(subject, link)
+    }
+
+    /// The same over a link that is there already.
+    pub(crate) fn over(subject: &'subject Subject, link: Link) -> Result<Self> {
+        let (client, server) = (link.left.clone(), link.right.clone());
         let carrier = match &subject.means {
             Means::Link => Carrier::Link,
             Means::WireGuard(implementation) => {
@@ -63,6 +69,25 @@ impl<'subject> Bed<'subject> {
             link,
             carrier,
         })
+    }
+
+    /// The process ids of both ends, the client's first; none on the bare link.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        match &self.carrier {
+            Carrier::Link => Vec::new(),
+            Carrier::WireGuard(tunnel) => {
+                vec![tunnel.left.process.id(), tunnel.right.process.id()]
+            }
+            Carrier::Plain(PlainTunnel { ends }) => ends.iter().map(Process::id).collect(),
+        }
+    }
+
+    /// What `culvert wg show --json` says of the client's end.
+    pub(crate) fn culvert_status(&self) -> Result<serde_json::Value> {
+        match &self.carrier {
+            Carrier::WireGuard(tunnel) => tunnel.left.culvert_json(),
+            Carrier::Link | Carrier::Plain(_) => bail!("{} has no status", self.subject.name),
+        }
     }
 
     /// The processor time that both ends have used; `None` on the bare link.

@@ -3,17 +3,17 @@
 use std::fs;
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::subject::Subject;
 
 /// The machine that a run was made on.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    processor: String,
-    cores: usize,
-    memory: String,
-    kernel: String,
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory: String,
+    pub(crate) kernel: String,
     iperf3: String,
 }
 

@@ -22,6 +22,7 @@ mod portal;
 mod record;
 mod report;
 mod statistics;
+mod study;
 mod subject;
 mod targets;
 mod tcp;
@@ -72,6 +73,7 @@ enum Command {
     Portal(portal::Arguments),
     Models(models::Arguments),
     Calls(calls::Arguments),
+    Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
 }
@@ -103,6 +105,7 @@ fn main() -> Result<()> {
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
+        Some(Command::Study(arguments)) => study::run(arguments),
         Some(Command::Proxy(arguments)) => match plain::run(&arguments)? {},
         None => compare_tunnels(arguments),
     }

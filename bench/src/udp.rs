@@ -26,38 +26,48 @@ const KINDS: [(Sending, u32, f64, f64); 3] = [
 
 /// Finds the loss-free rate at each size by bisection.
 pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) {
-    for (sending, payload_bytes, lowest, highest) in KINDS {
-        let rate = bisect(lowest, highest, effort.udp_steps, |rate| {
-            let flood = Flood {
-                rate_bits_per_s: rate,
-                payload_bytes,
-                sending,
-                duration: Duration::from_secs(effort.udp_s.into()),
-            };
-            let measure = || flood.run(&bed.client, &bed.server, bed.server_address);
-            let mut result = measure();
-            if result.as_ref().is_ok_and(met_a_hiccup) {
-                result = measure();
-            }
-            match result {
-                Ok(arrival) => {
-                    (arrival.lost_share <= LOSS_MAX_SHARE).then_some(arrival.bits_per_second)
-                }
-                Err(error) => {
-                    eprintln!(
-                        "         {rate} bit/s of UDP through {}: {error:#}",
-                        bed.subject.name
-                    );
-                    None
-                }
-            }
-        });
+    for kind in KINDS {
+        let (sending, payload_bytes, ..) = kind;
         let metric = Metric::UdpLossFree {
             sending,
             payload_bytes,
         };
-        samples.add(bed.subject, metric, rate);
+        samples.add(bed.subject, metric, loss_free_rate(bed, effort, kind));
     }
+}
+
+/// The loss-free rate of datagrams of 1350 bytes that are sent one by one, in bits a second.
+pub(crate) fn loss_free_rate_of_datagrams(bed: &Bed<'_>, effort: &Effort) -> f64 {
+    loss_free_rate(bed, effort, KINDS[0])
+}
+
+fn loss_free_rate(bed: &Bed<'_>, effort: &Effort, kind: (Sending, u32, f64, f64)) -> f64 {
+    let (sending, payload_bytes, lowest, highest) = kind;
+    bisect(lowest, highest, effort.udp_steps, |rate| {
+        let flood = Flood {
+            rate_bits_per_s: rate,
+            payload_bytes,
+            sending,
+            duration: Duration::from_secs(effort.udp_s.into()),
+        };
+        let measure = || flood.run(&bed.client, &bed.server, bed.server_address);
+        let mut result = measure();
+        if result.as_ref().is_ok_and(met_a_hiccup) {
+            result = measure();
+        }
+        match result {
+            Ok(arrival) => {
+                (arrival.lost_share <= LOSS_MAX_SHARE).then_some(arrival.bits_per_second)
+            }
+            Err(error) => {
+                eprintln!(
+                    "         {rate} bit/s of UDP through {}: {error:#}",
+                    bed.subject.name
+                );
+                None
+            }
+        }
+    })
 }
 
 fn met_a_hiccup(arrival: &Arrival) -> bool {

@@ -98,14 +98,50 @@ impl Link {
             subnet,
             interface,
         };
-        for (namespace, host) in [(left, 1), (right, 2)] {
-            for address in subnet.interface_addresses(host) {
-                link.add_address(namespace, &address)?;
-            }
-            namespace.run(&format!("ip link set {} up", link.interface))?;
-        }
+        link.bring_up()?;
         link.shape(shape)?;
         Ok(link)
+    }
+
+    /// Takes over an interface of this name in each namespace, which something joins already.
+    ///
+    /// # Errors
+    /// When `ip` refuses.
+    pub fn on(
+        left: &Namespace,
+        right: &Namespace,
+        subnet: Subnet,
+        interface: String,
+    ) -> Result<Self> {
+        let link = Self {
+            left: left.clone(),
+            right: right.clone(),
+            subnet,
+            interface,
+        };
+        link.bring_up()?;
+        Ok(link)
+    }
+
+    fn bring_up(&self) -> Result<()> {
+        for (namespace, host) in [(&self.left, 1), (&self.right, 2)] {
+            for address in self.subnet.interface_addresses(host) {
+                self.add_address(namespace, &address)?;
+            }
+            namespace.run(&format!("ip link set {} up", self.interface))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rate off both ends.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn unshape(&self) -> Result<()> {
+        for namespace in [&self.left, &self.right] {
+            namespace.run(&format!("tc qdisc del dev {} root", self.interface))?;
+        }
+        Ok(())
     }
 
     /// Gives both ends another rate and MTU.

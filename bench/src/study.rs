@@ -1,0 +1,256 @@
+//! The study: where a tunnel loses its speed, measured part by part, with a page of tables and charts.
+//!
+//! Each part writes its results to a file of its own as it goes, so that a run that is interrupted keeps
+//! what it has, and says that it is not whole. The page is made from the files alone.
+
+mod ablation;
+mod chart;
+mod corking;
+mod counted;
+mod flame;
+mod limits;
+mod links;
+mod models;
+mod page;
+mod profile;
+mod sheet;
+mod stacks;
+mod wire;
+mod workers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use culvert_lab::Implementation;
+
+use crate::effort::Effort;
+use crate::subject::{self, Kind, Means, Subject};
+use sheet::Sheet;
+
+/// Where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Short measurements, one round: under ten minutes, for a first impression.
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts; the others keep the results that they have.
+    #[arg(long, value_delimiter = ',')]
+    only: Option<Vec<Part>>,
+    /// How many rounds, instead of one (quick) or three.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Measure nothing: make the page and the charts anew from the results that are there.
+    #[arg(long)]
+    page_only: bool,
+    /// Where results and charts go; otherwise docs/performance.
+    #[arg(long)]
+    results: Option<PathBuf>,
+    /// Where the page goes; otherwise docs/performance.md. A quick run writes none unless it is given.
+    #[arg(long)]
+    page: Option<PathBuf>,
+}
+
+/// A part of the study, which can be measured on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The plain tunnel by each way to wait, the engine, and the bare link.
+    Models,
+    /// What each mechanism is worth.
+    Ablation,
+    /// Where the time goes.
+    Profile,
+    /// Small writes, with batching and without.
+    Corking,
+    /// Links of a rate, with delay and loss.
+    Links,
+    /// Workers and flows.
+    Workers,
+    /// How fast this machine copies and encrypts.
+    Limits,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Quick,
+    Full,
+}
+
+/// What the parts share.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    scope: Scope,
+    rounds: u32,
+    began: Instant,
+    part: Part,
+    results: PathBuf,
+}
+
+/// Measures, and makes the page.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let docs = culvert_lab::workspace_dir().join("docs");
+    let results = arguments
+        .results
+        .unwrap_or_else(|| docs.join("performance"));
+    fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
+    let scope = if arguments.quick {
+        Scope::Quick
+    } else {
+        Scope::Full
+    };
+    let began = Instant::now();
+    let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
+    for &part in parts.iter().filter(|_| !arguments.page_only) {
+        let lab = Lab {
+            scope,
+            rounds: arguments.rounds.unwrap_or(match scope {
+                Scope::Quick => 1,
+                Scope::Full => 3,
+            }),
+            began,
+            part,
+            results: results.clone(),
+        };
+        measure(&lab)?;
+    }
+    let page = arguments.page.or_else(|| {
+        let is_for_keeps = scope == Scope::Full || arguments.page_only;
+        is_for_keeps.then(|| docs.join("performance.md"))
+    });
+    let sheets = Part::value_variants().iter().filter_map(|&part| {
+        let sheet = Sheet::read(&part.path(&results)).transpose()?;
+        Some(sheet.map(|sheet| (part, sheet)))
+    });
+    let sheets: Vec<_> = sheets.collect::<Result<_>>()?;
+    page::print(&sheets)?;
+    if let Some(page) = page {
+        page::write(&page, &results, &sheets)?;
+        eprintln!("the page is {}", page.display());
+    }
+    eprintln!(
+        "results in {}; {} s",
+        results.display(),
+        began.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+fn measure(lab: &Lab) -> Result<()> {
+    let quick = lab.scope == Scope::Quick;
+    let command = format!(
+        "culvert-bench study{} --only {}",
+        if quick { " --quick" } else { "" },
+        lab.part.name()
+    );
+    let mut sheet = Sheet::new(command, quick);
+    let outcome = match lab.part {
+        Part::Models => models::run(lab, &mut sheet),
+        Part::Ablation => ablation::run(lab, &mut sheet),
+        Part::Profile => profile::run(lab, &mut sheet),
+        Part::Corking => corking::run(lab, &mut sheet),
+        Part::Links => links::run(lab, &mut sheet),
+        Part::Workers => workers::run(lab, &mut sheet),
+        Part::Limits => limits::run(lab, &mut sheet),
+    };
+    sheet.complete = outcome.is_ok();
+    sheet.note(lab.part.name(), outcome);
+    lab.keep(&mut sheet)
+}
+
+impl Part {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Models => "models",
+            Self::Ablation => "ablation",
+            Self::Profile => "profile",
+            Self::Corking => "corking",
+            Self::Links => "links",
+            Self::Workers => "workers",
+            Self::Limits => "limits",
+        }
+    }
+
+    fn path(self, results: &Path) -> PathBuf {
+        results.join(format!("{}.json", self.name()))
+    }
+}
+
+impl Lab {
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    pub(crate) fn effort(&self) -> Effort {
+        let quick = self.scope == Scope::Quick;
+        Effort {
+            congestion_controls: &["cubic"],
+            load_s: if quick { 2 } else { 4 },
+            udp_steps: if quick { 5 } else { 8 },
+            ..Effort::new(quick, Some(self.rounds))
+        }
+    }
+
+    /// Where charts go.
+    pub(crate) fn charts(&self) -> &Path {
+        &self.results
+    }
+
+    /// Says what is measured now.
+    pub(crate) fn progress(&self, round: u32, what: &str) {
+        eprintln!(
+            "[{:4} s] {}, round {round} of {}: {what}",
+            self.began.elapsed().as_secs(),
+            self.part.name(),
+            self.rounds
+        );
+    }
+
+    /// Keeps what has been measured so far.
+    pub(crate) fn keep(&self, sheet: &mut Sheet) -> Result<()> {
+        sheet.write(&self.part.path(&self.results))
+    }
+
+    /// Culvert at both ends.
+    #[expect(clippy::unused_self, reason = "a subject of this study")]
+    pub(crate) fn culvert(&self, arguments: &str) -> Subject {
+        Subject {
+            name: "culvert",
+            kind: Kind::Product,
+            means: Means::WireGuard(Implementation::culvert_with(arguments)),
+        }
+    }
+
+    /// The bare link, Culvert with both suites, and the peers that are built.
+    pub(crate) fn tunnels_and_link(&self) -> Vec<Subject> {
+        subject::choose(&self.effort(), None, "").unwrap_or_default()
+    }
+
+    /// Peers take turns in bad weather only where there is time: it is the sender's TCP that suffers.
+    pub(crate) fn crosses_weather(&self, subject: &Subject) -> bool {
+        self.scope == Scope::Full || subject.kind != Kind::Peer
+    }
+}
+
+/// Processor time that the whole machine has used, interrupts included.
+pub(crate) fn machine_busy() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    // proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    anyhow::ensure!(ticks.len() >= 7, "unknown form of /proc/stat");
+    let busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
+    Ok(Duration::from_millis(
+        busy * 1000 / rustix::param::clock_ticks_per_second(),
+    ))
+}

@@ -1,0 +1,86 @@
+//! What each mechanism is worth: the road without it, and the road that has it and those before it alone.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use culvert_engine::Mechanism;
+
+use super::counted::{SystemCalls, gigabytes};
+use super::sheet::{At, Sheet};
+use super::{Lab, Scope};
+use crate::bed::Bed;
+use crate::effort::Effort;
+use crate::tcp::loaded;
+use crate::udp;
+
+/// Both directions of the question, and the cipher that leaves the road the most to do.
+const SUITE: &str = "--cipher aes256gcm";
+
+/// Runs the part.
+pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
+    let all: Vec<Mechanism> = Mechanism::ALL.to_vec();
+    for round in 1..=lab.rounds() {
+        let turn = |sheet: &mut Sheet, table: &str, row: &str, without: &[Mechanism]| {
+            lab.progress(round, &format!("{table}: {row}"));
+            let result = measure(lab, sheet, table, row, without);
+            sheet.note(&format!("{table}, {row}"), result);
+            lab.keep(sheet)
+        };
+        turn(sheet, "without", "nothing left out", &[])?;
+        for &mechanism in &all {
+            turn(sheet, "without", mechanism.name(), &[mechanism])?;
+        }
+        turn(sheet, "added", "none", &all)?;
+        for count in 1..=all.len() {
+            turn(sheet, "added", all[count - 1].name(), &all[count..])?;
+        }
+    }
+    Ok(())
+}
+
+/// One tunnel whose ends lack `without`.
+fn measure(
+    lab: &Lab,
+    sheet: &mut Sheet,
+    table: &str,
+    row: &str,
+    without: &[Mechanism],
+) -> Result<()> {
+    let names: Vec<_> = without.iter().map(|mechanism| mechanism.name()).collect();
+    let arguments = match names.is_empty() {
+        true => SUITE.to_owned(),
+        false => format!("{SUITE} --without {}", names.join(",")),
+    };
+    let subject = lab.culvert(&arguments);
+    let bed = Bed::new(&subject)?;
+    let effort = lab.effort();
+    let before = bed.cpu()?.unwrap_or_default();
+    let calls = SystemCalls::count(&bed.processes(), Duration::from_secs(effort.load_s.into()))?;
+    let (tcp, ping) = loaded(&bed, &effort)?;
+    let bytes = gigabytes(tcp.received_bytes);
+    let cpu = bed.cpu()?.unwrap_or_default() - before;
+    let mut add = |column, value| sheet.add(At { table, row, column }, value);
+    add("TCP, Gbit/s", tcp.bits_per_second / 1e9);
+    add("CPU of both ends, s/GB", cpu.as_secs_f64() / bytes);
+    if let Some(calls) = calls.finish()? {
+        add("system calls, thousands/GB", calls / 1e3 / bytes);
+    }
+    add("ping meanwhile, ms", ping.average_ms);
+    if lab.scope() == Scope::Full {
+        // A moment for what the load left behind.
+        thread::sleep(Duration::from_millis(200));
+        let idle = culvert_lab::measure::PingReport::measure(
+            &bed.client,
+            bed.server_address,
+            Effort::PING_INTERVAL,
+            effort.idle_pings,
+        )?;
+        add("ping, idle, ms", idle.average_ms);
+        add(
+            "UDP 1350 B, Gbit/s",
+            udp::loss_free_rate_of_datagrams(&bed, &effort) / 1e9,
+        );
+    }
+    Ok(())
+}
