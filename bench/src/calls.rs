@@ -85,12 +85,8 @@ fn packet() -> Result<Vec<u8>> {
 fn print(calls: &[Call], kernel: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "calls on a TUN descriptor, Linux {kernel}")?;
-    for (purpose, what) in [
-        (Purpose::Take, "take a packet"),
-        (Purpose::Deliver, "deliver a packet"),
-        (Purpose::Wait, "wait for a packet"),
-    ] {
-        writeln!(out, "\n{what}")?;
+    for purpose in [Purpose::Take, Purpose::Deliver, Purpose::Wait] {
+        writeln!(out, "\n{}", purpose.what())?;
         for call in calls.iter().filter(|call| call.purpose == purpose) {
             writeln!(out, "  {:30}{}", call.name, shown(&call.outcome))?;
         }
@@ -98,7 +94,7 @@ fn print(calls: &[Call], kernel: &str) -> Result<()> {
     Ok(())
 }
 
-fn shown(outcome: &Outcome) -> String {
+pub(crate) fn shown(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Works => "works".to_owned(),
         Outcome::Fails(what) => format!("no: {what}"),

@@ -12,6 +12,7 @@ mod limits;
 mod links;
 mod models;
 mod page;
+mod peers;
 mod profile;
 mod sheet;
 mod stacks;
@@ -28,7 +29,7 @@ use culvert_lab::Implementation;
 
 use crate::effort::Effort;
 use crate::subject::{self, Kind, Means, Subject};
-use sheet::Sheet;
+use sheet::{At, Sheet};
 
 /// Where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
 #[derive(Debug, Args)]
@@ -56,6 +57,10 @@ pub(crate) struct Arguments {
 /// A part of the study, which can be measured on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// Culvert beside its peers and the bare link.
+    Peers,
+    /// Which system calls a TUN descriptor takes.
+    Calls,
     /// The plain tunnel by each way to wait, the engine, and the bare link.
     Models,
     /// What each mechanism is worth.
@@ -147,6 +152,8 @@ fn measure(lab: &Lab) -> Result<()> {
     );
     let mut sheet = Sheet::new(command, quick);
     let outcome = match lab.part {
+        Part::Peers => peers::run(lab, &mut sheet),
+        Part::Calls => calls(&mut sheet),
         Part::Models => models::run(lab, &mut sheet),
         Part::Ablation => ablation::run(lab, &mut sheet),
         Part::Profile => profile::run(lab, &mut sheet),
@@ -160,9 +167,23 @@ fn measure(lab: &Lab) -> Result<()> {
     lab.keep(&mut sheet)
 }
 
+fn calls(sheet: &mut Sheet) -> Result<()> {
+    for call in crate::calls::try_calls()? {
+        let at = At {
+            table: "calls on a TUN descriptor",
+            row: call.name,
+            column: call.purpose.what(),
+        };
+        sheet.say(at, crate::calls::shown(&call.outcome));
+    }
+    Ok(())
+}
+
 impl Part {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Peers => "peers",
+            Self::Calls => "calls",
             Self::Models => "models",
             Self::Ablation => "ablation",
             Self::Profile => "profile",

@@ -31,6 +31,17 @@ pub enum Purpose {
     Wait,
 }
 
+impl Purpose {
+    /// What it is, in a few words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Take => "take a packet",
+            Self::Deliver => "deliver a packet",
+            Self::Wait => "wait for a packet",
+        }
+    }
+}
+
 /// A call, and what came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {

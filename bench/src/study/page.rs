@@ -67,7 +67,7 @@ fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)])
         ["machine"] => machine(sheets),
         ["flame", name, title] => picture(&format!("flame-{name}.svg"), title),
         ["bars", part, name, title, columns] => {
-            let file = file_name(part, name);
+            let file = file_name(part, &format!("{name} {columns}"));
             if let Some(sheet) = find(part) {
                 let columns: Vec<_> = columns.split('|').collect();
                 chart::bars(&results.join(&file), sheet, name, &columns, title)?;
@@ -144,7 +144,11 @@ fn table(sheet: &Sheet, name: &str) -> String {
                 row,
                 column,
             };
-            let _infallible = write!(text, " {} |", cell(sheet.samples(at)));
+            let shown = match sheet.words(at) {
+                Some(words) => words.to_owned(),
+                None => cell(sheet.samples(at)),
+            };
+            let _infallible = write!(text, " {shown} |");
         }
     }
     text

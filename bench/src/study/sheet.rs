@@ -39,6 +39,9 @@ pub(crate) struct Cell {
     pub(crate) column: String,
     /// One a round, in the unit that `column` names.
     pub(crate) samples: Vec<f64>,
+    /// What stands there instead of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    words: Option<String>,
 }
 
 /// Where a value belongs.
@@ -82,7 +85,25 @@ impl Sheet {
             row: at.row.to_owned(),
             column: at.column.to_owned(),
             samples: vec![value],
+            words: None,
         });
+    }
+
+    /// Writes words where a number would stand.
+    pub(crate) fn say(&mut self, at: At<'_>, words: String) {
+        self.cells.push(Cell {
+            table: at.table.to_owned(),
+            row: at.row.to_owned(),
+            column: at.column.to_owned(),
+            samples: Vec::new(),
+            words: Some(words),
+        });
+    }
+
+    /// What stands at a place instead of a number.
+    pub(crate) fn words(&self, at: At<'_>) -> Option<&str> {
+        let cell = self.cells.iter().find(|cell| cell.is_at(at))?;
+        cell.words.as_deref()
     }
 
     /// Removes a table, which is worked out anew.
