@@ -4,6 +4,7 @@ use crate::configuration::{Change, Configuration, MAX_WORKERS, Options, Refusal}
 use crate::control::{Control, Parts, Request, Shared, limit_superframes};
 use crate::counters::WorkerCounters;
 use crate::error::EngineError;
+use crate::flows::TakenFlows;
 use crate::gates::Gates;
 use crate::mechanisms::Mechanism;
 use crate::snapshot::{Published, Snapshot};
@@ -128,6 +129,18 @@ impl Device {
     /// [`EngineError::Ended`].
     pub fn status(&self) -> Result<Box<Status>, EngineError> {
         self.ask(Request::Status)
+    }
+
+    /// Flows that have ended since the last call, as the gates know them; with `with_lasting` those
+    /// that have not as well. Nothing where there is no gate.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn take_flows(&self, with_lasting: bool) -> Result<TakenFlows, EngineError> {
+        self.ask(|answer| Request::Flows {
+            with_lasting,
+            answer,
+        })
     }
 
     /// Tells the senders of packets without a route that they go nowhere, as far as the rate of ICMP

@@ -62,6 +62,18 @@ impl Gates {
         }
     }
 
+    /// Records of ended flows that no sweep came in time for.
+    pub(crate) fn records_lost(&self) -> u64 {
+        self.0.iter().map(|gate| lock(gate).records_lost()).sum()
+    }
+
+    /// What each flow is that has not ended, a gate after the other.
+    pub(crate) fn for_each_lasting(&self, mut take: impl FnMut(FlowRecord)) {
+        for gate in &self.0 {
+            lock(gate).flows().for_each(&mut take);
+        }
+    }
+
     /// Flows that have not ended.
     pub(crate) fn flow_count(&self) -> usize {
         self.0.iter().map(|gate| lock(gate).flow_count()).sum()

@@ -15,6 +15,7 @@ mod control;
 mod counters;
 mod device;
 mod error;
+mod flows;
 mod gates;
 mod mechanisms;
 mod peer;
@@ -32,6 +33,7 @@ pub use configuration::{
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use device::{BULK_QUEUES_PER_WORKER, Device};
 pub use error::EngineError;
+pub use flows::TakenFlows;
 pub use gates::boot_time_ms;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use status::{

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::configuration::{Change, Configuration};
 use crate::counters::Counter;
 use crate::error::EngineError;
+use crate::flows::{TakenFlows, WaitingFlows};
 use crate::gates::{EndedFlow, SWEEP_INTERVAL};
 use crate::peer::{Peer, Sending};
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
@@ -59,6 +60,10 @@ pub(crate) enum Request {
     Apply(Change, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
     Status(SyncSender<Box<Status>>),
+    Flows {
+        with_lasting: bool,
+        answer: SyncSender<TakenFlows>,
+    },
 }
 
 /// What the control thread counts.
@@ -126,6 +131,7 @@ pub(crate) struct Control {
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
     gates_swept: Time,
+    ended_flows: WaitingFlows,
 }
 
 /// What [`Control`] is made of.
@@ -176,6 +182,7 @@ impl Control {
             paths_checked: clock::now(),
             gate: None,
             gates_swept: clock::now(),
+            ended_flows: WaitingFlows::default(),
         }
     }
 
@@ -258,7 +265,7 @@ impl Control {
         }
     }
 
-    /// Ends flows that no packet ends, and logs those that have ended.
+    /// Ends flows that no packet ends, and logs and keeps those that have ended.
     fn sweep_gates(&mut self, now: Time) {
         let (Some(gates), Some(table)) = (&self.shared.gates, &self.gate) else {
             return;
@@ -267,9 +274,19 @@ impl Control {
             return;
         }
         self.gates_swept = now;
+        let ended = &mut self.ended_flows;
         gates.sweep(table, now, |record| {
             tracing::debug!("a flow has ended: {}", EndedFlow(record));
+            ended.push(record);
         });
+    }
+
+    /// Records of flows since the last time; none without gates.
+    fn take_flows(&mut self, with_lasting: bool) -> TakenFlows {
+        let gates = self.shared.gates.as_ref();
+        gates.map_or_else(TakenFlows::default, |gates| {
+            self.ended_flows.take(gates, with_lasting)
+        })
     }
 
     fn serve_requests(&mut self, clock: Clock) {
@@ -286,6 +303,12 @@ impl Control {
                 }
                 Request::Status(answer) => {
                     let _gone = answer.send(Box::new(self.status()));
+                }
+                Request::Flows {
+                    with_lasting,
+                    answer,
+                } => {
+                    let _gone = answer.send(self.take_flows(with_lasting));
                 }
             }
         }
