@@ -24,6 +24,8 @@ mod logs;
 mod output;
 mod policies;
 mod resources;
+mod retention;
+mod sinks;
 mod sites;
 mod status;
 mod tokens;
@@ -125,6 +127,10 @@ enum AdminCommand {
     Status(status::StatusArguments),
     #[command(subcommand)]
     Log(logs::LogCommand),
+    #[command(subcommand)]
+    Retention(retention::RetentionCommand),
+    #[command(subcommand)]
+    Sink(sinks::SinkCommand),
 }
 
 const EXAMPLES: &str = "\
@@ -197,6 +203,8 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         }
         AdminCommand::Status(_) => status::run(&mut common.shell()?).await,
         AdminCommand::Log(command) => logs::run(&mut common.shell()?, command).await,
+        AdminCommand::Retention(command) => retention::run(&mut common.shell()?, command).await,
+        AdminCommand::Sink(command) => sinks::run(&mut common.shell()?, command).await,
     };
     done.map(|()| ExitCode::SUCCESS)
 }

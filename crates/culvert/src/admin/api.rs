@@ -244,20 +244,30 @@ impl Api {
         self.get("/account", &Query::default()).await
     }
 
+    /// Changes what has no id of its own; with a version, if it is still at that.
+    pub(super) async fn patch<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        if_match: Option<u64>,
+        patch: &impl Serialize,
+    ) -> Result<T, Refusal> {
+        let path = format!("{PREFIX}{path}");
+        let ask = Ask {
+            method: Method::PATCH,
+            if_match,
+            body: Some(json(patch)?),
+            ..Ask::get(&path)
+        };
+        self.http.send(&ask).await
+    }
+
     /// Changes the account if it is still at `version`.
     pub(super) async fn change_account(
         &mut self,
         version: u64,
         patch: &AccountPatch,
     ) -> Result<Account, Refusal> {
-        let path = format!("{PREFIX}/account");
-        let ask = Ask {
-            method: Method::PATCH,
-            path: &path,
-            if_match: Some(version),
-            body: Some(json(patch)?),
-        };
-        self.http.send(&ask).await
+        self.patch("/account", Some(version), patch).await
     }
 
     pub(super) async fn by_id<T: Entity>(&mut self, id: T::Id) -> Result<T, Refusal> {

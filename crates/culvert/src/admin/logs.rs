@@ -8,8 +8,8 @@ use super::words::{Ago, parse_ago};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_wire::api::{
-    AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, Gateway, Operation,
-    Resource,
+    AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, FlowLogEntry,
+    Gateway, Operation, Resource,
 };
 use serde_json::{Map, Value};
 
@@ -21,6 +21,8 @@ pub(super) enum LogCommand {
     Changes(ChangesArguments),
     /// Who was let to what, who was not, and why
     Access(AccessArguments),
+    /// What was carried: flows that have ended, where there is a flow log
+    Flows(FlowsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +54,24 @@ pub(super) struct AccessArguments {
     /// Only what came out like this
     #[arg(long, value_enum, value_name = "DECISION")]
     decision: Option<Decision>,
+    #[command(flatten)]
+    period: Period,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FlowsArguments {
+    /// Only of this client
+    #[arg(long, value_name = "CLIENT")]
+    client: Option<String>,
+    /// Only of clients of this actor
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
+    /// Only to this resource
+    #[arg(long, value_name = "RESOURCE")]
+    resource: Option<String>,
+    /// Only through this gateway
+    #[arg(long, value_name = "GATEWAY")]
+    gateway: Option<String>,
     #[command(flatten)]
     period: Period,
 }
@@ -103,6 +123,7 @@ pub(super) async fn run(shell: &mut Shell, command: LogCommand) -> Result<(), Fa
     match command {
         LogCommand::Changes(arguments) => changes(shell, &arguments).await,
         LogCommand::Access(arguments) => access(shell, &arguments).await,
+        LogCommand::Flows(arguments) => flows(shell, &arguments).await,
     }
 }
 
@@ -215,6 +236,47 @@ async fn access(shell: &mut Shell, arguments: &AccessArguments) -> Result<(), Fa
             resources.of(&entry.resource),
             decision(entry.decision).to_owned(),
             entry.reason.clone(),
+        ]
+    })
+}
+
+async fn flows(shell: &mut Shell, arguments: &FlowsArguments) -> Result<(), Failure> {
+    let api = &mut shell.api;
+    let client = api
+        .id_of_some::<Client>(arguments.client.as_deref())
+        .await?;
+    let actor = api.id_of_some::<Actor>(arguments.actor.as_deref()).await?;
+    let resource = arguments.resource.as_deref();
+    let resource = api.id_of_some::<Resource>(resource).await?;
+    let gateway = api.id_of_some::<Gateway>(arguments.gateway.as_deref());
+    let gateway = gateway.await?;
+    let query = arguments
+        .period
+        .query()
+        .with_some("client", client)
+        .with_some("actor", actor)
+        .with_some("resource", resource)
+        .with_some("gateway", gateway);
+    let entries = api.list_of("/log/flows", &query, arguments.period.most());
+    let entries: Vec<FlowLogEntry> = entries.await?;
+    let clients = api.names::<Client>().await?;
+    let resources = api.names::<Resource>().await?;
+    let columns = [
+        "ENDED", "CLIENT", "RESOURCE", "TO", "SENT", "RECEIVED", "SECONDS", "END",
+    ];
+    shell.format.list(&entries, &columns, |entry| {
+        let port = entry
+            .port
+            .map_or_else(String::new, |port| format!(" {port}"));
+        vec![
+            instant(Some(entry.at)),
+            clients.of(&entry.client),
+            resources.of(&entry.resource),
+            format!("{} {}{port}", entry.protocol, entry.address),
+            entry.sent_bytes.to_string(),
+            entry.received_bytes.to_string(),
+            (entry.lasted_ms() / 1_000).to_string(),
+            entry.end.as_str().to_owned(),
         ]
     })
 }

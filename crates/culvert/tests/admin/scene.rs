@@ -275,6 +275,7 @@ pub(crate) fn enrol_gateway(token: &str, name: &str) {
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
+        features: Vec::new(),
     });
     enrol(token, GATEWAY_SESSION_PATH, hello);
 }
