@@ -112,6 +112,7 @@ impl Life {
             candidates: vec!["192.0.2.1:51820".parse()?],
             draining: false,
             grants: self.grants.iter().copied().collect(),
+            features: Vec::new(),
         })
     }
 }

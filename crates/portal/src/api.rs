@@ -4,11 +4,13 @@
 //! Handlers take requests apart and put answers together; who may do what is `service`'s.
 
 mod account;
+mod activity;
 mod actors;
 mod apply;
 mod body;
 mod clients;
 mod etag;
+mod exports;
 mod gateways;
 mod groups;
 mod identity;
@@ -17,12 +19,15 @@ mod policies;
 mod problem;
 mod query;
 mod resources;
+mod retention;
 mod setup;
+mod sinks;
 mod sites;
 mod status;
 mod tokens;
 
 pub(crate) use body::{limit_for, read as read_body};
+pub(crate) use exports::stream as stream_export;
 pub(crate) use identity::{ActorInPath, Id, bearer};
 pub(crate) use problem::{render, take_problem};
 
@@ -90,6 +95,15 @@ pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
         .routes(routes!(tokens::revoke))
         .routes(routes!(logs::changes))
         .routes(routes!(logs::access))
+        .routes(routes!(logs::flows))
+        .routes(routes!(exports::access))
+        .routes(routes!(exports::changes))
+        .routes(routes!(exports::flows))
+        .routes(routes!(activity::show))
+        .routes(routes!(sinks::list, sinks::create))
+        .routes(routes!(sinks::show, sinks::change, sinks::delete))
+        .routes(routes!(sinks::test))
+        .routes(routes!(retention::show, retention::change))
         .routes(routes!(status::show))
         .routes(routes!(status::clients))
         .routes(routes!(status::gateways))

@@ -1,11 +1,15 @@
 //! The web console: pages for people, made on the server. It asks the same service as the API, as the same
 //! kind of caller, and works without a script (docs/console.md).
 
+mod chart;
 mod clients;
+mod exports;
 mod first;
+mod flows;
 mod forms;
 mod groups;
 mod guard;
+mod log_settings;
 mod logs;
 mod me;
 mod overview;
@@ -119,6 +123,31 @@ pub(crate) fn router(console: Console) -> Router {
         )
         .route("/log/changes", get(logs::changes))
         .route("/log/access", get(logs::access))
+        .route("/log/flows", get(flows::show))
+        .route("/log/access/export/{format}", get(exports::access))
+        .route("/log/changes/export/{format}", get(exports::changes))
+        .route("/log/flows/export/{format}", get(exports::flows))
+        .route(
+            "/settings/retention",
+            get(log_settings::show_retention).post(log_settings::change_retention),
+        )
+        .route(
+            "/settings/sinks",
+            get(log_settings::show_sinks).post(log_settings::create_sink),
+        )
+        .route(
+            "/settings/sinks/{name}/pause",
+            post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),
+        )
+        .route(
+            "/settings/sinks/{name}/resume",
+            post(|console, name, posted| log_settings::pause_sink(console, name, posted, false)),
+        )
+        .route(
+            "/settings/sinks/{name}/delete",
+            post(log_settings::delete_sink),
+        )
+        .route("/settings/sinks/{name}/test", post(log_settings::test_sink))
         .layer(from_fn_with_state(console.clone(), guard::around))
         .with_state(console)
 }

@@ -16,6 +16,7 @@ pub mod hub;
 pub mod server;
 mod service;
 pub mod sessions;
+mod sinks;
 
 pub use error::PortalError;
 pub use server::{CertificateFiles, Home, Options, Portal, PublicAddress, SetupState};

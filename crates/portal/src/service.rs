@@ -2,11 +2,13 @@
 //! the handlers of the API.
 
 mod account;
+mod activity;
 mod actors;
 mod apply;
 mod caller;
 mod dns_rules;
 mod explain;
+mod export;
 mod groups;
 mod list;
 mod live;
@@ -20,21 +22,26 @@ mod people;
 mod policies;
 mod ranges;
 mod resources;
+mod retention;
 mod setup;
 mod show;
+mod sinks;
 mod sites;
 mod tokens;
 mod touch;
 
 pub(crate) use caller::Caller;
+pub(crate) use export::{ExportFilter, ExportFormat};
 pub(crate) use list::ListRequest;
-pub(crate) use logs::{AccessLogRequest, ChangeLogRequest};
+pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
 pub(crate) use machines::{ClientAction, GatewayAction};
 pub use setup::{SetupToken, issue_setup_token};
+pub(crate) use show::{access as show_access, change as show_change, flow as show_flow};
 
 use crate::fault::Fault;
 use crate::server::{Metrics, RateLimit};
 use crate::sessions::Sessions;
+use crate::sinks::Sinks;
 use culvert_ids::{AccountId, RANDOM_LEN};
 use culvert_store::{
     Author, Change, Entity, EntityId, Kind, Mutation, Store, StoreError, StoreExt,
@@ -45,7 +52,7 @@ use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use touch::Touched;
 use zeroize::Zeroizing;
 
@@ -66,6 +73,10 @@ pub(crate) struct Service {
     served: AccountId,
     started: Timestamp,
     touched: Touched,
+    /// Where entries of the logs go besides.
+    sinks: Arc<Sinks>,
+    /// Places for those who export a log.
+    exports: Arc<Semaphore>,
     passwords: Passwords,
     /// Attempts to sign in from an address, and under a name.
     sign_ins_from: RateLimit,
@@ -83,6 +94,7 @@ impl Service {
         metrics: Arc<Metrics>,
         sessions: Sessions,
         served: AccountId,
+        sinks: Arc<Sinks>,
         portal: impl Fn() -> Portal + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -92,6 +104,8 @@ impl Service {
             served,
             started: now(),
             touched: Touched::default(),
+            sinks,
+            exports: Arc::new(Semaphore::new(export::MAX_EXPORTS)),
             passwords: Passwords::default(),
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),

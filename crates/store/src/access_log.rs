@@ -1,6 +1,6 @@
 //! Who was let to what, and who was not.
 
-use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,9 @@ pub struct AccessEntry {
     pub at: Timestamp,
     /// Who asked.
     pub client: ClientId,
+    /// Whose client that was, where it was known.
+    #[serde(default)]
+    pub actor: Option<ActorId>,
     /// For what.
     pub resource: ResourceId,
     /// Through which gateway, where it came so far.
@@ -74,6 +77,8 @@ pub struct LoggedAccess {
 pub struct AccessFilter {
     /// Of this client.
     pub client: Option<ClientId>,
+    /// By this actor's clients.
+    pub actor: Option<ActorId>,
     /// To this resource.
     pub resource: Option<ResourceId>,
     /// Through this gateway.

@@ -23,8 +23,10 @@ mod access_log;
 mod change;
 mod entity;
 mod error;
+mod flow_log;
 mod grant;
 mod limits;
+mod logs;
 mod page;
 mod principal;
 mod range;
@@ -42,12 +44,14 @@ pub use entity::{
     TokenScope, TokenUse, TokenUses,
 };
 pub use error::{Denial, StoreError};
+pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
 pub use grant::Grant;
 pub use limits::{
     ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_MACHINE_LEN,
     MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_ROWS_PER_KIND,
     MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
+pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};
 pub use principal::{Holder, Principal};
 pub use secret::{SecretBytes, SecretName};

@@ -197,6 +197,9 @@ fn check_account(account: &Account) -> Result<(), StoreError> {
         let reason = format!("expected {first} to {last} seconds");
         return Err(wrong("grant_lifetime_s", reason));
     }
+    if let Err((field, why)) = settings.logs.check() {
+        return Err(wrong("logs", format!("{field}: {why}")));
+    }
     let ranges = &settings.ranges;
     let pairs = [
         ("machines_ipv4", &ranges.machines_ipv4, 4),

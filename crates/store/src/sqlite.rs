@@ -18,12 +18,15 @@ mod backup;
 mod delete;
 mod enrol;
 mod fault;
+mod flows;
 mod grants;
+mod logs;
 mod open;
 mod passwords;
 mod read;
 mod secrets;
 mod seen;
+mod sinks;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -344,16 +347,6 @@ impl Store for SqliteStore {
         limit: PageLimit,
     ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError> {
         access::query_log(&mut *self.reading().await?, account, filter, before, limit).await
-    }
-
-    async fn prune_access_log(
-        &self,
-        account: AccountId,
-        older_than: Timestamp,
-        keep_rows: u64,
-    ) -> Result<u64, StoreError> {
-        let written = access::prune(self.writing().await?, account, older_than, keep_rows).await;
-        self.writer.note(written)
     }
 
     async fn secret(

@@ -2,8 +2,8 @@
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Gateway, Grant, Kind, ListFilter, LoggedAccess, MachineId, Mutation,
-    Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
+    EntityId, EntityKind, Gateway, Grant, Kind, ListFilter, LoggedAccess, Logs, MachineId,
+    Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, TokenId};
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 /// is not in it, and any of the local faults ([`StoreError::is_local`]); more is said where there
 /// is more.
 #[async_trait]
-pub trait Store: Debug + Send + Sync + 'static {
+pub trait Store: Logs + Debug + Send + Sync + 'static {
     /// Makes an account, as change 1 of its log.
     ///
     /// # Errors
@@ -230,15 +230,6 @@ pub trait Store: Debug + Send + Sync + 'static {
         before: Option<AccessSeq>,
         limit: PageLimit,
     ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError>;
-
-    /// Forgets entries of the access log: those from before `older_than`, and the oldest beyond
-    /// `keep_rows`. Returns how many; at [`crate::MAX_PRUNE_ROWS`] there may be more to do.
-    async fn prune_access_log(
-        &self,
-        account: AccountId,
-        older_than: Timestamp,
-        keep_rows: u64,
-    ) -> Result<u64, StoreError>;
 
     /// The secret of that name. Where there is none, `candidate` becomes it; of several callers at
     /// once all get the same.

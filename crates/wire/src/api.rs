@@ -6,6 +6,7 @@
 //! gain fields.
 
 mod account;
+mod activity;
 mod actor;
 mod apply;
 mod client;
@@ -17,12 +18,15 @@ mod page;
 mod policy;
 mod problem;
 mod resource;
+mod retention;
 mod setup;
+mod sink;
 mod site;
 mod status;
 mod token;
 
 pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain};
+pub use activity::{Activity, ActivitySpan, ActivityStep};
 pub use actor::{Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SignIn};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,
@@ -32,12 +36,14 @@ pub use client::{Client, ClientPatch};
 pub use explanation::{Explanation, GatewayChoice, PolicyExplanation, Verdict};
 pub use gateway::{Gateway, GatewayPatch};
 pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
-pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry};
+pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};
 pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 pub use policy::{NewPolicy, Policy, PolicyPatch};
 pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};
 pub use resource::{NewResource, Resource, ResourcePatch};
+pub use retention::{Retention, RetentionPatch};
 pub use setup::{SetupAnswer, SetupRequest};
+pub use sink::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 pub use site::{NewSite, Site, SitePatch};
 pub use status::{ClientSession, GatewaySession, PortalStatus};
 pub use token::{ApiRole, IssuedToken, NewToken, Token};

@@ -1,10 +1,12 @@
 //! The sessions' messages. `docs/access.md` tells their order.
 
 mod client;
+mod flows;
 mod gateway;
 mod shared;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
+pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
 pub use gateway::{FromGateway, GatewayLoad, ToGateway};
 pub use shared::{
     Interface, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, WantedName,

@@ -6,6 +6,7 @@ mod condition;
 mod convert;
 mod dns;
 mod filter;
+mod logs;
 mod target;
 mod told;
 
@@ -14,6 +15,10 @@ pub use condition::{Condition, TimeWindow, Weekday};
 pub use convert::{conditions, filters};
 pub use dns::{Dns, DnsDomain};
 pub use filter::{Filter, PortRange};
+pub use logs::{
+    Keep, Log, LogSettings, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MAX_SINK_NAME_LEN, MAX_SINKS,
+    MIN_CHANGE_DAYS, MIN_LOG_ENTRIES, Sink, SinkTarget,
+};
 pub use target::{Target, TargetKind};
 pub(crate) use told::understood;
 pub use told::{ToldTarget, Understood};

@@ -4,9 +4,9 @@
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway,
-    WantedName, decode_sequenced,
+    ClientFeature, EndedFlow, FlowEnd, FlowReport, FromClient, FromGateway, GatewayFeature,
+    GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN, MAX_FLOWS_PER_REPORT, MAX_NAMES, Ranges,
+    Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -178,6 +178,7 @@ fn from_gateway() -> Vec<FromGateway> {
             candidates: vec!["[2001:db8::1]:51820".parse().unwrap()],
             draining: false,
             grants: vec![grant],
+            features: vec![GatewayFeature::Flows],
         },
         FromGateway::GrantAccepted {
             grant,
@@ -193,12 +194,56 @@ fn from_gateway() -> Vec<FromGateway> {
             rate_bytes_per_s: 3,
             processor_permille: 4,
         }),
+        FromGateway::Flows(flow_report()),
         FromGateway::CandidatesChanged { candidates: vec![] },
         FromGateway::Draining { on: true },
         FromGateway::Unsupported {
             kind: "new".to_owned(),
         },
     ]
+}
+
+fn flow_report() -> FlowReport {
+    FlowReport {
+        run: u64::MAX >> 1,
+        batch: 2,
+        lost: 1,
+        flows: vec![EndedFlow {
+            client: ClientId::from_bytes([7; 16]),
+            resource: resource().id,
+            grant: GrantId::from_bytes([4; 16]),
+            protocol: 6,
+            address: "2001:db8::1".parse().unwrap(),
+            port: 443,
+            started: Timestamp::from_unix_ms(1_800_000_000_000),
+            ended: Timestamp::from_unix_ms(1_800_000_001_000),
+            sent_bytes: 1,
+            sent_packets: 2,
+            received_bytes: 3,
+            received_packets: 4,
+            end: FlowEnd::Policy,
+        }],
+    }
+}
+
+#[test]
+fn a_full_report_of_flows_is_short_enough_for_a_message() {
+    let mut report = flow_report();
+    let mut flow = report.flows[0].clone();
+    flow.protocol = u8::MAX;
+    flow.port = u16::MAX;
+    flow.address = "2001:db80:1111:2222:3333:4444:5555:6666".parse().unwrap();
+    for count in [
+        &mut flow.sent_bytes,
+        &mut flow.sent_packets,
+        &mut flow.received_bytes,
+        &mut flow.received_packets,
+    ] {
+        *count = u64::MAX;
+    }
+    report.flows = vec![flow; MAX_FLOWS_PER_REPORT];
+    let text = encode(&FromGateway::Flows(report));
+    assert!(text.len() < MAX_FLOWS_PER_REPORT * 500, "{}", text.len());
 }
 
 fn to_gateway() -> Vec<ToGateway> {
@@ -230,6 +275,8 @@ fn to_gateway() -> Vec<ToGateway> {
             filters: vec![Filter::Any].into(),
         },
         ToGateway::Drain { on: true },
+        ToGateway::FlowLog { on: true },
+        ToGateway::FlowsTaken { run: 1, batch: 2 },
         ToGateway::Unsupported {
             kind: "new".to_owned(),
         },

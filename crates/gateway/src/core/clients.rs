@@ -45,8 +45,14 @@ pub(super) struct Clients {
     clients: BTreeMap<ClientId, Client>,
     /// Numbers given so far: none is given twice, since gates remember flows by them.
     numbers: u32,
+    /// Whose number it is or was: of a client that is gone, flows end after it.
+    names: BTreeMap<PeerKey, ClientId>,
     updates: Vec<PeerUpdate>,
 }
+
+/// Numbers of clients that are gone and whose flows may still be reported. A sweep ends them within
+/// 16 seconds; no portal makes and ends as many grants in that time.
+const MAX_PAST_NUMBERS: usize = 1 << 15;
 
 impl Clients {
     pub(super) fn len(&self) -> usize {
@@ -64,6 +70,11 @@ impl Clients {
 
     pub(super) fn gate_key(&self, id: ClientId) -> Option<PeerKey> {
         self.clients.get(&id).map(|client| client.gate_key)
+    }
+
+    /// Whose flows have this number; of clients that are gone, those of long ago are forgotten.
+    pub(super) fn of_gate_key(&self, key: PeerKey) -> Option<ClientId> {
+        self.names.get(&key).copied()
     }
 
     /// Whether another client has the key or an address of this one.
@@ -115,7 +126,20 @@ impl Clients {
             ipv6: client.ipv6,
         });
         self.clients.insert(claims.client, client);
+        self.name(gate_key, claims.client);
         gate_key
+    }
+
+    fn name(&mut self, key: PeerKey, client: ClientId) {
+        self.names.insert(key, client);
+        if self.names.len() > self.clients.len() + MAX_PAST_NUMBERS {
+            let clients = &self.clients;
+            self.names.retain(|key, client| {
+                clients
+                    .get(client)
+                    .is_some_and(|known| known.gate_key == *key)
+            });
+        }
     }
 
     /// The client holds no grant any more. Returns its number.

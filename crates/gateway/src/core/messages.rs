@@ -84,6 +84,8 @@ impl Gateway {
                 self.set_filters(resource, &filters);
             }
             ToGateway::Drain { on } => self.drain.portal = on,
+            ToGateway::FlowLog { on } => self.want_flows(on, now_ms),
+            ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now_ms),
             ToGateway::Unsupported { kind } => {
                 tracing::warn!(kind, "the portal does not know a message of this gateway");
             }

@@ -9,6 +9,7 @@
 //! are asked by.
 
 mod clients;
+mod flows;
 mod grants;
 mod kept;
 mod messages;
@@ -20,6 +21,7 @@ mod take;
 mod verify;
 
 pub use clients::PeerUpdate;
+pub use flows::MAX_WAITING_FLOWS;
 pub use kept::{Kept, KeptGrant};
 pub use names::{MAX_NAMES, RESOLVE_LIMIT_MS, Resolution};
 pub use output::{Ending, Output};
@@ -32,8 +34,9 @@ use culvert_ids::{GatewayId, GrantId, SiteId};
 use culvert_link::Session;
 use culvert_policy::Prefix;
 use culvert_policy::gate::GateTable;
-use culvert_wire::messages::{FromGateway, GatewayLoad, Interface, Ranges};
+use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad, Interface, Ranges};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
+use flows::Flows;
 use grants::Grants;
 use names::Names;
 use questions::Questions;
@@ -114,6 +117,7 @@ pub struct Gateway {
     clients: Clients,
     names: Names,
     questions: Questions,
+    flows: Flows,
     table: GateTable,
     /// Whether the kernel's guard stands.
     is_guarded: bool,
@@ -142,6 +146,7 @@ impl Gateway {
             clients: Clients::default(),
             names: Names::default(),
             questions: Questions::default(),
+            flows: Flows::new(seed),
             table: GateTable::new(),
             is_guarded: true,
             is_table_new: true,
@@ -168,6 +173,7 @@ impl Gateway {
             candidates: self.candidates.clone(),
             draining: self.drain.own,
             grants: self.grants.ids().collect(),
+            features: vec![GatewayFeature::Flows],
         };
         self.outputs.push_back(Output::ToPortal(hello));
     }
@@ -228,6 +234,7 @@ impl Gateway {
         self.expire_grants(now_ms);
         self.give_names_up(now_ms);
         self.renew_names(now_ms);
+        self.tell_flows(now_ms);
         self.finish(now_ms);
     }
 
@@ -240,6 +247,7 @@ impl Gateway {
             self.grants.next_give_up_ms(),
             self.names.next_renewal_ms(),
             self.keep_ms,
+            self.flows.next_ms(),
         ];
         times.into_iter().flatten().min()
     }
@@ -327,6 +335,7 @@ impl Gateway {
         self.session.lost(error, retry_after_ms, random, now_ms);
         // Gateways are few, and without one nobody gets anywhere: they never wait long.
         self.session.hurry();
+        self.flows.forget_session();
         self.forget_pending();
     }
 
@@ -336,6 +345,7 @@ impl Gateway {
             self.outputs.push_back(Output::Disconnect);
         }
         self.session.end(now_ms, ending.to_string());
+        self.flows.forget_session();
         self.drop_all_grants();
         self.outputs.push_back(Output::End(ending));
     }

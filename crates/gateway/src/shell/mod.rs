@@ -39,6 +39,12 @@ use tunnel::Tunnel;
 /// How often the portal hears how busy the gateway is.
 const LOAD_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How often flows that have ended are fetched: as often as the engine looks for them.
+const FLOWS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the gateway waits at its end for the portal to take what flows there were.
+const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
+
 /// How often the kernel's table is looked at, where nothing is heard of a change: the gates do not depend
 /// on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
@@ -107,6 +113,7 @@ enum Event {
     NetworkChanged,
     EndpointsChanged,
     Load,
+    Flows,
     /// It is time to look at the kernel's table, which was perhaps changed by this program.
     Guard(Option<String>),
     Drain,
@@ -195,6 +202,8 @@ impl Shell {
         let mut stop = std::pin::pin!(stop);
         let mut load = interval(LOAD_INTERVAL);
         let mut guard = interval(GUARD_INTERVAL);
+        let mut flows = interval(FLOWS_INTERVAL);
+        flows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         load.set_missed_tick_behavior(MissedTickBehavior::Delay);
         guard.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
@@ -218,6 +227,7 @@ impl Shell {
                 by = self.host.heard() => Event::Guard(by),
                 _ = guard.tick() => Event::Guard(None),
                 _ = load.tick() => Event::Load,
+                _ = flows.tick() => Event::Flows,
                 () = sleep_until(wake_up) => Event::Timeout,
             };
             if let Some(farewell) = self.handle(event).await? {
@@ -287,6 +297,10 @@ impl Shell {
                     let what = format!("{} {}", drop.stage, drop.reason);
                     tracing::debug!(what, count = drop.count, "dropped so far");
                 }
+            }
+            Event::Flows => {
+                let taken = self.tunnel.take_flows(false)?;
+                self.core.handle_flows(taken.records, taken.lost, now_ms);
             }
             Event::Status(request) => {
                 // Whoever asked may be gone.
@@ -385,6 +399,12 @@ impl Shell {
     /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
     /// guard. For a restart, tunnel and guard stay.
     async fn finish(mut self, farewell: Farewell) {
+        if tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the portal did not take all flows before the end");
+        }
         if let Some(connection) = self.connection.take() {
             connection.close().await;
         }
@@ -400,6 +420,29 @@ impl Shell {
             self.keeper.keep(kept);
         }
         self.keeper.finish().await;
+    }
+}
+
+impl Shell {
+    /// Tells the portal of the flows that end with the gateway, as far as it wants to know.
+    async fn tell_last_flows(&mut self) {
+        let Ok(taken) = self.tunnel.take_flows(true) else {
+            return;
+        };
+        let now_ms = culvert_engine::boot_time_ms();
+        self.core.handle_flows(taken.records, taken.lost, now_ms);
+        loop {
+            if self.carry_out().await.is_err() || self.core.flows_are_told() {
+                return;
+            }
+            match next_text(&mut self.connection).await {
+                Event::Text(text) => {
+                    let now_ms = culvert_engine::boot_time_ms();
+                    self.core.handle_text(&text, now_ms);
+                }
+                _ => return,
+            }
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
-    Prefix,
+    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, Prefix,
+    TakenFlows,
 };
 use culvert_policy::gate::GateTable;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
@@ -109,6 +109,11 @@ impl Tunnel {
                 })
                 .collect(),
         })
+    }
+
+    /// Flows that have ended since the last time; with `with_lasting` those that last as well.
+    pub(crate) fn take_flows(&self, with_lasting: bool) -> Result<TakenFlows, EngineError> {
+        self.device.take_flows(with_lasting)
     }
 
     /// Ends the device; its interface goes.

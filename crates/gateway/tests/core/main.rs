@@ -8,6 +8,7 @@
 
 mod any_order;
 mod drain;
+mod flows;
 mod grants;
 mod kept;
 mod names;

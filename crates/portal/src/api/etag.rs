@@ -6,7 +6,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use culvert_wire::api::{Account, Actor, Client, Gateway, Group, Policy, Resource, Site, Token};
+use culvert_wire::api::SinkView;
+use culvert_wire::api::{
+    Account, Actor, Client, Gateway, Group, Policy, Resource, Retention, Site, Token,
+};
 use serde::Serialize;
 
 /// What has a version.
@@ -25,7 +28,7 @@ macro_rules! versioned {
 }
 
 versioned!(
-    Account, Actor, Client, Gateway, Group, Policy, Resource, Site, Token
+    Account, Actor, Client, Gateway, Group, Policy, Resource, Retention, SinkView, Site, Token
 );
 
 /// A thing with its `ETag`.

@@ -2,12 +2,13 @@ use super::Api;
 use super::problem::Problems;
 use super::query::Query;
 use crate::fault::Fault;
-use crate::service::{AccessLogRequest, Caller, ChangeLogRequest};
+use crate::service::{AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest};
 use axum::extract::State;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
-use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityId, EntityKind};
+use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityId, EntityKind, FlowFilter};
 use culvert_wire::Timestamp;
-use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, Page};
+use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
+use culvert_wire::messages::FlowEnd;
 use serde::Deserialize;
 
 /// Which changes.
@@ -36,6 +37,18 @@ pub(super) struct ChangesQuery {
     until: Option<Timestamp>,
 }
 
+impl ChangesQuery {
+    pub(super) const fn filter(&self) -> ChangeFilter {
+        ChangeFilter {
+            kind: self.entity,
+            id: self.entity_id,
+            actor: self.actor,
+            from: self.from,
+            until: self.until,
+        }
+    }
+}
+
 /// Show the change log
 ///
 /// The newest first: who changed what, when, and how it was before.
@@ -51,13 +64,7 @@ pub(super) async fn changes(
     Query(query): Query<ChangesQuery>,
 ) -> Result<axum::Json<Page<ChangeLogEntry>>, Fault> {
     let request = ChangeLogRequest {
-        filter: ChangeFilter {
-            kind: query.entity,
-            id: query.entity_id,
-            actor: query.actor,
-            from: query.from,
-            until: query.until,
-        },
+        filter: query.filter(),
         cursor: query.cursor,
         limit: query.limit,
     };
@@ -77,6 +84,9 @@ pub(super) struct AccessQuery {
     /// Only of this client.
     #[param(value_type = Option<String>)]
     client: Option<ClientId>,
+    /// Only by clients of this actor.
+    #[param(value_type = Option<String>)]
+    actor: Option<ActorId>,
     /// Only about this resource.
     #[param(value_type = Option<String>)]
     resource: Option<ResourceId>,
@@ -94,6 +104,26 @@ pub(super) struct AccessQuery {
     until: Option<Timestamp>,
 }
 
+impl AccessQuery {
+    pub(super) fn filter(&self) -> AccessFilter {
+        let decision = self.decision.map(|decision| match decision {
+            AccessDecision::Granted => Decision::Granted,
+            AccessDecision::Denied => Decision::Denied,
+            AccessDecision::Revoked => Decision::Revoked,
+            AccessDecision::Ended => Decision::Ended,
+        });
+        AccessFilter {
+            client: self.client,
+            actor: self.actor,
+            resource: self.resource,
+            gateway: self.gateway,
+            decision,
+            from: self.from,
+            until: self.until,
+        }
+    }
+}
+
 /// Show the access log
 ///
 /// The newest first: who was let to what, who was not, and why.
@@ -108,24 +138,81 @@ pub(super) async fn access(
     caller: Caller,
     Query(query): Query<AccessQuery>,
 ) -> Result<axum::Json<Page<AccessLogEntry>>, Fault> {
-    let decision = query.decision.map(|decision| match decision {
-        AccessDecision::Granted => Decision::Granted,
-        AccessDecision::Denied => Decision::Denied,
-        AccessDecision::Revoked => Decision::Revoked,
-        AccessDecision::Ended => Decision::Ended,
-    });
     let request = AccessLogRequest {
-        filter: AccessFilter {
-            client: query.client,
-            resource: query.resource,
-            gateway: query.gateway,
-            decision,
-            from: query.from,
-            until: query.until,
-        },
+        filter: query.filter(),
         cursor: query.cursor,
         limit: query.limit,
     };
     let page = api.service.access_log(&caller, &request).await?;
+    Ok(axum::Json(page))
+}
+
+/// Which flows.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FlowsQuery {
+    /// Where the page begins: `next_cursor` of the one before.
+    cursor: Option<String>,
+    /// Entries of a page, 1 to 200; 50 without.
+    limit: Option<u16>,
+    /// Only of this client.
+    #[param(value_type = Option<String>)]
+    client: Option<ClientId>,
+    /// Only of clients of this actor.
+    #[param(value_type = Option<String>)]
+    actor: Option<ActorId>,
+    /// Only to this resource.
+    #[param(value_type = Option<String>)]
+    resource: Option<ResourceId>,
+    /// Only through this gateway.
+    #[param(value_type = Option<String>)]
+    gateway: Option<GatewayId>,
+    /// Only with this end.
+    #[param(inline)]
+    end: Option<FlowEnd>,
+    /// Only those that ended from this instant on.
+    #[param(value_type = Option<String>)]
+    from: Option<Timestamp>,
+    /// Only those that ended before this instant.
+    #[param(value_type = Option<String>)]
+    until: Option<Timestamp>,
+}
+
+impl FlowsQuery {
+    pub(super) const fn filter(&self) -> FlowFilter {
+        FlowFilter {
+            client: self.client,
+            actor: self.actor,
+            resource: self.resource,
+            gateway: self.gateway,
+            end: self.end,
+            from: self.from,
+            until: self.until,
+        }
+    }
+}
+
+/// Show the flow log
+///
+/// The newest first: what clients carried to resources and back, once it has ended. It is empty
+/// unless `flow_log` of `/retention` is on.
+#[utoipa::path(
+    get, path = "/log/flows", tag = "log", operation_id = "list_flows",
+    params(FlowsQuery),
+    responses((status = 200, description = "A page", body = Page<FlowLogEntry>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn flows(
+    State(api): State<Api>,
+    caller: Caller,
+    Query(query): Query<FlowsQuery>,
+) -> Result<axum::Json<Page<FlowLogEntry>>, Fault> {
+    let request = FlowLogRequest {
+        filter: query.filter(),
+        cursor: query.cursor,
+        limit: query.limit,
+    };
+    let page = api.service.flow_log(&caller, &request).await?;
     Ok(axum::Json(page))
 }

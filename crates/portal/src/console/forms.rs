@@ -137,18 +137,33 @@ impl Asked {
         known.map(|(_, sentence)| *sentence)
     }
 
+    /// The same question at another path.
+    pub(super) fn same(&self, path: &str) -> String {
+        let query = self.query().finish();
+        match query.is_empty() {
+            true => path.to_owned(),
+            false => format!("{path}?{query}"),
+        }
+    }
+
     /// The same page from where this part of the list ends.
     pub(super) fn next(&self, path: &str, cursor: Option<&str>) -> Option<String> {
+        let mut query = self.query();
+        query.append_pair("cursor", cursor?);
+        Some(format!("{path}?{}", query.finish()))
+    }
+
+    /// What was asked, but for where in the list.
+    fn query(&self) -> form_urlencoded::Serializer<'static, String> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let kept = self.0.0.iter();
         let kept = kept.filter(|(name, value)| {
-            !value.is_empty() && !matches!(name.as_str(), "cursor" | "done")
+            !value.is_empty() && !matches!(name.as_str(), "cursor" | "done" | "span")
         });
         for (name, value) in kept {
             query.append_pair(name, value);
         }
-        query.append_pair("cursor", cursor?);
-        Some(format!("{path}?{}", query.finish()))
+        query
     }
 
     /// The part of a list that is asked for.

@@ -1,6 +1,7 @@
 //! The logs, the newest first.
 
 use super::Console;
+use super::chart::{Chart, span};
 use super::forms::Asked;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
@@ -12,24 +13,89 @@ use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, Operation};
 
-fn from_field(asked: &Asked) -> Field {
+pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
         .optional()
         .hint("Such as 2026-11-22T08:00:00Z.")
         .value(asked.0.text("from"))
 }
 
-fn until_field(asked: &Asked) -> Field {
+pub(super) fn until_field(asked: &Asked) -> Field {
     Field::line("until", "Until, not included")
         .optional()
         .value(asked.0.text("until"))
 }
 
-fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
+pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
     match asked.0.filled(name) {
         Some(_) => asked.0.parse(name).map(Some),
         None => Ok(None),
     }
+}
+
+/// Which changes the form asks for.
+pub(super) fn change_filter(asked: &Asked) -> Result<ChangeFilter, Fault> {
+    let kind = asked.0.text("entity");
+    Ok(ChangeFilter {
+        kind: EntityKind::ALL
+            .iter()
+            .copied()
+            .find(|known| known.as_str() == kind),
+        from: time(asked, "from")?,
+        until: time(asked, "until")?,
+        ..ChangeFilter::default()
+    })
+}
+
+/// The resource that a form names.
+pub(super) async fn resource_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<culvert_ids::ResourceId>, Fault> {
+    let Some(name) = asked.0.filled("resource") else {
+        return Ok(None);
+    };
+    let found = console.service.resource_named(&person.caller, name).await?;
+    Ok(Some(found.id))
+}
+
+/// Which entries the form asks for.
+pub(super) async fn access_filter(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<AccessFilter, Fault> {
+    let service = &console.service;
+    let wanted = asked.0.text("decision");
+    let client = match asked.0.filled("client") {
+        Some(name) => Some(service.client_named(&person.caller, name).await?.id),
+        None => None,
+    };
+    let actor = match asked.0.filled("actor") {
+        Some(name) => Some(service.actor_named(&person.caller, name).await?.id),
+        None => None,
+    };
+    Ok(AccessFilter {
+        client,
+        actor,
+        resource: resource_of(console, person, asked).await?,
+        decision: Decision::ALL
+            .into_iter()
+            .find(|known| known.as_str() == wanted),
+        from: time(asked, "from")?,
+        until: time(asked, "until")?,
+        ..AccessFilter::default()
+    })
+}
+
+/// Files with what the form asks for.
+pub(super) fn export_links(at: &str, asked: &Asked) -> Section {
+    let link = |format: &str| asked.same(&format!("{at}/export/{format}"));
+    Section::Exports(vec![
+        (link("csv"), "Export as CSV"),
+        (link("jsonl"), "Export as JSON lines"),
+    ])
 }
 
 pub(super) async fn changes(
@@ -40,15 +106,7 @@ pub(super) async fn changes(
     const AT: &str = "/log/changes";
     let kind = asked.0.text("entity");
     let request = ChangeLogRequest {
-        filter: ChangeFilter {
-            kind: EntityKind::ALL
-                .iter()
-                .copied()
-                .find(|known| known.as_str() == kind),
-            from: time(&asked, "from")?,
-            until: time(&asked, "until")?,
-            ..ChangeFilter::default()
-        },
+        filter: change_filter(&asked)?,
         cursor: asked.cursor(),
         limit: None,
     };
@@ -86,6 +144,7 @@ pub(super) async fn changes(
     let mut page = person.page("Change log", AT);
     let form = Form::new("Which changes", AT, "Show", fields).question();
     page.sections.push(Section::Form(form));
+    page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Changes".to_owned(),
         columns: vec!["No.", "When", "By", "Was", "What", "Before and after"],
@@ -128,25 +187,8 @@ pub(super) async fn access(
     const AT: &str = "/log/access";
     let service = &console.service;
     let wanted = asked.0.text("decision");
-    let client = match asked.0.filled("client") {
-        Some(name) => Some(service.client_named(&person.caller, name).await?.id),
-        None => None,
-    };
-    let resource = match asked.0.filled("resource") {
-        Some(name) => Some(service.resource_named(&person.caller, name).await?.id),
-        None => None,
-    };
     let request = AccessLogRequest {
-        filter: AccessFilter {
-            client,
-            resource,
-            decision: Decision::ALL
-                .into_iter()
-                .find(|known| known.as_str() == wanted),
-            from: time(&asked, "from")?,
-            until: time(&asked, "until")?,
-            ..AccessFilter::default()
-        },
+        filter: access_filter(&console, &person, &asked).await?,
         cursor: asked.cursor(),
         limit: None,
     };
@@ -174,6 +216,9 @@ pub(super) async fn access(
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
     let fields = vec![
         Field::choice("decision", "Which end", &choices).value(wanted),
+        Field::line("actor", "Actor, by its name")
+            .optional()
+            .value(asked.0.text("actor")),
         Field::line("client", "Client, by its name")
             .optional()
             .value(asked.0.text("client")),
@@ -184,8 +229,12 @@ pub(super) async fn access(
         until_field(&asked),
     ];
     let mut page = person.page("Access log", AT);
+    let activity = service.activity(&person.caller, span(&asked)).await?;
+    page.sections
+        .push(Section::Chart(Chart::denials(AT, &activity)));
     let form = Form::new("Which entries", AT, "Show", fields).question();
     page.sections.push(Section::Form(form));
+    page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
         columns: vec!["When", "End", "Client", "Resource", "Why"],

@@ -1,6 +1,7 @@
 //! What is so at this moment.
 
 use super::Console;
+use super::chart::{Chart, span};
 use super::forms::Asked;
 use super::person::Person;
 use super::view::{Cell, Section, Table};
@@ -102,6 +103,13 @@ pub(super) async fn show(
             ("Started", Cell::time(Some(status.started))),
         ],
     });
+    let activity = service.activity(&person.caller, span(&asked)).await?;
+    for chart in [
+        Chart::throughput("/", &activity),
+        Chart::denials("/", &activity),
+    ] {
+        page.sections.push(Section::Chart(chart));
+    }
     let table = |title: &str, columns, rows, empty| {
         Section::Table(Table {
             title: title.to_owned(),

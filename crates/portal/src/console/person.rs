@@ -36,6 +36,9 @@ const PAGES: &[Link] = &[
     page("/clients", "Clients"),
     page("/log/access", "Access log"),
     page("/log/changes", "Change log"),
+    page("/log/flows", "Flow log"),
+    page("/settings/retention", "Retention"),
+    page("/settings/sinks", "Log sinks"),
 ];
 
 /// The pages of who sees the own clients alone.

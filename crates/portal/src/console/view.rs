@@ -1,5 +1,6 @@
 //! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
 
+use super::chart::Chart;
 use crate::fault::Fault;
 use askama::Template;
 use axum::http::{StatusCode, header};
@@ -57,11 +58,14 @@ pub(super) enum Section {
         text: String,
     },
     Links(Vec<Link>),
+    /// Ways to files with what a page shows.
+    Exports(Vec<(String, &'static str)>),
     Facts {
         title: String,
         facts: Vec<(&'static str, Cell)>,
     },
     Table(Table),
+    Chart(Chart),
     Form(Form),
 }
 

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Work {
     ranges: bool,
     dns: bool,
+    flow_log: bool,
     pairs: BTreeSet<Pair>,
     resources: BTreeMap<ResourceId, ResourceChange>,
     clients: BTreeMap<ClientId, MachineChange>,
@@ -42,6 +43,9 @@ impl Hub {
         if work.dns {
             self.tell_dns();
         }
+        if work.flow_log {
+            self.tell_flow_log_to_all();
+        }
         if work.ranges {
             let reason = "the networks of the tunnel have changed; connect again";
             let reason = reasons::brief(ReasonCode::TryLater, reason);
@@ -57,6 +61,7 @@ impl Hub {
         match effect {
             Effect::Ranges => work.ranges = true,
             Effect::Dns => work.dns = true,
+            Effect::FlowLog => work.flow_log = true,
             Effect::Policy { group, resource } => {
                 let clients = self.directory.clients_in(group);
                 work.pairs.extend(clients.map(|client| (client, resource)));

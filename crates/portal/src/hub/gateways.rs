@@ -11,7 +11,7 @@ use super::{Hub, Party, SessionId, Stage, Timer};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
 use culvert_store::{Decision, Gateway, TokenScope};
 use culvert_wire::messages::{
-    FromGateway, GatewayLoad, Interface, Reason, ReasonCode, ToClient, ToGateway,
+    FromGateway, GatewayFeature, GatewayLoad, Interface, Reason, ReasonCode, ToClient, ToGateway,
 };
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 use std::collections::BTreeSet;
@@ -34,6 +34,8 @@ pub struct GatewayJoin {
     pub draining: bool,
     /// Grants that it holds.
     pub grants: Vec<GrantId>,
+    /// What it can do that not every gateway can.
+    pub features: Vec<GatewayFeature>,
 }
 
 /// No gateway can be given.
@@ -100,11 +102,17 @@ impl Hub {
             draining: join.draining,
             told_draining: gateway.draining,
             load: GatewayLoad::default(),
+            load_at: None,
+            tells_flows: join.features.contains(&GatewayFeature::Flows),
             given: 0,
         };
+        let tells_flows = joined.tells_flows;
         self.sessions.insert(session, Party::Gateway(gateway.id));
         self.gateways.insert(gateway.id, joined);
         self.welcome_gateway(session, &gateway, now);
+        if tells_flows {
+            self.tell_flow_log(session);
+        }
         self.tell_clients_of_move(gateway.id, before.as_deref());
         for pair in interrupted {
             self.retry_offer(pair, gateway.id, true, now);
@@ -136,7 +144,9 @@ impl Hub {
             FromGateway::Load(load) => {
                 gateway.load = load;
                 gateway.given = 0;
+                self.count_carried(id, load.rate_bytes_per_s, now);
             }
+            FromGateway::Flows(report) => self.take_flows(id, &report, now),
             FromGateway::CandidatesChanged { mut candidates } => {
                 candidates.truncate(MAX_CANDIDATES);
                 let before = std::mem::replace(&mut gateway.candidates, candidates);

@@ -15,6 +15,7 @@ mod asks;
 mod changes;
 mod clients;
 mod directory;
+mod flows;
 mod gateways;
 mod grants;
 pub mod limits;

@@ -2,7 +2,7 @@
 
 use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
 use culvert_ids::GrantId;
-use culvert_store::{AccessEntry, Grant};
+use culvert_store::{AccessEntry, FlowBatch, Grant};
 use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,6 +40,18 @@ pub enum Output {
     EndGrants(Vec<GrantId>),
     /// Append to the access log; at most [`MAX_BATCH`].
     AccessLog(Vec<AccessEntry>),
+    /// Append to the flow log; then [`handle_flows_written`](super::Hub::handle_flows_written).
+    Flows {
+        /// The session that told of them.
+        session: SessionId,
+        /// The flows.
+        batch: FlowBatch,
+    },
+    /// Count what gateways carried.
+    Carried {
+        /// In bytes, of both directions.
+        bytes: u64,
+    },
 }
 
 /// What waits to be polled.
@@ -51,6 +63,9 @@ pub(super) struct Outbox {
     saves: VecDeque<Grant>,
     ends: VecDeque<GrantId>,
     log: VecDeque<AccessEntry>,
+    /// A gateway tells the next once the one before was taken.
+    flows: VecDeque<(SessionId, FlowBatch)>,
+    carried: u64,
 }
 
 #[derive(Debug)]
@@ -127,6 +142,14 @@ impl Outbox {
         self.log.push_back(entry);
     }
 
+    pub(super) fn flows(&mut self, session: SessionId, batch: FlowBatch) {
+        self.flows.push_back((session, batch));
+    }
+
+    pub(super) const fn carried(&mut self, bytes: u64) {
+        self.carried += bytes;
+    }
+
     pub(super) fn poll(&mut self) -> Option<Output> {
         while let Some((session, letter)) = self.messages.pop_front() {
             if let Some(output) = self.sequence(session, letter) {
@@ -142,6 +165,13 @@ impl Outbox {
         }
         if !self.log.is_empty() {
             return Some(Output::AccessLog(batch(&mut self.log)));
+        }
+        if let Some((session, batch)) = self.flows.pop_front() {
+            return Some(Output::Flows { session, batch });
+        }
+        if self.carried > 0 {
+            let bytes = std::mem::take(&mut self.carried);
+            return Some(Output::Carried { bytes });
         }
         None
     }

@@ -176,6 +176,7 @@ impl Hub {
         self.outbox.log(AccessEntry {
             at: now,
             client: row.client,
+            actor: self.directory.client(row.client).map(|row| row.actor),
             resource: row.resource,
             gateway: Some(row.gateway),
             policy: Some(row.policy),

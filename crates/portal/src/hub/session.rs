@@ -95,6 +95,10 @@ pub(super) struct GatewaySession {
     /// What it was last told that an administrator wants.
     pub(super) told_draining: bool,
     pub(super) load: GatewayLoad,
+    /// When it said so.
+    pub(super) load_at: Option<Timestamp>,
+    /// It can tell of flows, and is told whether it is to.
+    pub(super) tells_flows: bool,
     /// Clients that were given to it since it said how busy it is.
     pub(super) given: u32,
 }

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Where the portal said last that it is, for whoever makes a token while it runs or does not.
+/// The directory of log sinks that are files.
+const SINK_DIR: &str = "logs";
+
 pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
 
 /// The database's file.
@@ -80,6 +83,11 @@ impl Home {
     #[must_use]
     pub fn database_path(&self) -> PathBuf {
         self.state.path().join(DATABASE_FILE)
+    }
+
+    /// Where the files of log sinks are.
+    pub(crate) fn sink_dir(&self) -> PathBuf {
+        self.state.path().join(SINK_DIR)
     }
 
     /// Where the portal is, if it ever ran here.

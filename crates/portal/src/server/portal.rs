@@ -13,6 +13,7 @@ use crate::api::{self, Api};
 use crate::console::{self, Console};
 use crate::service::{Service, SetupToken, birth, issue_setup_token, now};
 use crate::sessions::{Countries, CountryFile, NoCountries, Sessions};
+use crate::sinks::Sinks;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use culvert_ids::AccountId;
@@ -110,11 +111,14 @@ impl Portal {
         let metrics = Arc::new(Metrics::new());
         let sessions = Sessions::start(Arc::clone(&store), account, countries).await?;
         let whereabouts = Arc::clone(&certificate);
+        let sinks = Sinks::new(Arc::clone(&store), account, home.sink_dir());
+        let sinks = Arc::new(sinks);
         let service = Arc::new(Service::new(
             store,
             Arc::clone(&metrics),
             sessions.clone(),
             account,
+            Arc::clone(&sinks),
             move || whereabouts.portal(),
         ));
         let health = Health {
@@ -138,6 +142,7 @@ impl Portal {
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(listener, Arc::new(server), stopped.clone()));
         tasks.spawn(note_uses(Arc::clone(&service), stopped.clone()));
+        tasks.spawn(sinks.run(stopped.clone()));
         let metrics_address = metrics_listener
             .as_ref()
             .and_then(|listener| listener.local_addr().ok());

@@ -23,7 +23,7 @@ impl Caller {
     }
 
     /// May change the configuration, but for what is the owners'.
-    pub(super) fn may_change(&self) -> Result<(), Fault> {
+    pub(crate) fn may_change(&self) -> Result<(), Fault> {
         match self.role {
             Role::Admin | Role::Owner => Ok(()),
             Role::Auditor => Err(Fault::Forbidden(

@@ -1,8 +1,8 @@
 use super::list::{cursor, page_limit};
 use super::{Caller, Service, show};
 use crate::fault::Fault;
-use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, Seq};
-use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, Page};
+use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, Seq};
+use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 
 /// Which part of the change log is wanted.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,14 @@ pub(crate) struct ChangeLogRequest {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccessLogRequest {
     pub(crate) filter: AccessFilter,
+    pub(crate) cursor: Option<String>,
+    pub(crate) limit: Option<u16>,
+}
+
+/// Which part of the flow log is wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowLogRequest {
+    pub(crate) filter: FlowFilter,
     pub(crate) cursor: Option<String>,
     pub(crate) limit: Option<u16>,
 }
@@ -55,6 +63,25 @@ impl Service {
         let page = self.ask("access_log", log).await?;
         Ok(Page {
             items: page.items.into_iter().map(show::access).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+
+    /// The newest first.
+    pub(crate) async fn flow_log(
+        &self,
+        caller: &Caller,
+        request: &FlowLogRequest,
+    ) -> Result<Page<FlowLogEntry>, Fault> {
+        caller.may_read()?;
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(FlowSeq);
+        let log = self
+            .store
+            .flow_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("flow_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(show::flow).collect(),
             next_cursor: page.next.map(|next| next.0.to_string()),
         })
     }

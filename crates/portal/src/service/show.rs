@@ -187,7 +187,7 @@ pub(super) const fn operation(operation: store::Operation) -> api::Operation {
     }
 }
 
-pub(super) fn change(row: store::Change) -> api::ChangeLogEntry {
+pub(crate) fn change(row: store::Change) -> api::ChangeLogEntry {
     // Rows hold nothing that JSON can't say, and neither secrets nor digests.
     let json =
         |entity: Option<store::Entity>| entity.and_then(|entity| serde_json::to_value(entity).ok());
@@ -204,11 +204,13 @@ pub(super) fn change(row: store::Change) -> api::ChangeLogEntry {
     }
 }
 
-pub(super) fn access(row: store::LoggedAccess) -> api::AccessLogEntry {
+pub(crate) fn access(row: store::LoggedAccess) -> api::AccessLogEntry {
     let entry = row.entry;
     api::AccessLogEntry {
+        seq: row.seq.0,
         at: entry.at,
         client: entry.client,
+        actor: entry.actor,
         resource: entry.resource,
         gateway: entry.gateway,
         policy: entry.policy,
@@ -220,5 +222,28 @@ pub(super) fn access(row: store::LoggedAccess) -> api::AccessLogEntry {
             store::Decision::Ended => api::AccessDecision::Ended,
         },
         reason: entry.reason,
+    }
+}
+
+pub(crate) fn flow(row: store::LoggedFlow) -> api::FlowLogEntry {
+    let entry = row.entry;
+    api::FlowLogEntry {
+        seq: row.seq.0,
+        at: entry.at,
+        started: entry.started,
+        client: entry.client,
+        actor: entry.actor,
+        resource: entry.resource,
+        gateway: row.gateway,
+        grant: entry.grant,
+        protocol: api::FlowLogEntry::protocol_name(entry.protocol),
+        address: entry.address,
+        port: Some(entry.port).filter(|port| *port > 0),
+        application: entry.application,
+        sent_bytes: entry.sent_bytes,
+        sent_packets: entry.sent_packets,
+        received_bytes: entry.received_bytes,
+        received_packets: entry.received_packets,
+        end: entry.end,
     }
 }

@@ -89,6 +89,7 @@ impl Shared {
             candidates,
             draining,
             mut grants,
+            features,
         } = hello
         else {
             return Err(not_hello());
@@ -110,6 +111,7 @@ impl Shared {
             candidates,
             draining,
             grants,
+            features,
         };
         Ok((Join::Gateway(join), seen))
     }

@@ -1,7 +1,7 @@
 //! The one task that has the hub: what happens goes to it one after the other, and what comes out
 //! it hands to the sessions and to the database, waiting for neither.
 
-use super::recorder::{Record, Recorder};
+use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use crate::hub::limits::MAX_QUEUED_MESSAGES;
 use crate::hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
@@ -19,6 +19,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// What waits for the hub: while it is busy, sessions wait before they read on.
 const MAX_COMMANDS: usize = 1_024;
+
+/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. Of what
+/// does not fit, the gateway asks again.
+const MAX_WRITTEN: usize = 1_024;
 
 /// The longest sleep until the hub's next timeout: the wall clock may be set in between.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -123,12 +127,14 @@ impl Keeper {
             lefts,
             next_session: Arc::default(),
         };
+        let (written, flows) = mpsc::channel(MAX_WRITTEN);
         let desk = Desk {
             hub,
             recorder,
             sessions: BTreeMap::new(),
+            written,
         };
-        (keeper, desk.work(received, left))
+        (keeper, desk.work(received, left, flows))
     }
 
     /// Hands a session over; none where the portal is stopping.
@@ -212,6 +218,7 @@ struct Desk {
     hub: Hub,
     recorder: Recorder,
     sessions: BTreeMap<SessionId, Line>,
+    written: mpsc::Sender<WrittenFlows>,
 }
 
 /// A session, as the keeper has it.
@@ -228,6 +235,7 @@ impl Desk {
         mut self,
         mut commands: mpsc::Receiver<Command>,
         mut left: mpsc::UnboundedReceiver<SessionId>,
+        mut written: mpsc::Receiver<WrittenFlows>,
     ) {
         let mut seen = interval(SEEN_EVERY);
         seen.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -243,6 +251,9 @@ impl Desk {
                 Some(session) = left.recv() => self.leave(session),
                 () = sleep(wait) => self.hub.handle_timeout(super::now()),
                 _ = seen.tick() => self.note_seen(),
+                Some(flows) = written.recv() => {
+                    self.hub.handle_flows_written(flows.session, flows.run, flows.batch);
+                }
             }
             self.hand_out();
         }
@@ -351,6 +362,17 @@ impl Desk {
                 Output::SaveGrants(grants) => self.recorder.record(Record::Save(grants)),
                 Output::EndGrants(grants) => self.recorder.record(Record::End(grants)),
                 Output::AccessLog(entries) => self.recorder.record(Record::Log(entries)),
+                Output::Flows { session, batch } => {
+                    let written = self.written.clone();
+                    self.recorder.record(Record::Flows(Told {
+                        session,
+                        batch,
+                        written,
+                    }));
+                }
+                Output::Carried { bytes } => {
+                    self.recorder.record(Record::Carried(super::now(), bytes));
+                }
             }
         }
     }

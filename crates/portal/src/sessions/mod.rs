@@ -14,6 +14,7 @@ mod feed;
 mod keeper;
 mod pace;
 mod recorder;
+mod retention;
 mod session;
 mod upgrade;
 
@@ -115,6 +116,7 @@ impl Sessions {
         tasks.spawn(writing);
         tasks.spawn(keeping);
         tasks.spawn(following);
+        tasks.spawn(retention::keep_within(Arc::clone(&store), account));
         Ok(Self(Arc::new(Shared {
             store,
             account,

@@ -2,8 +2,11 @@
 //! again when the database did not take it.
 
 use super::MAX_SESSIONS;
+use crate::hub::SessionId;
 use culvert_ids::{AccountId, GrantId, TokenId};
-use culvert_store::{AccessEntry, Grant, MAX_BATCH, SeenMachine, Store, StoreError};
+use culvert_store::{
+    ACTIVITY_BUCKET_MS, AccessEntry, FlowBatch, Grant, MAX_BATCH, SeenMachine, Store, StoreError,
+};
 use culvert_wire::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,15 +33,6 @@ const MAX_TOUCHED: usize = MAX_BATCH;
 /// Entries that are written down together before more are taken: some batches.
 const MAX_PILE: usize = 4 * MAX_BATCH;
 
-/// How often what is over is forgotten.
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
-
-/// How long the access log is kept: three months, which an audit asks for.
-const ACCESS_LOG_KEPT_MS: u64 = 92 * 24 * 60 * 60 * 1_000;
-
-/// Entries of the access log that are kept at most; at 300 bytes each, 3 GB.
-const ACCESS_LOG_ROWS: u64 = 10_000_000;
-
 /// Something to be written down.
 #[derive(Debug)]
 pub(super) enum Record {
@@ -47,6 +41,9 @@ pub(super) enum Record {
     Log(Vec<AccessEntry>),
     Seen(Vec<SeenMachine>),
     Touch(TokenId, Timestamp),
+    Flows(Told),
+    /// What gateways carried until then, in bytes.
+    Carried(Timestamp, u64),
     /// Everything before it has been written, or given up.
     Done(oneshot::Sender<()>),
 }
@@ -60,9 +57,27 @@ impl Record {
             Self::Log(_) => "lines of the log of access",
             Self::Seen(_) => "when machines were last seen",
             Self::Touch(..) => "the use of a token",
+            Self::Flows(_) => "a report of flows",
+            Self::Carried(..) => "what gateways carried",
             Self::Done(_) => "nothing",
         }
     }
+}
+
+/// A report of flows, and who is told that it is in the log.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) session: SessionId,
+    pub(super) batch: FlowBatch,
+    pub(super) written: mpsc::Sender<WrittenFlows>,
+}
+
+/// Which report is in the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenFlows {
+    pub(super) session: SessionId,
+    pub(super) run: u64,
+    pub(super) batch: u64,
 }
 
 /// Takes records, and never makes anybody wait.
@@ -114,11 +129,9 @@ impl Recorder {
 
 async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Receiver<Record>) {
     let mut touched = BTreeMap::new();
+    let mut carried = BTreeMap::new();
     let mut touch = interval(TOUCH_EVERY);
-    let mut prune = interval(PRUNE_EVERY);
-    for tick in [&mut touch, &mut prune] {
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    }
+    touch.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             record = records.recv() => {
@@ -134,7 +147,11 @@ async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Rec
                                 touched.insert(token, at);
                             }
                         }
+                        Record::Carried(at, bytes) => {
+                            *carried.entry(minute(at)).or_default() += bytes;
+                        }
                         Record::Done(done) => {
+                            note_carried(store.as_ref(), account, &mut carried).await;
                             insist_on_all(store.as_ref(), account, &mut pile, &records).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
                             // Whoever waited may have lost patience.
@@ -154,11 +171,14 @@ async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Rec
                 }
                 insist_on_all(store.as_ref(), account, &mut pile, &records).await;
             }
-            _ = touch.tick() => note_touched(store.as_ref(), account, &mut touched).await,
-            _ = prune.tick() => forget(store.as_ref(), account).await,
+            _ = touch.tick() => {
+                note_touched(store.as_ref(), account, &mut touched).await;
+                note_carried(store.as_ref(), account, &mut carried).await;
+            }
         }
     }
     note_touched(store.as_ref(), account, &mut touched).await;
+    note_carried(store.as_ref(), account, &mut carried).await;
 }
 
 /// Records that are written down together, those of one kind at once.
@@ -168,6 +188,7 @@ struct Pile {
     ends: BTreeSet<GrantId>,
     log: Vec<AccessEntry>,
     seen: Vec<SeenMachine>,
+    flows: Vec<Told>,
 }
 
 impl Pile {
@@ -175,6 +196,8 @@ impl Pile {
     /// that one which has ended is not saved again; and a pile has an end.
     fn goes_with(&self, record: &Record) -> bool {
         let len = self.saves.len() + self.ends.len() + self.log.len() + self.seen.len();
+        let told = self.flows.iter().map(|told| told.batch.flows.len());
+        let len = len + self.flows.len() + told.sum::<usize>();
         let ended_before = match record {
             Record::Save(grants) => grants.iter().any(|grant| self.ends.contains(&grant.id)),
             _ => false,
@@ -189,7 +212,8 @@ impl Pile {
             Record::Log(entries) => self.log.extend(entries),
             Record::Seen(machines) => self.seen.extend(machines),
             // Nothing of theirs is written down here.
-            Record::Touch(..) | Record::Done(_) => {}
+            Record::Flows(told) => self.flows.push(told),
+            Record::Touch(..) | Record::Carried(..) | Record::Done(_) => {}
         }
     }
 
@@ -200,6 +224,7 @@ impl Pile {
             ends,
             log,
             seen,
+            flows,
         } = std::mem::take(self);
         let ends: Vec<_> = ends.into_iter().collect();
         let saves = saves
@@ -214,7 +239,13 @@ impl Pile {
         let seen = seen
             .chunks(MAX_BATCH)
             .map(|batch| Record::Seen(batch.to_vec()));
-        saves.chain(ends).chain(log).chain(seen).collect()
+        let flows = flows.into_iter().map(Record::Flows);
+        saves
+            .chain(ends)
+            .chain(log)
+            .chain(seen)
+            .chain(flows)
+            .collect()
     }
 }
 
@@ -261,6 +292,19 @@ async fn attempt(store: &dyn Store, account: AccountId, record: &Record) -> Resu
             Ok(())
         }
         Record::Done(_) => Ok(()),
+        Record::Flows(told) => {
+            let batch = told.batch.clone();
+            let (run, number) = (batch.run, batch.batch);
+            store.append_flows(account, vec![batch]).await?;
+            // Of what is not told now, the gateway asks again.
+            let _ = told.written.try_send(WrittenFlows {
+                session: told.session,
+                run,
+                batch: number,
+            });
+            Ok(())
+        }
+        Record::Carried(at, bytes) => store.note_carried(account, vec![(*at, *bytes)]).await,
         Record::Touch(token, at) => {
             let touched = vec![(*token, *at)];
             store.touch_tokens(account, touched).await.map(drop)
@@ -282,17 +326,24 @@ async fn note_touched(
     }
 }
 
-async fn forget(store: &dyn Store, account: AccountId) {
-    let now = super::now();
-    let oldest = now.unix_ms().saturating_sub(ACCESS_LOG_KEPT_MS);
-    let oldest = Timestamp::from_unix_ms(oldest);
-    let grants = store.prune_grants(account, now).await;
-    let entries = store
-        .prune_access_log(account, oldest, ACCESS_LOG_ROWS)
-        .await;
-    if let Err(error) = grants.and(entries) {
-        tracing::warn!(%error, "forgetting what is over");
+/// Where it is not written now, charts lack it.
+async fn note_carried(
+    store: &dyn Store,
+    account: AccountId,
+    carried: &mut BTreeMap<Timestamp, u64>,
+) {
+    if carried.is_empty() {
+        return;
     }
+    let carried = std::mem::take(carried).into_iter().collect();
+    if let Err(error) = store.note_carried(account, carried).await {
+        tracing::warn!(%error, "noting what gateways carried");
+    }
+}
+
+const fn minute(at: Timestamp) -> Timestamp {
+    let at_ms = at.unix_ms();
+    Timestamp::from_unix_ms(at_ms - at_ms % ACTIVITY_BUCKET_MS)
 }
 
 #[cfg(test)]
@@ -385,6 +436,7 @@ mod tests {
         AccessEntry {
             at: super::super::now(),
             client: ClientId::from_bytes([1; 16]),
+            actor: None,
             resource: ResourceId::from_bytes([3; 16]),
             gateway: None,
             policy: None,

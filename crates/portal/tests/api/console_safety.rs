@@ -5,7 +5,7 @@ use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
 
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 15] = [
     "/",
     "/me",
     "/sites",
@@ -18,6 +18,9 @@ const PAGES: [&str; 12] = [
     "/clients",
     "/log/access",
     "/log/changes",
+    "/log/flows",
+    "/settings/retention",
+    "/settings/sinks",
 ];
 
 const RES: &str = "res_00000000000000000000000000";
@@ -56,6 +59,12 @@ fn forms() -> Vec<String> {
         format!("/clients/{CLIENT}/verify"),
         format!("/clients/{CLIENT}/unverify"),
         format!("/clients/{CLIENT}/revoke"),
+        "/settings/retention".to_owned(),
+        "/settings/sinks".to_owned(),
+        "/settings/sinks/none/pause".to_owned(),
+        "/settings/sinks/none/resume".to_owned(),
+        "/settings/sinks/none/delete".to_owned(),
+        "/settings/sinks/none/test".to_owned(),
     ];
     let routes = include_str!("../../src/console.rs");
     let counted = routes.matches("post(").count();

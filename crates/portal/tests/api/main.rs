@@ -15,6 +15,7 @@ mod console_safety;
 mod document;
 mod lists;
 mod live;
+mod logs;
 mod problems;
 mod roles;
 mod secrets;

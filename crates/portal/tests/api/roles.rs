@@ -27,6 +27,7 @@ struct Things {
     client: ClientId,
     gateway: GatewayId,
     token: TokenId,
+    sink: String,
     client_secret: String,
     gateway_secret: String,
 }
@@ -102,7 +103,9 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
     let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
     let (client, client_secret) = enrol_client(store, account, member).await;
     let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
+    let sink = format!("sink-{}", make_sink(store, account).await);
     Things {
+        sink,
         actor,
         member,
         group,
@@ -115,6 +118,35 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
         client_secret,
         gateway_secret,
     }
+}
+
+/// A sink that nothing comes out of; returns what its name ends with.
+async fn make_sink(store: &dyn Store, account: AccountId) -> u64 {
+    use culvert_store::{Account, StoreExt};
+    use culvert_wire::model::{Log, Sink, SinkTarget};
+    let number = u64::from_be_bytes(birth().1[..8].try_into().unwrap());
+    let mut row = store.get_as::<Account>(account, account).await.unwrap();
+    // There may be eight; one is enough.
+    row.settings.logs.sinks.clear();
+    row.settings.logs.sinks.push(Sink {
+        name: format!("sink-{number}"),
+        logs: [Log::Access].into(),
+        target: SinkTarget::File {
+            file: format!("file-{number}"),
+            max_mib: 1,
+            keep: 1,
+        },
+        paused: true,
+    });
+    let update = Mutation::Update {
+        entity: row.into(),
+        expected_version: None,
+    };
+    store
+        .write(account, Author::PORTAL, now(), vec![update])
+        .await
+        .unwrap();
+    number
 }
 
 /// A route of the document.
@@ -152,7 +184,8 @@ impl Route {
     }
 
     fn names_a_thing(&self) -> bool {
-        self.template.contains('{') || self.template == "/api/v1/explain"
+        (self.template.contains('{') && !self.template.contains("/export/"))
+            || self.template == "/api/v1/explain"
     }
 
     fn path(&self, things: &Things) -> String {
@@ -174,6 +207,8 @@ impl Route {
         };
         let path = self.template.replace("{id}", &id);
         let path = path.replace("{actor}", &things.member.to_string());
+        let path = path.replace("{name}", &things.sink);
+        let path = path.replace("{format}", "csv");
         assert!(!path.contains('{'), "a new parameter in {path}");
         match (
             self.method.as_str(),
@@ -200,10 +235,19 @@ impl Route {
                 | "gateways/{id}/drain"
                 | "gateways/{id}/undrain"
                 | "gateways/{id}/revoke"
-                | "tokens/{id}/revoke",
+                | "tokens/{id}/revoke"
+                | "sinks/{name}/test",
             ) => return None,
             ("POST", "actors/{id}/sign-in") => {
                 json!({"role": "auditor", "password": "correct horse battery"})
+            }
+            ("PATCH", "retention") => json!({"access": {"days": 30, "entries": 5000}}),
+            ("PATCH", "sinks/{name}") => json!({"logs": ["access", "changes"]}),
+            ("POST", "sinks") => {
+                let number = birth().1[7];
+                json!({"sink": {"name": format!("new-{number}"), "logs": ["access"], "target": {
+                    "kind": "file", "file": format!("new-{number}"), "max_mib": 1, "keep": 1,
+                }}})
             }
             ("PATCH", "account") => json!({"grant_lifetime_s": 600}),
             ("PATCH", _) => json!({ "name": name }),
@@ -539,9 +583,22 @@ async fn every_list_comes_in_pages() {
     let mut lists = 0;
     for route in routes(&mut owner).await {
         let path = route.path(&things);
-        let is_single = ["account", "status", "explain"];
+        // There are few sinks, and exports have all.
+        let is_single = [
+            "account",
+            "status",
+            "explain",
+            "retention",
+            "activity",
+            "sinks",
+            "sinks/{name}",
+        ];
         let name = route.template.strip_prefix("/api/v1/").unwrap();
-        if !route.reads() || is_single.contains(&name) || name.ends_with("/{id}") {
+        if !route.reads()
+            || is_single.contains(&name)
+            || name.ends_with("/{id}")
+            || name.contains("/export/")
+        {
             continue;
         }
         let page = owner.get(&format!("{path}?limit=1")).await.expect(200);

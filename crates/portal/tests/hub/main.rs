@@ -5,6 +5,7 @@
 
 mod applications;
 mod dns_rules;
+mod flows;
 mod gateways;
 mod model;
 mod reference;

@@ -148,6 +148,7 @@ impl World {
             manner: Manner::Accept,
             held: BTreeMap::new(),
             draining: false,
+            features: Vec::new(),
         });
     }
 

@@ -111,6 +111,7 @@ fn a_token_of_another_actor_or_kind_lets_nobody_in() {
             candidates: Vec::new(),
             draining: false,
             grants: Vec::new(),
+            features: Vec::new(),
         };
         world.hub.handle_gateway_joined(session, join, world.now);
         world.drain();
@@ -207,6 +208,7 @@ fn a_second_hello_ends_the_session() {
         candidates: Vec::new(),
         draining: false,
         grants: Vec::new(),
+        features: Vec::new(),
     };
     world.gateway_says(1, hello);
     assert!(world.closed.contains(&(session, ReasonCode::Protocol)));

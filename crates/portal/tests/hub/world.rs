@@ -6,12 +6,12 @@ use culvert_portal::hub::{
     ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId,
 };
 use culvert_store::{
-    AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, Grant, Operation, Seq,
-    Snapshot, Stamp,
+    AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, FlowBatch, Grant,
+    Operation, Seq, Snapshot, Stamp,
 };
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, Reason, ReasonCode, ResolvedName, ToClient, ToGateway,
-    WantedName,
+    ClientFeature, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode, ResolvedName,
+    ToClient, ToGateway, WantedName,
 };
 use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,7 @@ pub(crate) struct SimGateway {
     pub(crate) manner: Manner,
     pub(crate) held: BTreeMap<GrantId, Held>,
     pub(crate) draining: bool,
+    pub(crate) features: Vec<GatewayFeature>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +66,8 @@ pub(crate) struct World {
     pub(crate) gateways: BTreeMap<GatewayId, SimGateway>,
     pub(crate) saved: BTreeMap<GrantId, Grant>,
     pub(crate) log: Vec<AccessEntry>,
+    pub(crate) flows: Vec<(SessionId, FlowBatch)>,
+    pub(crate) carried: u64,
     /// Messages since the last look, of each session.
     pub(crate) to_clients: Vec<(ClientId, ToClient)>,
     pub(crate) to_gateways: Vec<(GatewayId, ToGateway)>,
@@ -115,6 +118,8 @@ impl World {
             gateways: BTreeMap::new(),
             saved: BTreeMap::new(),
             log: Vec::new(),
+            flows: Vec::new(),
+            carried: 0,
             to_clients: Vec::new(),
             to_gateways: Vec::new(),
             closed: Vec::new(),
@@ -243,6 +248,7 @@ impl World {
             candidates: vec!["192.0.2.1:51820".parse().unwrap()],
             draining: gateway.draining,
             grants: gateway.held.keys().copied().collect(),
+            features: gateway.features.clone(),
         };
         self.hub.handle_gateway_joined(session, join, self.now);
         self.drain();
@@ -392,6 +398,8 @@ impl World {
                     }
                 }
                 Output::AccessLog(entries) => self.log.extend(entries),
+                Output::Flows { session, batch } => self.flows.push((session, batch)),
+                Output::Carried { bytes } => self.carried += bytes,
             }
         }
     }
@@ -519,7 +527,10 @@ impl World {
                 }
             }
             ToGateway::Drain { on } => gateway.draining = on,
-            ToGateway::Refused { .. } | ToGateway::Unsupported { .. } => {}
+            ToGateway::FlowLog { .. }
+            | ToGateway::FlowsTaken { .. }
+            | ToGateway::Refused { .. }
+            | ToGateway::Unsupported { .. } => {}
         }
     }
 

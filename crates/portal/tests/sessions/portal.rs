@@ -348,6 +348,7 @@ pub(crate) fn hello_gateway(machine: &str) -> FromGateway {
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
+        features: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Stamp;
 use culvert_ids::AccountId;
 use culvert_wire::messages::Ranges;
-use culvert_wire::model::{Applications, Dns};
+use culvert_wire::model::{Applications, Dns, LogSettings};
 use serde::{Deserialize, Serialize};
 
 /// An organisation: nothing crosses it.
@@ -33,6 +33,8 @@ pub struct AccountSettings {
     pub applications: Applications,
     /// What clients do with names that are no resource's.
     pub dns: Dns,
+    /// What becomes of the logs.
+    pub logs: LogSettings,
 }
 
 impl Default for AccountSettings {
@@ -47,6 +49,7 @@ impl Default for AccountSettings {
             grant_lifetime_s: 3_600,
             applications: Applications::Any,
             dns: Dns::default(),
+            logs: LogSettings::default(),
         }
     }
 }

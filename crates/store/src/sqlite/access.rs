@@ -1,15 +1,15 @@
 //! The access log.
 
 use super::fault::fault;
+use super::logs;
 use super::read::{self, add_conditions, fetch, one_more};
 use super::seen::check_batch;
 use super::value::{Columns, Value, query};
 use crate::{
-    AccessEntry, AccessFilter, AccessSeq, LoggedAccess, MAX_PRUNE_ROWS, MAX_REASON_LEN, Page,
+    AccessEntry, AccessFilter, AccessSeq, Activity, Decision, LoggedAccess, MAX_REASON_LEN, Page,
     PageLimit, StoreError,
 };
-use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
-use culvert_wire::Timestamp;
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 pub(super) async fn append(
@@ -19,8 +19,9 @@ pub(super) async fn append(
 ) -> Result<(), StoreError> {
     check_batch(&mut transaction, account, entries.len()).await?;
     let mut seq = last_access(&mut transaction, account).await?;
-    let sql = "INSERT INTO access_log (account, seq, at_ms, client_id, resource_id, gateway_id, \
-               policy_id, grant_id, decision, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO access_log (account, seq, at_ms, client_id, actor_id, resource_id, \
+               gateway_id, policy_id, grant_id, decision, reason) \
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     for entry in entries {
         seq += 1;
         let end = entry.reason.floor_char_boundary(MAX_REASON_LEN);
@@ -29,6 +30,7 @@ pub(super) async fn append(
             seq.into(),
             entry.at.into(),
             entry.client.as_bytes().into(),
+            entry.actor.as_ref().map(ActorId::as_bytes).into(),
             entry.resource.as_bytes().into(),
             entry.gateway.as_ref().map(GatewayId::as_bytes).into(),
             entry.policy.as_ref().map(PolicyId::as_bytes).into(),
@@ -38,6 +40,15 @@ pub(super) async fn append(
         ];
         let done = query(sql, values).execute(&mut *transaction).await;
         done.map_err(fault)?;
+        let counted = Activity {
+            at: entry.at,
+            granted: u64::from(entry.decision == Decision::Granted),
+            denied: u64::from(entry.decision == Decision::Denied),
+            ..Activity::default()
+        };
+        if counted.granted + counted.denied > 0 {
+            logs::count(&mut transaction, account, counted).await?;
+        }
     }
     let sql = "UPDATE account SET last_access = ? WHERE account = ?";
     let done = query(sql, vec![seq.into(), account.as_bytes().into()]);
@@ -55,6 +66,9 @@ async fn last_access(
     Columns(row).number("last_access")
 }
 
+const ACCESS: &str = "SELECT seq, at_ms, client_id, actor_id, resource_id, gateway_id, policy_id, \
+                      grant_id, decision, reason FROM access_log WHERE account = ?";
+
 /// The statement that reads the log, and its values.
 pub(super) fn log_statement(
     account: AccountId,
@@ -62,9 +76,7 @@ pub(super) fn log_statement(
     before: Option<AccessSeq>,
     limit: PageLimit,
 ) -> (String, Vec<Value>) {
-    let mut sql = "SELECT seq, at_ms, client_id, resource_id, gateway_id, policy_id, grant_id, \
-                   decision, reason FROM access_log WHERE account = ?"
-        .to_owned();
+    let mut sql = ACCESS.to_owned();
     let mut values = vec![account.as_bytes().into()];
     let conditions = [
         ("seq < ?", before.map(|seq| seq.0.into())),
@@ -72,6 +84,7 @@ pub(super) fn log_statement(
             "client_id = ?",
             filter.client.map(|id| id.as_bytes().into()),
         ),
+        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
         (
             "resource_id = ?",
             filter.resource.map(|id| id.as_bytes().into()),
@@ -108,12 +121,26 @@ pub(super) async fn query_log(
     Ok(Page::cut(rows, limit, |row: &LoggedAccess| row.seq))
 }
 
+/// Entries after the one of that number, in order.
+pub(super) async fn after(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    seq: u64,
+    limit: u64,
+) -> Result<Vec<LoggedAccess>, StoreError> {
+    let sql = format!("{ACCESS} AND seq > ? ORDER BY seq LIMIT ?");
+    let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter().map(|row| read_entry(Columns(row))).collect()
+}
+
 fn read_entry(row: Columns<'_>) -> Result<LoggedAccess, StoreError> {
     Ok(LoggedAccess {
         seq: AccessSeq(row.number("seq")?),
         entry: AccessEntry {
             at: row.time("at_ms")?,
             client: ClientId::from_bytes(row.bytes("client_id")?),
+            actor: row.optional_bytes("actor_id")?.map(ActorId::from_bytes),
             resource: ResourceId::from_bytes(row.bytes("resource_id")?),
             gateway: row.optional_bytes("gateway_id")?.map(GatewayId::from_bytes),
             policy: row.optional_bytes("policy_id")?.map(PolicyId::from_bytes),
@@ -122,37 +149,4 @@ fn read_entry(row: Columns<'_>) -> Result<LoggedAccess, StoreError> {
             reason: row.text("reason")?,
         },
     })
-}
-
-/// Deletes by age first, then by number: entries are numbered one by one, so the oldest that may
-/// stay is known from the last one.
-pub(super) async fn prune(
-    mut transaction: Transaction<'static, Sqlite>,
-    account: AccountId,
-    older_than: Timestamp,
-    keep_rows: u64,
-) -> Result<u64, StoreError> {
-    let last = last_access(&mut transaction, account).await?;
-    let limit = u64::from(MAX_PRUNE_ROWS);
-    let by_age = "DELETE FROM access_log WHERE account = ?1 AND seq IN \
-                  (SELECT seq FROM access_log WHERE account = ?1 AND at_ms < ?2 \
-                   ORDER BY at_ms LIMIT ?3)";
-    let by_number = "DELETE FROM access_log WHERE account = ?1 AND seq IN \
-                     (SELECT seq FROM access_log WHERE account = ?1 AND seq <= ?2 \
-                      ORDER BY seq LIMIT ?3)";
-    let mut gone = 0;
-    for (sql, until) in [
-        (by_age, older_than.unix_ms()),
-        (by_number, last.saturating_sub(keep_rows)),
-    ] {
-        let values = vec![
-            account.as_bytes().into(),
-            until.into(),
-            (limit - gone).into(),
-        ];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        gone += done.map_err(fault)?.rows_affected();
-    }
-    transaction.commit().await.map_err(fault)?;
-    Ok(gone)
 }

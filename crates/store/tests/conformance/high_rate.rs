@@ -8,6 +8,7 @@ use culvert_store::{
     MAX_SECRET_LEN, MachineId, PageLimit, SecretBytes, SecretName, SeenMachine, Store, StoreError,
     StoreExt,
 };
+use culvert_wire::model::Log;
 use culvert_wire::{Cipher, Timestamp};
 use std::sync::Arc;
 
@@ -107,6 +108,7 @@ fn entry(at: Timestamp, client: ClientId, decision: Decision) -> AccessEntry {
     AccessEntry {
         at,
         client,
+        actor: None,
         resource: ResourceId::from_bytes([3; 16]),
         gateway: None,
         policy: Some(PolicyId::from_bytes([4; 16])),
@@ -202,7 +204,7 @@ pub(crate) async fn the_access_log_is_pruned_by_age_and_number(factory: impl Asy
         .unwrap();
     let prune = async |older_than, keep| {
         store
-            .prune_access_log(account, older_than, keep)
+            .prune_log(account, Log::Access, older_than, keep)
             .await
             .unwrap()
     };

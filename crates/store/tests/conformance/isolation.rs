@@ -10,6 +10,7 @@ use culvert_store::{
     StoreError, TokenScope, TokenUses,
 };
 use culvert_wire::Cipher;
+use culvert_wire::model::Log;
 
 /// An account with a row of every kind.
 struct Full {
@@ -47,6 +48,7 @@ impl Full {
         let entry = AccessEntry {
             at: NOW,
             client: client.id,
+            actor: Some(client.actor),
             resource: resource.id,
             gateway: Some(gateway.id),
             policy: Some(policy.id),
@@ -286,7 +288,25 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .access_log(unknown, &access, None, limit)
             .await
             .map(|_| ()),
-        store.prune_access_log(unknown, NOW, 1).await.map(|_| ()),
+        store
+            .prune_log(unknown, Log::Access, NOW, 1)
+            .await
+            .map(|_| ()),
+        store.append_flows(unknown, Vec::new()).await,
+        store
+            .flow_log(unknown, &culvert_store::FlowFilter::default(), None, limit)
+            .await
+            .map(|_| ()),
+        store.flows_lost(unknown).await.map(|_| ()),
+        store.log_after(unknown, Log::Flows, 0, 1).await.map(|_| ()),
+        store.log_ends(unknown).await.map(|_| ()),
+        store.note_carried(unknown, Vec::new()).await,
+        store.activity(unknown, NOW, NOW, 60_000).await.map(|_| ()),
+        store.prune_activity(unknown, NOW).await.map(|_| ()),
+        store.sink_positions(unknown, "siem").await.map(|_| ()),
+        store.sink_secret(unknown, "siem").await.map(|_| ()),
+        store.set_sink_secret(unknown, "siem", None).await,
+        store.forget_sink(unknown, "siem").await,
         store
             .secret(unknown, SecretName::Pairs, secret)
             .await

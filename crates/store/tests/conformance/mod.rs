@@ -6,6 +6,7 @@
 pub(crate) mod feed;
 pub(crate) mod high_rate;
 pub(crate) mod isolation;
+pub(crate) mod logs;
 pub(crate) mod machines;
 pub(crate) mod model;
 pub(crate) mod paging;
@@ -53,6 +54,12 @@ macro_rules! conformance {
                 writing::more_mutations_than_the_bound_are_refused
                 writing::an_id_names_one_row
                 writing::bootstrap_makes_an_account_and_ends_with_an_admin
+                logs::a_report_of_flows_is_in_the_log_once
+                logs::the_flow_log_is_filtered_and_paged
+                logs::a_log_is_read_on_from_where_one_was
+                logs::logs_are_pruned_but_for_the_last_change
+                logs::what_happened_is_counted_by_the_minute
+                logs::a_sink_has_its_places_and_a_secret_until_it_is_forgotten
                 feed::changes_are_numbered_without_gaps_and_say_who_did_what
                 feed::concurrent_writes_leave_no_gap
                 feed::the_change_log_is_filtered_and_paged

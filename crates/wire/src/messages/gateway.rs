@@ -1,5 +1,6 @@
 //! Between gateway and portal.
 
+use super::flows::{FlowReport, GatewayFeature};
 use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Filter, Understood, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey};
@@ -32,6 +33,13 @@ pub enum FromGateway {
         draining: bool,
         /// Grants that it still holds.
         grants: Vec<GrantId>,
+        /// What it can do that not every gateway can; what the reader does not know is left out.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "understood"
+        )]
+        features: Vec<GatewayFeature>,
     },
     /// A grant is in force.
     GrantAccepted {
@@ -50,6 +58,8 @@ pub enum FromGateway {
     },
     /// How busy it is.
     Load(GatewayLoad),
+    /// Flows that have ended, where the portal asked for them.
+    Flows(FlowReport),
     /// It is reached at other addresses from now on.
     CandidatesChanged {
         /// All of them.
@@ -144,6 +154,19 @@ pub enum ToGateway {
         /// Whether it is to drain.
         on: bool,
     },
+    /// Whether the gateway is to tell of flows that have ended. A gateway with the feature hears it
+    /// after `welcome`, and whenever it changes; until it has, it tells nothing.
+    FlowLog {
+        /// Whether it is.
+        on: bool,
+    },
+    /// A report of flows is in the log, and need not be kept any longer.
+    FlowsTaken {
+        /// The report's run.
+        run: u64,
+        /// Which of the run.
+        batch: u64,
+    },
     /// A message of the gateway was of a kind that this portal does not know.
     Unsupported {
         /// Its `type`.
@@ -157,6 +180,7 @@ impl Message for FromGateway {
         "grant_accepted",
         "grant_refused",
         "load",
+        "flows",
         "candidates_changed",
         "draining",
         "unsupported",
@@ -171,6 +195,8 @@ impl Message for ToGateway {
         "revoke",
         "filters_changed",
         "drain",
+        "flow_log",
+        "flows_taken",
         "unsupported",
     ];
 }

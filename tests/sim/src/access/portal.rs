@@ -312,6 +312,7 @@ impl Portal {
             candidates,
             draining,
             grants,
+            features,
             ..
         } = hello
         else {
@@ -341,6 +342,7 @@ impl Portal {
             candidates,
             draining,
             grants,
+            features,
         };
         if let Some(hub) = &mut self.hub {
             hub.handle_gateway_joined(session, join, now(net));
@@ -395,7 +397,7 @@ impl Portal {
                         net.config.end_grant(grant, net.now_ms);
                     }
                 }
-                Output::AccessLog(_) => {}
+                Output::AccessLog(_) | Output::Flows { .. } | Output::Carried { .. } => {}
             }
         }
     }

@@ -349,6 +349,7 @@ impl Hub {
             self.outbox.log(AccessEntry {
                 at: now,
                 client,
+                actor: self.directory.client(client).map(|row| row.actor),
                 resource,
                 gateway: None,
                 policy: None,

@@ -151,6 +151,7 @@ impl Hub {
         self.outbox.log(AccessEntry {
             at: now,
             client: pair.0,
+            actor: self.directory.client(pair.0).map(|row| row.actor),
             resource: pair.1,
             gateway: Some(gateway),
             policy: Some(row.policy),

@@ -9,6 +9,8 @@ pub(in crate::hub) enum Effect {
     Ranges,
     /// The account's rules about names are others.
     Dns,
+    /// Whether there is a flow log is otherwise.
+    FlowLog,
     /// A policy joins the two, or no longer, or under other conditions.
     Policy {
         group: GroupId,

@@ -131,6 +131,9 @@ impl Directory {
         if settings.dns != self.settings.dns {
             effects.push(Effect::Dns);
         }
+        if settings.logs.flow_log != self.settings.logs.flow_log {
+            effects.push(Effect::FlowLog);
+        }
         let is_ruled_otherwise = settings.applications != self.settings.applications;
         self.settings = settings;
         self.settings_updated = account.stamp.updated;

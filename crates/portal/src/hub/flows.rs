@@ -1,0 +1,101 @@
+//! What gateways carry: reports of flows for the log, and bytes for the charts.
+
+use super::{Hub, SessionId};
+use culvert_ids::GatewayId;
+use culvert_store::{FlowBatch, FlowEntry};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{EndedFlow, FlowReport, MAX_FLOWS_PER_REPORT, ToGateway};
+
+/// Flows that one report may say were lost: more is no number of flows.
+const MAX_LOST: u64 = u32::MAX as u64;
+
+/// For how long a gateway's rate counts at most: it says it every five seconds, and has said nothing
+/// if one did not come.
+const MAX_RATE_MS: u64 = 15_000;
+
+/// The fastest that a gateway may say to be, in bytes a second: eight terabits, so that sums of a
+/// year stay below 2^63.
+const MAX_RATE_BYTES_PER_S: u64 = 1_000_000_000_000;
+
+impl Hub {
+    /// A report is in the flow log: its gateway need not keep it any longer.
+    pub fn handle_flows_written(&mut self, session: SessionId, run: u64, batch: u64) {
+        // The session may be gone; the next one asks again.
+        self.outbox
+            .tell_gateway(session, ToGateway::FlowsTaken { run, batch });
+    }
+
+    /// Has a gateway know whether it is to tell of flows.
+    pub(super) fn tell_flow_log(&mut self, session: SessionId) {
+        let on = self.directory.settings().logs.flow_log;
+        self.outbox.tell_gateway(session, ToGateway::FlowLog { on });
+    }
+
+    /// The same for all that can tell.
+    pub(super) fn tell_flow_log_to_all(&mut self) {
+        let gateways = self.gateways.values().filter(|it| it.tells_flows);
+        for session in gateways.map(|it| it.id).collect::<Vec<_>>() {
+            self.tell_flow_log(session);
+        }
+    }
+
+    /// Nothing is kept of what nobody asked for.
+    pub(super) fn take_flows(&mut self, gateway: GatewayId, report: &FlowReport, now: Timestamp) {
+        let Some(session) = self.gateways.get(&gateway).map(|it| it.id) else {
+            return;
+        };
+        if !self.directory.settings().logs.flow_log {
+            return;
+        }
+        let flows = report.flows.iter().take(MAX_FLOWS_PER_REPORT);
+        let batch = FlowBatch {
+            gateway,
+            run: report.run,
+            batch: report.batch,
+            lost: report.lost.min(MAX_LOST),
+            flows: flows.map(|flow| self.flow_entry(flow, now)).collect(),
+        };
+        self.outbox.flows(session, batch);
+    }
+
+    /// Bytes since the gateway last said how fast it is.
+    pub(super) fn count_carried(
+        &mut self,
+        gateway: GatewayId,
+        rate_bytes_per_s: u64,
+        now: Timestamp,
+    ) {
+        let Some(session) = self.gateways.get_mut(&gateway) else {
+            return;
+        };
+        let before = session.load_at.replace(now).unwrap_or(session.since);
+        let passed_ms = now.unix_ms().saturating_sub(before.unix_ms());
+        let rate = rate_bytes_per_s.min(MAX_RATE_BYTES_PER_S);
+        let bytes = rate * passed_ms.min(MAX_RATE_MS) / 1_000;
+        if bytes > 0 {
+            self.outbox.carried(bytes);
+        }
+    }
+
+    fn flow_entry(&self, flow: &EndedFlow, now: Timestamp) -> FlowEntry {
+        let client = self.directory.client(flow.client);
+        FlowEntry {
+            // A gateway's clock may be ahead; what has been written down is over.
+            at: flow.ended.min(now),
+            started: flow.started.min(flow.ended).min(now),
+            client: flow.client,
+            actor: client.map(|client| client.actor),
+            resource: flow.resource,
+            grant: flow.grant,
+            protocol: flow.protocol,
+            address: flow.address,
+            port: flow.port,
+            application: None,
+            sent_bytes: flow.sent_bytes,
+            sent_packets: flow.sent_packets,
+            received_bytes: flow.received_bytes,
+            received_packets: flow.received_packets,
+            end: flow.end,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Reports of flows: asked for where the account wants them, kept once, answered once they are
+//! written.
+
+use crate::world::{ACCOUNT, World, actor, client, gateway, resource};
+use culvert_ids::GrantId;
+use culvert_store::{Account, AccountSettings, Stamp};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{
+    EndedFlow, FlowEnd, FlowReport, FromGateway, GatewayFeature, GatewayLoad, MAX_FLOWS_PER_REPORT,
+    ToGateway,
+};
+
+fn account(flow_log: bool) -> Account {
+    let mut settings = AccountSettings::default();
+    settings.logs.flow_log = flow_log;
+    Account {
+        id: ACCOUNT,
+        name: "corp".to_owned(),
+        settings,
+        stamp: Stamp::default(),
+    }
+}
+
+/// A gateway that can tell of flows, or one that can't, connected to a portal with a flow log.
+fn connected(can_tell: bool) -> World {
+    let mut world = World::simple();
+    world.set(account(true));
+    if can_tell {
+        let gateway = world.gateways.get_mut(&gateway(1)).unwrap();
+        gateway.features.push(GatewayFeature::Flows);
+    }
+    world.join_gateway(1);
+    world
+}
+
+/// What the gateway was told of flows since the last look.
+fn told(world: &mut World) -> Vec<ToGateway> {
+    let said = std::mem::take(&mut world.to_gateways);
+    let said = said.into_iter().map(|(_, message)| message);
+    said.filter(|message| {
+        matches!(
+            message,
+            ToGateway::FlowLog { .. } | ToGateway::FlowsTaken { .. }
+        )
+    })
+    .collect()
+}
+
+fn flow(world: &World) -> EndedFlow {
+    EndedFlow {
+        client: client(1),
+        resource: resource(1),
+        grant: GrantId::from_bytes([1; 16]),
+        protocol: 17,
+        address: "10.0.0.1".parse().unwrap(),
+        port: 53,
+        started: world.now,
+        ended: world.now,
+        sent_bytes: 1,
+        sent_packets: 2,
+        received_bytes: 3,
+        received_packets: 4,
+        end: FlowEnd::Idle,
+    }
+}
+
+fn report(world: &World, flows: usize) -> FlowReport {
+    FlowReport {
+        run: 7,
+        batch: 1,
+        lost: 0,
+        flows: vec![flow(world); flows],
+    }
+}
+
+#[test]
+fn a_gateway_that_can_tell_hears_whether_it_is_to_and_no_other_does() {
+    let mut world = connected(true);
+    assert_eq!(told(&mut world), [ToGateway::FlowLog { on: true }]);
+    world.set(account(false));
+    assert_eq!(told(&mut world), [ToGateway::FlowLog { on: false }]);
+    // Another change of the account is none of the log.
+    let mut other = account(false);
+    other.settings.grant_lifetime_s = 600;
+    world.set(other);
+    assert_eq!(told(&mut world), []);
+    let mut world = connected(false);
+    world.set(account(false));
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn a_report_is_answered_once_it_is_written_and_not_before() {
+    let mut world = connected(true);
+    told(&mut world);
+    let report = report(&world, 1);
+    world.gateway_says(1, FromGateway::Flows(report));
+    assert_eq!(told(&mut world), []);
+    let (session, batch) = world.flows.pop().unwrap();
+    assert_eq!((batch.gateway, batch.run, batch.batch), (gateway(1), 7, 1));
+    assert_eq!(batch.flows[0].actor, Some(actor(1)));
+    assert_eq!(batch.flows[0].end, FlowEnd::Idle);
+    world.hub.handle_flows_written(session, 7, 1);
+    world.drain();
+    let taken = ToGateway::FlowsTaken { run: 7, batch: 1 };
+    assert_eq!(told(&mut world), [taken]);
+}
+
+#[test]
+fn nothing_is_kept_of_flows_that_nobody_wants_to_know_of() {
+    let mut world = connected(true);
+    world.set(account(false));
+    let report = report(&world, 1);
+    world.gateway_says(1, FromGateway::Flows(report));
+    assert_eq!(world.flows.len(), 0);
+}
+
+#[test]
+fn a_report_is_bounded_and_none_ends_in_the_future() {
+    let mut world = connected(true);
+    let mut report = report(&world, 2 * MAX_FLOWS_PER_REPORT);
+    report.lost = u64::MAX;
+    let ahead = Timestamp::from_unix_ms(world.now.unix_ms() + 3_600_000);
+    report.flows[0].started = ahead;
+    report.flows[0].ended = ahead;
+    world.gateway_says(1, FromGateway::Flows(report));
+    let (_, batch) = world.flows.pop().unwrap();
+    assert_eq!(batch.flows.len(), MAX_FLOWS_PER_REPORT);
+    assert_eq!(batch.flows[0].at, world.now);
+    assert_eq!(batch.flows[0].started, world.now);
+    assert!(batch.lost <= u64::from(u32::MAX));
+}
+
+#[test]
+fn what_a_gateway_carries_is_its_rate_for_as_long_as_it_held() {
+    let mut world = connected(false);
+    let load = |rate_bytes_per_s| {
+        FromGateway::Load(GatewayLoad {
+            rate_bytes_per_s,
+            ..GatewayLoad::default()
+        })
+    };
+    world.gateway_says(1, load(0));
+    assert_eq!(world.carried, 0);
+    let later = |world: &mut World, ms| {
+        world.now = Timestamp::from_unix_ms(world.now.unix_ms() + ms);
+    };
+    later(&mut world, 5_000);
+    world.gateway_says(1, load(1_000));
+    assert_eq!(world.carried, 5_000);
+    // After a silence it is not known what was carried meanwhile; no rate is beyond all sense.
+    later(&mut world, 3_600_000);
+    world.gateway_says(1, load(1_000));
+    assert_eq!(world.carried, 20_000);
+    later(&mut world, 1_000);
+    world.gateway_says(1, load(u64::MAX));
+    assert_eq!(world.carried, 20_000 + 1_000_000_000_000);
+}

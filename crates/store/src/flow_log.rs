@@ -1,0 +1,90 @@
+//! What was carried: flows that have ended.
+
+use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::FlowEnd;
+use std::net::IpAddr;
+
+/// An entry of the flow log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowEntry {
+    /// When its last packet came.
+    pub at: Timestamp,
+    /// When its first packet came.
+    pub started: Timestamp,
+    /// Who began it.
+    pub client: ClientId,
+    /// Whose client that was, where it was known.
+    pub actor: Option<ActorId>,
+    /// To what.
+    pub resource: ResourceId,
+    /// The grant by which it passed last.
+    pub grant: GrantId,
+    /// Number of the IP protocol.
+    pub protocol: u8,
+    /// Where it went.
+    pub address: IpAddr,
+    /// The resource's port; 0 where the protocol has none.
+    pub port: u16,
+    /// The application that it came from, where that is known.
+    pub application: Option<String>,
+    /// What the client sent, in bytes.
+    pub sent_bytes: u64,
+    /// What the client sent, in packets.
+    pub sent_packets: u64,
+    /// What the client was sent, in bytes.
+    pub received_bytes: u64,
+    /// What the client was sent, in packets.
+    pub received_packets: u64,
+    /// Why it ended.
+    pub end: FlowEnd,
+}
+
+/// A gateway's report of flows. One that is in the log already is passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowBatch {
+    /// Whose.
+    pub gateway: GatewayId,
+    /// Which run of the gateway, below 2^63.
+    pub run: u64,
+    /// Which of the run: 1, 2, 3…
+    pub batch: u64,
+    /// Flows that the gateway could not keep.
+    pub lost: u64,
+    /// The others.
+    pub flows: Vec<FlowEntry>,
+}
+
+/// An entry's place in the flow log; later entries have larger ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowSeq(pub u64);
+
+/// An entry with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedFlow {
+    /// Its place.
+    pub seq: FlowSeq,
+    /// Through which gateway.
+    pub gateway: GatewayId,
+    /// What was carried.
+    pub entry: FlowEntry,
+}
+
+/// Which entries are wanted; all that are given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowFilter {
+    /// Of this client.
+    pub client: Option<ClientId>,
+    /// Of this actor's clients.
+    pub actor: Option<ActorId>,
+    /// To this resource.
+    pub resource: Option<ResourceId>,
+    /// Through this gateway.
+    pub gateway: Option<GatewayId>,
+    /// With this end.
+    pub end: Option<FlowEnd>,
+    /// Not ended before.
+    pub from: Option<Timestamp>,
+    /// Ended before.
+    pub until: Option<Timestamp>,
+}
