@@ -172,7 +172,7 @@ mod tests {
     fn activity(values: &[u64]) -> Activity {
         let step = |(number, value): (usize, &u64)| ActivityStep {
             at: Timestamp::from_unix_ms(1_800_000_000_000 + number as u64 * 60_000),
-            bytes: value * 60,
+            bytes: value.saturating_mul(60),
             granted: 0,
             denied: *value,
         };
