@@ -6,8 +6,8 @@ use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, Prefix,
-    TakenFlows,
+    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
+    Prefix, TakenFlows,
 };
 use culvert_policy::gate::GateTable;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};

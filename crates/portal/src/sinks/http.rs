@@ -43,6 +43,7 @@ impl Endpoint {
         let is_tls = uri.scheme_str() == Some("https");
         let authority = uri
             .authority()
+            .filter(|authority| uri.scheme().is_some() && !authority.host().is_empty())
             .ok_or_else(|| SinkError::new("the URL names no host"))?;
         let host = authority.host();
         let host = host
@@ -199,7 +200,8 @@ mod tests {
         assert_eq!(https, (true, "siem.example".into(), 443, "/in?a=b".into()));
         let http = of("http://[::1]:8080");
         assert_eq!(http, (false, "::1".into(), 8080, "/".into()));
-        assert!(check_url("https://:80").is_err() || check_url("nonsense").is_err());
+        assert!(check_url("https://:80").is_err());
+        assert!(check_url("nonsense").is_err());
     }
 
     #[test]
