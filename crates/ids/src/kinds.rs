@@ -97,10 +97,14 @@ ids! {
     GrantId = "grt";
     /// A set of actors.
     GroupId = "grp";
+    /// Whom an identity provider knows, as an actor.
+    IdentityId = "idn";
     /// An actor's place in a group.
     MembershipId = "mem";
     /// A group's permission to use a resource.
     PolicyId = "pol";
+    /// Who vouches for people.
+    ProviderId = "idp";
     /// A network, an address or a name pattern.
     ResourceId = "res";
     /// A place with resources and gateways.

@@ -13,8 +13,8 @@ mod base32;
 mod kinds;
 
 pub use kinds::{
-    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, MembershipId, PolicyId, ResourceId,
-    SiteId, TokenId,
+    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, IdentityId, MembershipId, PolicyId,
+    ProviderId, ResourceId, SiteId, TokenId,
 };
 
 /// Bytes of an id.

@@ -4,6 +4,7 @@ mod account;
 mod actor;
 mod machine;
 mod policy;
+mod provider;
 mod site;
 mod token;
 
@@ -11,12 +12,13 @@ pub use account::{Account, AccountSettings};
 pub use actor::{Actor, ActorKind, Group, Membership, SignIn};
 pub use machine::{Client, Gateway, MachineId, Seen};
 pub use policy::Policy;
+pub use provider::{GroupOfClaim, Identity, Provider, ProviderSettings, UnknownPeople};
 pub use site::{Resource, Site};
 pub use token::{Role, Token, TokenScope, TokenUse, TokenUses};
 
 use culvert_ids::{
-    AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, IdError, MembershipId, PolicyId,
-    ResourceId, SiteId, TokenId,
+    AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, IdError, IdentityId, MembershipId,
+    PolicyId, ProviderId, ResourceId, SiteId, TokenId,
 };
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -129,7 +131,7 @@ macro_rules! entities {
                 let (prefix, _) = text.split_once('_').unwrap_or((text, ""));
                 match prefix {
                     $($id::PREFIX => text.parse().map(Self::$name),)*
-                    _ => Err(IdError::Prefix { expected: "act_, grp_, site_, res_, pol_, tok_, cli_ or gw" }),
+                    _ => Err(IdError::Prefix { expected: "act_, grp_, site_, res_, pol_, tok_, cli_, idp_, idn_ or gw" }),
                 }
             }
         }
@@ -184,6 +186,10 @@ entities! {
     Client(ClientId) = "client";
     /// A machine that gives access.
     Gateway(GatewayId) = "gateway";
+    /// Who vouches for people who sign in.
+    Provider(ProviderId) = "provider";
+    /// Whom a provider knows, as an actor.
+    Identity(IdentityId) = "identity";
 }
 
 impl fmt::Display for EntityKind {

@@ -38,6 +38,10 @@ pub const MAX_SOFTWARE_LEN: usize = 100;
 /// Bytes of a reason in the access log: an explanation names a few policies and conditions.
 pub const MAX_REASON_LEN: usize = 4_096;
 
+/// Bytes of the name by which a provider knows somebody (OpenID Connect Core 1.0, section 2: 255 ASCII
+/// characters).
+pub const MAX_SUBJECT_LEN: usize = 255;
+
 /// Bytes of a named secret: keys have 32 or 64.
 pub const MAX_SECRET_LEN: usize = 1_024;
 

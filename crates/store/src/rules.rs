@@ -1,6 +1,8 @@
 //! What a row must be like, whichever database keeps it.
 
-use crate::limits::{GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN};
+use crate::limits::{
+    GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN,
+};
 use crate::range::Range;
 use crate::{
     Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
@@ -34,6 +36,7 @@ pub(crate) const fn users_of(kind: EntityKind) -> &'static [User] {
             const {
                 &[
                     user(K::Membership, "actor_id", true),
+                    user(K::Identity, "actor_id", true),
                     user(K::Token, "actor_id", false),
                     user(K::Client, "actor_id", false),
                 ]
@@ -57,7 +60,14 @@ pub(crate) const fn users_of(kind: EntityKind) -> &'static [User] {
             }
         }
         K::Resource => const { &[user(K::Policy, "resource_id", true)] },
-        K::Account | K::Membership | K::Policy | K::Token | K::Client | K::Gateway => &[],
+        K::Provider => const { &[user(K::Identity, "provider_id", true)] },
+        K::Account
+        | K::Membership
+        | K::Policy
+        | K::Token
+        | K::Client
+        | K::Gateway
+        | K::Identity => &[],
     }
 }
 
@@ -80,7 +90,12 @@ pub(crate) fn references(entity: &Entity) -> Vec<EntityId> {
         }
         Entity::Client(row) => vec![row.actor.into()],
         Entity::Gateway(row) => vec![row.site.into()],
-        Entity::Account(_) | Entity::Actor(_) | Entity::Group(_) | Entity::Site(_) => Vec::new(),
+        Entity::Identity(row) => vec![row.provider.into(), row.actor.into()],
+        Entity::Account(_)
+        | Entity::Actor(_)
+        | Entity::Group(_)
+        | Entity::Site(_)
+        | Entity::Provider(_) => Vec::new(),
     }
 }
 
@@ -97,6 +112,8 @@ pub(crate) fn name(entity: &Entity) -> Option<&str> {
         Entity::Token(row) => Some(&row.name),
         Entity::Client(row) => Some(&row.name),
         Entity::Gateway(row) => Some(&row.name),
+        Entity::Provider(row) => Some(&row.name),
+        Entity::Identity(_) => None,
     }
 }
 
@@ -112,7 +129,9 @@ pub(crate) fn revoked(entity: &Entity) -> Option<Timestamp> {
         | Entity::Membership(_)
         | Entity::Site(_)
         | Entity::Resource(_)
-        | Entity::Policy(_) => None,
+        | Entity::Policy(_)
+        | Entity::Provider(_)
+        | Entity::Identity(_) => None,
     }
 }
 
@@ -148,12 +167,14 @@ pub(crate) fn check(entity: &Entity) -> Result<(), StoreError> {
         Entity::Token(token) => check_token(token),
         Entity::Client(client) => check_machine(kind, &client.machine),
         Entity::Gateway(gateway) => check_machine(kind, &gateway.machine),
+        Entity::Identity(identity) => check_subject(&identity.subject),
         Entity::Actor(_)
         | Entity::Group(_)
         | Entity::Membership(_)
         | Entity::Site(_)
         | Entity::Resource(_)
-        | Entity::Policy(_) => Ok(()),
+        | Entity::Policy(_)
+        | Entity::Provider(_) => Ok(()),
     }
 }
 
@@ -187,6 +208,27 @@ pub(crate) fn check_software(kind: EntityKind, software: &str) -> Result<(), Sto
         return Err(invalid(kind, "software", reason));
     }
     Ok(())
+}
+
+fn check_subject(subject: &str) -> Result<(), StoreError> {
+    if subject.is_empty() || subject.len() > MAX_SUBJECT_LEN {
+        let reason = format!("it has 1 to {MAX_SUBJECT_LEN} bytes");
+        return Err(invalid(EntityKind::Identity, "subject", reason));
+    }
+    Ok(())
+}
+
+/// A new row, without what says that there is a secret: that comes by its own way.
+pub(crate) fn without_secrets(entity: &mut Entity) {
+    match entity {
+        Entity::Actor(actor) => {
+            if let Some(sign_in) = &mut actor.sign_in {
+                sign_in.password_set = None;
+            }
+        }
+        Entity::Provider(provider) => provider.secret_set = None,
+        _ => {}
+    }
 }
 
 fn check_account(account: &Account) -> Result<(), StoreError> {
@@ -248,8 +290,8 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
         }
         // The role may change, and that somebody signs in may end; a password comes by its own way.
         (Entity::Actor(was), Entity::Actor(is)) => {
-            let since = |actor: &Actor| actor.sign_in.map(|sign_in| sign_in.password_set);
-            let kept = is.sign_in.is_none() || since(was) == since(is);
+            let since = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.password_set);
+            let kept = since(is).is_none() || since(was) == since(is);
             first_changed(&[("sign_in", kept)])
         }
         (Entity::Token(was), Entity::Token(is)) => {
@@ -280,6 +322,15 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
                 ("ipv6", was.ipv6 == is.ipv6),
             ])
         }
+        (Entity::Provider(was), Entity::Provider(is)) => {
+            let kept = is.secret_set.is_none() || was.secret_set == is.secret_set;
+            first_changed(&[("issuer", was.issuer == is.issuer), ("secret_set", kept)])
+        }
+        (Entity::Identity(was), Entity::Identity(is)) => first_changed(&[
+            ("provider", was.provider == is.provider),
+            ("subject", was.subject == is.subject),
+            ("actor", was.actor == is.actor),
+        ]),
         _ => None,
     };
     let kind = before.kind();

@@ -4,8 +4,9 @@ use crate::{
     Account, Actor, Client, Gateway, Group, Membership, Policy, Resource, Seq, Site, Token,
 };
 
-/// The whole configuration of an account, as it was right after the change `seq`: with the changes
-/// after it, it stays current. Each list is in the order of ids.
+/// The configuration of an account that sessions of machines follow, as it was right after the change `seq`: with the changes
+/// after it, it stays current. How people sign in ([`Provider`](crate::Provider),
+/// [`Identity`](crate::Identity)) is not in it. Each list is in the order of ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The last change that it holds.

@@ -23,6 +23,7 @@ mod grants;
 mod logs;
 mod open;
 mod passwords;
+mod providers;
 mod read;
 mod secrets;
 mod seen;
@@ -39,12 +40,12 @@ pub use open::SqliteOptions;
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
-    CommitSignal, CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, ListFilter,
-    LoggedAccess, Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, SeenMachine, Seq,
-    Snapshot, Store, StoreError,
+    CommitSignal, CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity,
+    ListFilter, LoggedAccess, Mutation, Page, PageLimit, Principal, SecretBytes, SecretName,
+    SeenMachine, Seq, Snapshot, Store, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use fault::fault;
@@ -238,6 +239,23 @@ impl Store for SqliteStore {
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
         passwords::find(&mut *self.reading().await?, account, name).await
+    }
+
+    async fn provider_secret(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        providers::secret(&mut *self.reading().await?, account, provider).await
+    }
+
+    async fn identity(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+        subject: &str,
+    ) -> Result<Option<Identity>, StoreError> {
+        providers::identity(&mut *self.reading().await?, account, provider, subject).await
     }
 
     async fn consume_one_time(

@@ -2,11 +2,11 @@
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Gateway, Grant, Kind, ListFilter, LoggedAccess, Logs, MachineId,
+    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, MachineId,
     Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::fmt::Debug;
@@ -120,6 +120,21 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         account: AccountId,
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError>;
+
+    /// The portal's secret at a provider, where it has one there.
+    async fn provider_secret(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+    ) -> Result<Option<SecretBytes>, StoreError>;
+
+    /// Whom the provider knows under the subject, as it is written.
+    async fn identity(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+        subject: &str,
+    ) -> Result<Option<Identity>, StoreError>;
 
     /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
     /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where

@@ -28,7 +28,7 @@ pub struct Actor {
     pub name: String,
     /// Its tokens are not accepted, and it does not sign in.
     pub disabled: bool,
-    /// That it signs in with a password, where it does. A new actor does not.
+    /// That it signs in, where it does. A new actor has no password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign_in: Option<SignIn>,
     /// Version and times.
@@ -36,13 +36,15 @@ pub struct Actor {
     pub stamp: Stamp,
 }
 
-/// That a person signs in with a password, under the actor's name. The hash lies apart.
+/// That a person signs in: with a password under the actor's name, by an [`Identity`](super::Identity),
+/// or both. The hash lies apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignIn {
     /// What the person may do then.
     pub role: Role,
-    /// Since when the password is the one that it is.
-    pub password_set: Timestamp,
+    /// Since when the password is the one that it is; without one, there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_set: Option<Timestamp>,
 }
 
 /// A set of actors.

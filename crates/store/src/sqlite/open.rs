@@ -17,7 +17,7 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
-    include_str!("schema_flows.sql"),
+    include_str!("schema_providers.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

@@ -58,7 +58,7 @@ impl Writing {
         };
         after.sign_in = Some(SignIn {
             role,
-            password_set: self.at(),
+            password_set: Some(self.at()),
         });
         self.replace(before, Entity::Actor(after)).await?;
         let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \
@@ -72,14 +72,14 @@ impl Writing {
         Ok(())
     }
 
-    /// An actor who no longer signs in has no password.
+    /// An actor who no longer signs in with a password has none.
     pub(super) async fn forget_password(&mut self, after: &Entity) -> Result<(), StoreError> {
-        let Entity::Actor(Actor {
-            id, sign_in: None, ..
-        }) = after
-        else {
+        let Entity::Actor(Actor { id, sign_in, .. }) = after else {
             return Ok(());
         };
+        if sign_in.is_some_and(|sign_in| sign_in.password_set.is_some()) {
+            return Ok(());
+        }
         let sql = "DELETE FROM password WHERE account = ? AND actor_id = ?";
         let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
         self.execute(sql, values).await?;

@@ -127,7 +127,7 @@ pub(super) fn list_statement(
         reason,
     };
     if filter.name.is_some() || filter.name_contains.is_some() {
-        if kind == EntityKind::Membership {
+        if matches!(kind, EntityKind::Membership | EntityKind::Identity) {
             return Err(invalid("name", "it has none".to_owned()));
         }
         if let Some(name) = &filter.name {

@@ -3,11 +3,11 @@
 use super::value::{Columns, Value, damaged, json, word};
 use crate::rules::name_key;
 use crate::{
-    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, Kind, MachineId,
-    Membership, Policy, Resource, Seen, SignIn, Site, Stamp, StoreError, Token, TokenScope,
-    TokenUse,
+    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, Identity, Kind,
+    MachineId, Membership, Policy, Provider, Resource, Seen, SignIn, Site, Stamp, StoreError,
+    Token, TokenScope, TokenUse,
 };
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, SiteId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ProviderId, ResourceId, SiteId};
 use culvert_wire::PublicKey;
 use culvert_wire::token::TokenKind;
 use std::net::IpAddr;
@@ -71,6 +71,14 @@ macro_rules! for_kind {
                 type $row = Gateway;
                 $body
             }
+            EntityKind::Provider => {
+                type $row = Provider;
+                $body
+            }
+            EntityKind::Identity => {
+                type $row = Identity;
+                $body
+            }
         }
     };
 }
@@ -95,6 +103,8 @@ pub(super) fn values(entity: &Entity) -> Result<Vec<Value>, StoreError> {
         Entity::Token(row) => row.values(),
         Entity::Client(row) => row.values(),
         Entity::Gateway(row) => row.values(),
+        Entity::Provider(row) => row.values(),
+        Entity::Identity(row) => row.values(),
     }
 }
 
@@ -181,7 +191,7 @@ impl Table for Actor {
                 Some(sign_in) => word(&sign_in.role)?,
                 None => Value::Null,
             },
-            self.sign_in.map(|sign_in| sign_in.password_set).into(),
+            self.sign_in.and_then(|sign_in| sign_in.password_set).into(),
         ])
     }
 
@@ -191,10 +201,10 @@ impl Table for Actor {
             kind: row.word("kind")?,
             name: row.text("name")?,
             disabled: row.flag("disabled")?,
-            sign_in: match row.optional_time("password_set_ms")? {
-                Some(password_set) => Some(SignIn {
+            sign_in: match row.get::<Option<&str>>("sign_in_role")? {
+                Some(_) => Some(SignIn {
                     role: row.word("sign_in_role")?,
-                    password_set,
+                    password_set: row.optional_time("password_set_ms")?,
                 }),
                 None => None,
             },
@@ -406,6 +416,69 @@ impl Table for Token {
             revoked: row.optional_time("revoked_ms")?,
             used: used.map(|at| TokenUse { at, machine }),
             last_used: row.optional_time("last_used_ms")?,
+            stamp,
+        })
+    }
+}
+
+impl Table for Provider {
+    const TABLE: &'static str = "provider";
+    const COLUMNS: &'static [&'static str] = &[
+        "name",
+        "name_key",
+        "issuer",
+        "client_id",
+        "secret_set_ms",
+        "disabled",
+        "settings",
+    ];
+
+    fn values(&self) -> Result<Vec<Value>, StoreError> {
+        Ok(vec![
+            self.name.as_str().into(),
+            name_key(&self.name).into(),
+            self.issuer.as_str().into(),
+            self.client_id.as_str().into(),
+            self.secret_set.into(),
+            self.disabled.into(),
+            json(&self.settings)?,
+        ])
+    }
+
+    fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: own!(Provider, id),
+            name: row.text("name")?,
+            issuer: row.text("issuer")?,
+            client_id: row.text("client_id")?,
+            secret_set: row.optional_time("secret_set_ms")?,
+            disabled: row.flag("disabled")?,
+            settings: row.json("settings")?,
+            stamp,
+        })
+    }
+}
+
+impl Table for Identity {
+    const TABLE: &'static str = "identity";
+    const COLUMNS: &'static [&'static str] = &["provider_id", "subject", "actor_id", "memberships"];
+
+    fn values(&self) -> Result<Vec<Value>, StoreError> {
+        Ok(vec![
+            self.provider.as_bytes().into(),
+            self.subject.as_str().into(),
+            self.actor.as_bytes().into(),
+            json(&self.memberships)?,
+        ])
+    }
+
+    fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: own!(Identity, id),
+            provider: id!(ProviderId, row, "provider_id"),
+            subject: row.text("subject")?,
+            actor: id!(ActorId, row, "actor_id"),
+            memberships: row.json("memberships")?,
             stamp,
         })
     }

@@ -119,7 +119,9 @@ impl Writing {
                     | EntityKind::Membership
                     | EntityKind::Site
                     | EntityKind::Resource
-                    | EntityKind::Policy => {
+                    | EntityKind::Policy
+                    | EntityKind::Provider
+                    | EntityKind::Identity => {
                         self.create(entity).await?;
                         return Ok(());
                     }
@@ -140,6 +142,9 @@ impl Writing {
                 self.set_password(actor, role, &verifier, expected_version)
                     .await
             }
+            Mutation::SetProviderSecret { provider, secret } => {
+                self.set_provider_secret(provider, &secret).await
+            }
             Mutation::Update {
                 entity,
                 expected_version,
@@ -155,9 +160,7 @@ impl Writing {
     /// Adds a row of any kind.
     pub(super) async fn create(&mut self, mut entity: Entity) -> Result<Entity, StoreError> {
         rules::check(&entity)?;
-        if let Entity::Actor(actor) = &mut entity {
-            actor.sign_in = None;
-        }
+        rules::without_secrets(&mut entity);
         entity.set_stamp(Stamp {
             version: 1,
             created: self.at,
@@ -173,6 +176,7 @@ impl Writing {
         self.check_references(&entity).await?;
         self.check_name(&entity).await?;
         self.check_pair(&entity).await?;
+        self.check_subject(&entity).await?;
         let columns = table::columns(kind);
         let sql = format!(
             "INSERT INTO {} (account, id, version, created_ms, updated_ms, {}) VALUES ({})",
@@ -272,6 +276,7 @@ impl Writing {
             self.release_addresses(&after).await?;
         }
         self.forget_password(&after).await?;
+        self.forget_provider_secret(&after).await?;
         self.append(Operation::Update, id, Some(before), Some(after.clone()))
             .await?;
         Ok(after)

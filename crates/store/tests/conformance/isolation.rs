@@ -28,6 +28,9 @@ impl Full {
         let resource = world.resource(site.id, "Database").await;
         let policy = world.policy(staff.id, resource.id, "Staff").await;
         world.create(membership(staff.id, ada.id)).await;
+        let vouches = provider("Example");
+        world.create(vouches.clone()).await;
+        world.create(identity(vouches.id, "1", ada.id)).await;
         let client_key = world.client_key(ada.id).await;
         let client = world.enrol(&client_key, "laptop", 1).await.unwrap();
         let gateway_key = world.gateway_key(site.id).await;

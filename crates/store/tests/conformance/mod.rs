@@ -11,6 +11,7 @@ pub(crate) mod machines;
 pub(crate) mod model;
 pub(crate) mod paging;
 pub(crate) mod people;
+pub(crate) mod providers;
 pub(crate) mod tokens;
 pub(crate) mod world;
 pub(crate) mod writing;
@@ -78,6 +79,10 @@ macro_rules! conformance {
                 tokens::last_use_is_no_change
                 people::a_password_is_found_under_its_name_until_it_ends
                 people::a_session_ends_unused_and_with_the_password
+                providers::a_provider_s_secret_lies_apart_until_it_goes
+                providers::an_issuer_stays_what_it_is
+                providers::a_subject_is_one_person_at_one_provider
+                providers::identities_go_with_their_actor_and_their_provider
                 machines::a_machine_gets_addresses_and_keeps_them
                 machines::a_new_key_is_recorded_and_ends_verification
                 machines::ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name

@@ -292,7 +292,9 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
     match mutation {
         Mutation::Create(row) => create(rows, row.clone()),
         Mutation::CreateToken { token, .. } => create(rows, token.clone().into()),
-        Mutation::SetPassword { .. } => panic!("the model has no passwords"),
+        Mutation::SetPassword { .. } | Mutation::SetProviderSecret { .. } => {
+            panic!("the model has no secrets")
+        }
         Mutation::Update {
             entity,
             expected_version,

@@ -52,7 +52,7 @@ pub(crate) async fn a_password_is_found_under_its_name_until_it_ends(
 
     // It comes by its own way alone.
     let mut forged = row.clone();
-    forged.sign_in.as_mut().unwrap().password_set = later(1);
+    forged.sign_in.as_mut().unwrap().password_set = Some(later(1));
     let error = world.update(forged).await.unwrap_err();
     assert!(matches!(
         error,

@@ -2,13 +2,14 @@
 
 use super::Fixture;
 use culvert_ids::{
-    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, MembershipId, PolicyId, ResourceId,
-    SiteId, TokenId,
+    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, IdentityId, MembershipId, PolicyId,
+    ProviderId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, Change, Client, Enrolment, Entity,
-    EntityId, Gateway, Group, Membership, Mutation, Policy, Principal, Resource, Role, Seen, Site,
-    Stamp, Store, StoreError, Token, TokenScope, TokenUses,
+    EntityId, Gateway, Group, Identity, Membership, Mutation, Policy, Principal, Provider,
+    ProviderSettings, Resource, Role, Seen, Site, Stamp, Store, StoreError, Token, TokenScope,
+    TokenUses,
 };
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use culvert_wire::token::{Secret, SecretDigest, TokenKind};
@@ -243,6 +244,30 @@ pub(crate) fn membership(group: GroupId, actor: ActorId) -> Membership {
         id: MembershipId::from_bytes(bytes()),
         group,
         actor,
+        stamp: Stamp::default(),
+    }
+}
+
+pub(crate) fn provider(name: &str) -> Provider {
+    Provider {
+        id: ProviderId::from_bytes(bytes()),
+        name: name.to_owned(),
+        issuer: "https://id.example".to_owned(),
+        client_id: "culvert".to_owned(),
+        secret_set: None,
+        disabled: false,
+        settings: ProviderSettings::default(),
+        stamp: Stamp::default(),
+    }
+}
+
+pub(crate) fn identity(provider: ProviderId, subject: &str, actor: ActorId) -> Identity {
+    Identity {
+        id: IdentityId::from_bytes(bytes()),
+        provider,
+        subject: subject.to_owned(),
+        actor,
+        memberships: Vec::new(),
         stamp: Stamp::default(),
     }
 }

@@ -49,7 +49,9 @@ impl Before {
                 | Entity::Actor(_)
                 | Entity::Group(_)
                 | Entity::Site(_)
-                | Entity::Token(_) => {}
+                | Entity::Token(_)
+                | Entity::Provider(_)
+                | Entity::Identity(_) => {}
             }
         }
         before
@@ -82,7 +84,7 @@ impl Concerned<'_> {
     fn add(&mut self, row: &Entity) {
         match row {
             // Nothing of these is told of itself.
-            Entity::Group(_) | Entity::Site(_) => {}
+            Entity::Group(_) | Entity::Site(_) | Entity::Provider(_) | Entity::Identity(_) => {}
             Entity::Account(_) => {
                 for state in self.states {
                     state.clients.iter().for_each(|row| self.client(row.id));

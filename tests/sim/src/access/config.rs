@@ -350,6 +350,8 @@ fn set_stamp(mut row: Entity, stamp: Stamp) -> Entity {
         Entity::Token(row) => row.stamp = stamp,
         Entity::Client(row) => row.stamp = stamp,
         Entity::Gateway(row) => row.stamp = stamp,
+        Entity::Provider(row) => row.stamp = stamp,
+        Entity::Identity(row) => row.stamp = stamp,
     }
     row
 }

@@ -64,7 +64,8 @@ impl Directory {
                 self.actors.insert(actor.id, actor);
             }
             // Groups are known by their memberships and policies.
-            Entity::Group(_) | Entity::Site(_) => {}
+            // How people sign in concerns no machine.
+            Entity::Group(_) | Entity::Site(_) | Entity::Provider(_) | Entity::Identity(_) => {}
             Entity::Membership(membership) => {
                 let before = self.part(membership.id);
                 self.join(&membership);
@@ -93,7 +94,11 @@ impl Directory {
         match id {
             // An account is not deleted while its portal runs, and what has no row left is found
             // by its memberships and policies.
-            EntityId::Account(_) | EntityId::Group(_) | EntityId::Site(_) => {}
+            EntityId::Account(_)
+            | EntityId::Group(_)
+            | EntityId::Site(_)
+            | EntityId::Provider(_)
+            | EntityId::Identity(_) => {}
             EntityId::Actor(actor) => {
                 self.actors.remove(&actor);
                 effects.push(Effect::Actor(actor));

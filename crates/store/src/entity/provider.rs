@@ -1,0 +1,83 @@
+//! Who vouches for people who sign in, and whom it knows.
+
+use super::Stamp;
+use culvert_ids::{ActorId, GroupId, IdentityId, MembershipId, ProviderId};
+use culvert_wire::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// An identity provider that speaks OpenID Connect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provider {
+    /// Which one.
+    pub id: ProviderId,
+    /// What people call it.
+    pub name: String,
+    /// Its URL. It never changes: a subject means somebody at this issuer alone.
+    pub issuer: String,
+    /// What it calls this portal.
+    pub client_id: String,
+    /// Since when the portal's secret there is the one that it is; it lies apart. Without one, the portal is
+    /// a public client.
+    pub secret_set: Option<Timestamp>,
+    /// Nobody signs in by it.
+    pub disabled: bool,
+    /// How it is used.
+    pub settings: ProviderSettings,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
+
+/// How a provider is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderSettings {
+    /// Authorities that vouch for its certificate beside those that the system trusts, in PEM.
+    pub ca: Option<String>,
+    /// What it is asked for beside `openid`.
+    pub scopes: Vec<String>,
+    /// Which claim names the groups that somebody is in.
+    pub groups_claim: Option<String>,
+    /// Which groups those are here.
+    pub groups: Vec<GroupOfClaim>,
+    /// What becomes of people whom nobody knows yet.
+    pub unknown: UnknownPeople,
+}
+
+/// A value of the claim, and the group that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOfClaim {
+    /// One of the values of the claim.
+    pub value: String,
+    /// Who has it is in this group. Where the group is gone, it stands for nothing.
+    pub group: GroupId,
+}
+
+/// What becomes of people who sign in for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownPeople {
+    /// They are not let in: somebody has to link them with an actor first.
+    #[default]
+    Refuse,
+    /// They become actors of kind `user`.
+    Make,
+}
+
+/// Whom a provider knows, as an actor. Its subject is the only thing that somebody is known by: names and
+/// addresses are given anew. But for memberships it is made and deleted, never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Which one.
+    pub id: IdentityId,
+    /// At whom.
+    pub provider: ProviderId,
+    /// Who it is there; no two of a provider alike.
+    pub subject: String,
+    /// Who that is here.
+    pub actor: ActorId,
+    /// Memberships that the provider's groups have made, and may take away again.
+    pub memberships: Vec<MembershipId>,
+    /// Version and times.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+}
