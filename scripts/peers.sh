@@ -2,8 +2,8 @@
 # Builds the WireGuard implementations that tests speak to and that the benchmark measures against,
 # at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
 # tests speak to come from Debian and are unpacked there, not installed: that would have them take over
-# this machine's own names. What is there
-# already at that version is left alone.
+# this machine's own names. The identity provider that people sign in by in tests comes from npm, by the lock
+# file in tests/openid. What is there already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
 #   scripts/peers.sh wireguard-go boringtun
@@ -25,6 +25,7 @@ boringtun      cargo boringtun-cli                    0.7.1                     
 gotatun        cargo gotatun-cli                      0.10.2                              gotatun
 resolved       debian systemd-resolved                any                                 lib/systemd/systemd-resolved
 openresolv     debian openresolv                      any                                 sbin/resolvconf
+oidc-provider  npm    tests/openid                    9.13.3                              provider.js
 TABLE
 }
 
@@ -37,6 +38,7 @@ program_of() {
         gotatun) echo gotatun-cli ;;
         resolved) echo systemd-resolved ;;
         openresolv) echo resolvconf ;;
+        oidc-provider) echo oidc-provider ;;
     esac
 }
 
@@ -103,6 +105,24 @@ build_debian() { # build_debian NAME PACKAGE VERSION PATH_IN_PACKAGE
     [ -e "$root_dir/$4" ] || ln -s usr/lib "$root_dir/lib" 2>/dev/null
     [ -e "$root_dir/$4" ] || ln -s usr/sbin "$root_dir/sbin" 2>/dev/null
     ln -sf "$root_dir/$4" "$bin_dir/$(program_of "$1")"
+}
+
+build_npm() { # build_npm NAME DIRECTORY VERSION PROGRAM
+    local root_dir=$peers_dir/npm-$1
+    if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+        complain 3 "$1 needs Node.js 20 or newer and npm: install Debian's nodejs and npm."
+        return 1
+    fi
+    rm -rf "$root_dir"
+    mkdir -p "$root_dir"
+    cp "$2"/* "$root_dir"
+    # By the lock file alone, which has a hash of every package; none of them runs anything here.
+    if ! (cd "$root_dir" && quietly "$1" npm ci --ignore-scripts --no-audit --no-fund); then
+        complain 4 "$1: 'npm ci' in $2 failed: is the npm registry reachable?"
+        return 1
+    fi
+    printf '#!/bin/sh\nexec node "%s" "$@"\n' "$root_dir/$4" >"$bin_dir/$(program_of "$1")"
+    chmod +x "$bin_dir/$(program_of "$1")"
 }
 
 mkdir -p "$bin_dir" "$peers_dir/log"

@@ -30,6 +30,8 @@ git           git
 cmake         cmake
 curl          curl
 dbus-daemon   dbus  tests
+node          nodejs  tests
+npm           npm  tests
 systemctl     systemd  tests
 setcap        libcap2-bin  tests
 dh            debhelper  tests

@@ -3,19 +3,21 @@
 
 mod chart;
 mod clients;
-mod exports;
+mod device;
 mod first;
 mod flows;
 mod forms;
 mod groups;
 mod guard;
-mod log_settings;
+mod identities;
 mod logs;
 mod me;
 mod overview;
 mod people;
 mod person;
 mod policies;
+mod provider_sign_in;
+mod providers;
 mod resources;
 mod sites;
 mod view;
@@ -51,7 +53,32 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/assets/style.css", get(style))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
+        .route("/sign-in/with/{id}", get(provider_sign_in::begin))
+        .route("/sign-in/callback", get(provider_sign_in::finish))
         .route("/sign-out", post(me::sign_out))
+        .route("/me/link", post(identities::link_own))
+        .route("/me/unlink/{id}", post(identities::unlink_own))
+        .route("/device", get(device::show))
+        .route(
+            "/device/approve",
+            post(|console, posted| device::decide(console, posted, true)),
+        )
+        .route(
+            "/device/deny",
+            post(|console, posted| device::decide(console, posted, false)),
+        )
+        .route(
+            "/settings/providers",
+            get(providers::list).post(providers::create),
+        )
+        .route(
+            "/settings/providers/{id}",
+            get(providers::show).post(providers::change),
+        )
+        .route("/settings/providers/{id}/delete", post(providers::delete))
+        .route("/people/{id}/link", post(identities::link))
+        .route("/people/{id}/end-sessions", post(people::end_sessions))
+        .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
         .route("/me/password", post(me::change_password))
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))

@@ -13,6 +13,7 @@ mod console;
 mod error;
 mod fault;
 pub mod hub;
+mod oidc;
 pub mod server;
 mod service;
 pub mod sessions;

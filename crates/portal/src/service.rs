@@ -6,6 +6,7 @@ mod activity;
 mod actors;
 mod apply;
 mod caller;
+mod devices;
 mod dns_rules;
 mod explain;
 mod export;
@@ -20,6 +21,8 @@ mod owners;
 mod passwords;
 mod people;
 mod policies;
+mod provider_sign_in;
+mod providers;
 mod ranges;
 mod resources;
 mod retention;
@@ -31,14 +34,17 @@ mod tokens;
 mod touch;
 
 pub(crate) use caller::Caller;
-pub(crate) use export::{ExportFilter, ExportFormat};
+pub(crate) use devices::{WaitingDevice, written as written_code};
 pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
 pub(crate) use machines::{ClientAction, GatewayAction};
+pub(crate) use provider_sign_in::{Arrived, CameBack};
+pub(crate) use providers::MAX_PROVIDERS;
 pub use setup::{SetupToken, issue_setup_token};
 pub(crate) use show::{access as show_access, change as show_change, flow as show_flow};
 
 use crate::fault::Fault;
+use crate::oidc::Oidc;
 use crate::server::{Metrics, RateLimit};
 use crate::sessions::Sessions;
 use crate::sinks::Sinks;
@@ -48,6 +54,7 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
+use devices::Devices;
 use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
@@ -81,6 +88,10 @@ pub(crate) struct Service {
     /// Attempts to sign in from an address, and under a name.
     sign_ins_from: RateLimit,
     sign_ins_as: RateLimit,
+    /// Identity providers, and who is on the way to one.
+    oidc: Oidc,
+    /// Machines for which somebody is to sign in.
+    devices: Devices,
     /// Whoever may take away a way in for owners holds it from the question whether one is left to the
     /// deed: two owners who shut out each other at one moment leave one.
     shutting_out: Mutex<()>,
@@ -109,6 +120,8 @@ impl Service {
             passwords: Passwords::default(),
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
+            oidc: Oidc::default(),
+            devices: Devices::default(),
             shutting_out: Mutex::default(),
             portal: Box::new(portal),
         }

@@ -10,6 +10,7 @@ mod activity;
 mod actor;
 mod apply;
 mod client;
+mod device;
 mod explanation;
 mod gateway;
 mod group;
@@ -17,6 +18,7 @@ mod log;
 mod page;
 mod policy;
 mod problem;
+mod provider;
 mod resource;
 mod retention;
 mod setup;
@@ -33,6 +35,7 @@ pub use apply::{
     DesiredResource, DesiredSite, FieldChange, Operation,
 };
 pub use client::{Client, ClientPatch};
+pub use device::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
 pub use explanation::{Explanation, GatewayChoice, PolicyExplanation, Verdict};
 pub use gateway::{Gateway, GatewayPatch};
 pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
@@ -40,6 +43,9 @@ pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};
 pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 pub use policy::{NewPolicy, Policy, PolicyPatch};
 pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};
+pub use provider::{
+    Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
+};
 pub use resource::{NewResource, Resource, ResourcePatch};
 pub use retention::{Retention, RetentionPatch};
 pub use setup::{SetupAnswer, SetupRequest};

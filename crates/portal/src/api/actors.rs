@@ -107,10 +107,10 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Let a person sign in with a password
+/// Let a person sign in
 ///
-/// The person signs in to the console under the actor's name. What the person had before is void, and
-/// the sessions that there are end.
+/// With a password, the person signs in to the console under the actor's name, and the password from before
+/// is void. Without one, the password stays, and the role alone changes. The sessions that there are end.
 #[utoipa::path(
     post, path = "/actors/{id}/sign-in", tag = "actors", operation_id = "set_sign_in",
     params(
@@ -156,4 +156,24 @@ pub(super) async fn end_sign_in(
         .end_sign_in(&caller, id, version)
         .await
         .map(Shown)
+}
+
+/// End the sessions of a person
+#[utoipa::path(
+    delete, path = "/actors/{id}/sessions", tag = "actors", operation_id = "end_sessions",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "The actor's `ETag`: only at that version"),
+    ),
+    responses((status = 204, description = "They have ended"), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn end_sessions(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<StatusCode, Fault> {
+    api.service.end_sessions(&caller, id, version).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -6,9 +6,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use culvert_wire::api::SinkView;
 use culvert_wire::api::{
-    Account, Actor, Client, Gateway, Group, Policy, Resource, Retention, Site, Token,
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Site, Token,
 };
 use serde::Serialize;
 
@@ -28,7 +27,7 @@ macro_rules! versioned {
 }
 
 versioned!(
-    Account, Actor, Client, Gateway, Group, Policy, Resource, Retention, SinkView, Site, Token
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Site, Token
 );
 
 /// A thing with its `ETag`.

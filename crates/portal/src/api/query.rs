@@ -5,7 +5,7 @@ use crate::service::ListRequest;
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
 use axum::http::request::Parts;
-use culvert_ids::{ActorId, GroupId, ResourceId, SiteId};
+use culvert_ids::{ActorId, GroupId, ProviderId, ResourceId, SiteId};
 use culvert_store::ListFilter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -133,6 +133,35 @@ impl From<PageQuery> for ListRequest {
             cursor: query.cursor,
             limit: query.limit,
         }
+    }
+}
+
+/// Which identities.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct IdentitiesQuery {
+    /// Where the page begins: `next_cursor` of the one before.
+    cursor: Option<String>,
+    /// Entries of a page, 1 to 200; 50 without.
+    limit: Option<u16>,
+    /// Only those of this actor.
+    #[param(value_type = Option<String>)]
+    actor: Option<ActorId>,
+    /// Only those at this provider.
+    #[param(value_type = Option<String>)]
+    provider: Option<ProviderId>,
+}
+
+impl From<IdentitiesQuery> for ListRequest {
+    fn from(query: IdentitiesQuery) -> Self {
+        let request = Self {
+            filter: ListFilter::default(),
+            cursor: query.cursor,
+            limit: query.limit,
+        };
+        let request = request.referring_to(query.actor);
+        request.referring_to(query.provider)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Console;
 use super::forms::{Asked, Fields};
-use super::person::{keep, page_of, session};
-use super::view::{Field, Form, Link, Page, Section};
+use super::person::{keep, next_page, session};
+use super::view::{Cell, Field, Form, Link, Page, Section};
 use crate::fault::Fault;
 use crate::server::PublicAddress;
 use axum::Extension;
@@ -37,17 +37,40 @@ fn sign_in_form(name: &str, next: &str) -> Form {
     form
 }
 
-fn sign_in_page(form: Form) -> Page {
+async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page, Fault> {
+    let ways = console.service.ways_to_sign_in().await?;
+    let ways = ways.into_iter().map(|(id, name)| {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("next", next)
+            .finish();
+        let way = Cell::link(
+            format!("/sign-in/with/{id}?{query}"),
+            format_args!("Sign in with {name}"),
+        );
+        ("Identity provider", way)
+    });
+    let ways: Vec<_> = ways.collect();
+    let mut more = Vec::new();
+    if !ways.is_empty() {
+        more.push(Section::Facts {
+            title: "Without a password of this portal".to_owned(),
+            facts: ways,
+        });
+    }
     let set_up = Link {
         path: "/set-up",
         name: "First start? Set the portal up",
     };
-    page("Sign in", form, vec![Section::Links(vec![set_up])])
+    more.push(Section::Links(vec![set_up]));
+    Ok(page("Sign in", form, more))
 }
 
-pub(super) async fn ask_sign_in(Asked(fields): Asked) -> Page {
-    let next = page_of(fields.text("next")).unwrap_or("/");
-    sign_in_page(sign_in_form("", next))
+pub(super) async fn ask_sign_in(
+    State(console): State<Console>,
+    Asked(fields): Asked,
+) -> Result<Page, Fault> {
+    let next = next_page(fields.text("next"));
+    sign_in_page(&console, sign_in_form("", &next), &next).await
 }
 
 /// Begins a session. Whatever session the browser had before is another, and ends.
@@ -57,7 +80,7 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
     fields: Fields,
 ) -> Result<Response, Fault> {
-    let next = page_of(fields.text("next")).unwrap_or("/");
+    let next = next_page(fields.text("next"));
     let name = fields.text("name");
     let begun = console
         .service
@@ -66,9 +89,10 @@ pub(super) async fn sign_in(
     let begun = match begun {
         Ok(begun) => begun,
         Err(Fault::Unauthenticated) => {
-            let mut form = sign_in_form(name, next);
+            let mut form = sign_in_form(name, &next);
             form.problem = Some("Name and password do not belong together.".to_owned());
-            return Ok(sign_in_page(form).with_status(StatusCode::UNAUTHORIZED));
+            let page = sign_in_page(&console, form, &next).await?;
+            return Ok(page.with_status(StatusCode::UNAUTHORIZED));
         }
         Err(fault) => return Err(fault),
     };
@@ -77,7 +101,7 @@ pub(super) async fn sign_in(
     {
         console.service.sign_out(&caller).await?;
     }
-    Ok(with_session(&begun.token, next))
+    Ok(with_session(&begun.token, &next))
 }
 
 /// To a page, with a session.

@@ -186,6 +186,12 @@ const DONE: &[(&str, &str)] = &[
     ("changed", "It is changed."),
     ("deleted", "It is deleted."),
     ("revoked", "It is revoked."),
+    ("linked", "You may sign in this way from now on."),
+    (
+        "unlinked",
+        "It is not linked any more, and other sessions have ended.",
+    ),
+    ("sessions", "The sessions have ended."),
     (
         "password",
         "The password is changed, and all other sessions have ended.",

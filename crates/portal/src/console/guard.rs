@@ -71,6 +71,13 @@ fn is_ours(console: &Console, host: &str) -> bool {
     own.eq_ignore_ascii_case(host) || is_address(host)
 }
 
+/// Whether the browser asks for the portal under the name of its URL.
+pub(super) fn is_at_own_name(console: &Console, headers: &HeaderMap) -> bool {
+    let url = (console.portal)().url;
+    let own = url.trim_start_matches("https://");
+    one(headers, &header::HOST).is_some_and(|host| own.eq_ignore_ascii_case(host))
+}
+
 fn is_address(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -106,10 +113,18 @@ fn refuse(status: StatusCode, title: &str, text: String) -> Box<Response> {
 }
 
 fn plain(title: String, text: String) -> Page {
-    let back = Link {
-        path: "/",
-        name: "To the overview",
-    };
+    plain_to(title, text, "/", "To the overview")
+}
+
+/// A page that says one thing, and leads on to a page.
+pub(super) fn plain_to(
+    title: impl Into<String>,
+    text: String,
+    path: &'static str,
+    name: &'static str,
+) -> Page {
+    let back = Link { path, name };
+    let title = title.into();
     Page {
         title,
         who: None,

@@ -3,6 +3,7 @@
 use super::Console;
 use super::first::with_session;
 use super::forms::{Asked, Posted};
+use super::identities;
 use super::person::{Person, forget};
 use super::view::{Action, Cell, Field, Form, Section, Table};
 use crate::fault::Fault;
@@ -71,6 +72,8 @@ async fn page(
         },
         Section::Form(form),
     ];
+    let linked = identities::own(console, person).await?;
+    page.sections.extend(linked);
     Ok(page)
 }
 

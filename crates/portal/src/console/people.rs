@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::forms::{Asked, Posted, done};
+use super::identities;
 use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
@@ -179,10 +180,12 @@ fn sign_in_form(actor: &Actor) -> Form {
         .map_or("user", |sign_in| role_name(sign_in.role));
     let fields = vec![
         Field::choice("role", "As", ROLES).value(role),
-        Field::password("password", "Password", "new-password").hint("12 to 256 characters."),
+        Field::password("password", "Password", "new-password")
+            .optional()
+            .hint("12 to 256 characters. Left empty, it stays, and the role alone changes."),
     ];
     let at = format!("{AT}/{}/sign-in", actor.id);
-    Form::new("Let sign in with a new password", at, "Set", fields)
+    Form::new("Let sign in", at, "Set", fields)
 }
 
 async fn actor_page(
@@ -245,6 +248,8 @@ async fn actor_page(
             page.sections.push(Section::Form(form));
         }
     }
+    let linked = identities::of_actor(console, person, &actor).await?;
+    page.sections.extend(linked);
     Ok(page)
 }
 
@@ -262,6 +267,7 @@ fn actions(actor: &Actor) -> Vec<Action> {
         false => action("Disable", "disable", version, true),
     }];
     if actor.sign_in.is_some() {
+        actions.push(action("End all sessions", "end-sessions", None, true));
         actions.push(action("End signing in", "end-sign-in", None, true));
     }
     actions
@@ -297,7 +303,7 @@ pub(super) async fn set_sign_in(
     let set = async {
         let new = NewSignIn {
             role: word("role", fields.text("role"))?,
-            password: fields.raw("password").to_owned(),
+            password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
         };
         console
             .service
@@ -325,6 +331,16 @@ pub(super) async fn end_sign_in(
         .end_sign_in(&person.caller, id, None)
         .await?;
     Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn end_sessions(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let ended = console.service.end_sessions(&person.caller, id, None);
+    ended.await?;
+    Ok(done(&format!("{AT}/{id}"), "sessions"))
 }
 
 pub(super) async fn switch(

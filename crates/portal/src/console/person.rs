@@ -4,7 +4,7 @@ use super::Console;
 use super::forms::Asked;
 use super::view::{Form, Link, Page, Section, Table, Who};
 use crate::fault::Fault;
-use crate::service::Caller;
+use crate::service::{Caller, written_code};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -34,6 +34,7 @@ const PAGES: &[Link] = &[
     page("/people", "Actors"),
     page("/groups", "Groups"),
     page("/clients", "Clients"),
+    page("/settings/providers", "Identity providers"),
     page("/log/access", "Access log"),
     page("/log/changes", "Change log"),
     page("/log/flows", "Flow log"),
@@ -48,6 +49,20 @@ const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
 pub(super) fn page_of(path: &str) -> Option<&'static str> {
     let known = PAGES.iter().find(|page| page.path == path);
     known.map(|page| page.path)
+}
+
+/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
+/// its code; the overview otherwise.
+pub(super) fn next_page(asked: &str) -> String {
+    if let Some(page) = page_of(asked) {
+        return page.to_owned();
+    }
+    let code = asked.strip_prefix("/device?code=").and_then(written_code);
+    match (asked, code) {
+        ("/device", _) => "/device".to_owned(),
+        (_, Some(code)) => format!("/device?code={code}"),
+        (_, None) => "/".to_owned(),
+    }
 }
 
 /// Someone who signed in.
@@ -126,12 +141,17 @@ impl FromRequestParts<Console> for Person {
 
 /// What the browser presents.
 pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
+    cookie_of(headers, COOKIE)
+}
+
+/// The value of a cookie.
+pub(super) fn cookie_of(headers: &HeaderMap, wanted: &str) -> Option<Zeroizing<String>> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());
     let mut pairs = cookies
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|pair| pair.trim().split_once('='));
-    let (_, value) = pairs.find(|(name, _)| *name == COOKIE)?;
+    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
     Some(Zeroizing::new(value.to_owned()))
 }
 

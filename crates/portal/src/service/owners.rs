@@ -15,11 +15,18 @@ pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
         && token.expires.is_none_or(|expires| now < expires)
 }
 
-/// Whether the actor comes in as an owner by a password.
+/// Whether the actor comes in as an owner, by whatever way.
 fn signs_in_as_owner(actor: &Actor) -> bool {
     actor
         .sign_in
         .is_some_and(|sign_in| sign_in.role == Role::Owner)
+}
+
+/// Whether the actor comes in as an owner by a password: the only way that nobody else can close, as
+/// a provider can.
+fn has_password_as_owner(actor: &Actor) -> bool {
+    let sign_in = actor.sign_in;
+    signs_in_as_owner(actor) && sign_in.is_some_and(|sign_in| sign_in.password_set.is_some())
 }
 
 impl Service {
@@ -66,7 +73,7 @@ impl Service {
         let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
         let by_password = actors
             .iter()
-            .filter(|actor| signs_in_as_owner(actor))
+            .filter(|actor| has_password_as_owner(actor))
             .map(|actor| (None, actor.id));
         let owners: Vec<(Option<TokenId>, ActorId)> = by_token.chain(by_password).collect();
         if !owners.iter().any(|(token, actor)| goes(*token, *actor)) {
@@ -95,8 +102,8 @@ impl Service {
             .filter(|token| is_live_owner_token(token, now))
             .filter_map(|token| token.scope.actor());
         let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
-        let by_password = actors.iter().filter(|actor| signs_in_as_owner(actor));
-        Ok(by_token.chain(by_password.map(|actor| actor.id)).collect())
+        let by_sign_in = actors.iter().filter(|actor| signs_in_as_owner(actor));
+        Ok(by_token.chain(by_sign_in.map(|actor| actor.id)).collect())
     }
 }
 

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
 
 /// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
-const MAX_SESSIONS: usize = 16;
+pub(super) const MAX_SESSIONS: usize = 16;
 
 /// A session that was just begun.
 pub(crate) struct Begun {
@@ -62,7 +62,7 @@ impl Service {
     }
 
     /// Makes a session, in one write with what comes before it.
-    async fn begin_session(
+    pub(super) async fn begin_session(
         &self,
         actor: ActorId,
         mut mutations: Vec<Mutation>,
@@ -86,7 +86,11 @@ impl Service {
     }
 
     /// Ends sessions that are over, and the oldest of the others beyond `keep`.
-    async fn crowded_out(&self, actor: ActorId, keep: usize) -> Result<Vec<Mutation>, Fault> {
+    pub(super) async fn crowded_out(
+        &self,
+        actor: ActorId,
+        keep: usize,
+    ) -> Result<Vec<Mutation>, Fault> {
         let mut rows = self.sessions_of(actor).await?;
         let now = now();
         rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
@@ -133,7 +137,26 @@ impl Service {
         Ok(())
     }
 
-    async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
+    /// Ends all sessions of a person.
+    pub(crate) async fn end_sessions(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.may_touch_actor(caller, actor).await?;
+        let row: store::Actor = self.read(caller, actor).await?;
+        let current = row.stamp.version;
+        if expected.is_some_and(|expected| expected != current) {
+            return Err(Fault::VersionConflict { current });
+        }
+        let mutations = self.ends_of(actor).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
         let rows = self.sessions_of(actor).await?;
         Ok(rows.into_iter().map(|row| end(row.id)).collect())
     }
@@ -177,11 +200,14 @@ impl Service {
         caller.may_change()?;
         let row: store::Actor = self.read(caller, actor).await?;
         let role = show::role(new.role);
-        let verifier = self
-            .passwords
-            .verifier("password", &row.name, &new.password);
         may_have(row.kind, role)?;
-        let verifier = verifier.await?;
+        let verifier = match &new.password {
+            Some(password) => {
+                let verifier = self.passwords.verifier("password", &row.name, password);
+                Some(verifier.await?)
+            }
+            None => None,
+        };
         let _alone = self.shutting_out.lock().await;
         self.may_touch_actor(caller, actor).await?;
         if role == Role::Owner {
@@ -193,11 +219,26 @@ impl Service {
             .await?;
         }
         let mut mutations = self.ends_of(actor).await?;
-        mutations.push(Mutation::SetPassword {
-            actor,
-            role,
-            verifier,
-            expected_version: expected,
+        mutations.push(match verifier {
+            Some(verifier) => Mutation::SetPassword {
+                actor,
+                role,
+                verifier,
+                expected_version: expected,
+            },
+            None => {
+                let row: store::Actor = self.read(caller, actor).await?;
+                let version = row.stamp.version;
+                let password_set = row.sign_in.and_then(|sign_in| sign_in.password_set);
+                Mutation::Update {
+                    entity: store::Actor {
+                        sign_in: Some(store::SignIn { role, password_set }),
+                        ..row
+                    }
+                    .into(),
+                    expected_version: expected.or(Some(version)),
+                }
+            }
         });
         self.write(caller.account(), caller.author(), mutations)
             .await?;

@@ -161,6 +161,46 @@ pub(super) fn token(row: store::Token) -> api::Token {
     }
 }
 
+pub(super) fn provider(row: store::Provider, redirect_uri: &str) -> api::Provider {
+    let settings = row.settings;
+    let groups = settings.groups.into_iter().map(|known| api::ProviderGroup {
+        value: known.value,
+        group: known.group,
+    });
+    api::Provider {
+        id: row.id,
+        name: row.name,
+        issuer: row.issuer,
+        client_id: row.client_id,
+        secret_set: row.secret_set,
+        redirect_uri: redirect_uri.to_owned(),
+        ca: settings.ca,
+        scopes: settings.scopes,
+        groups_claim: settings.groups_claim,
+        groups: groups.collect(),
+        unknown_people: match settings.unknown {
+            store::UnknownPeople::Refuse => api::UnknownPeople::Refuse,
+            store::UnknownPeople::Make => api::UnknownPeople::Make,
+        },
+        disabled: row.disabled,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn identity(row: store::Identity) -> api::Identity {
+    api::Identity {
+        id: row.id,
+        provider: row.provider,
+        subject: row.subject,
+        actor: row.actor,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
 pub(super) const fn api_role(role: store::Role) -> api::ApiRole {
     match role {
         store::Role::User => api::ApiRole::User,

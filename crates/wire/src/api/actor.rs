@@ -30,7 +30,7 @@ pub struct Actor {
     pub name: String,
     /// Its tokens and clients are refused.
     pub disabled: bool,
-    /// That it signs in to the console with a password, where it does.
+    /// That it signs in to the console, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign_in: Option<SignIn>,
     /// Counts its changes; the `ETag`.
@@ -41,14 +41,15 @@ pub struct Actor {
     pub updated: Timestamp,
 }
 
-/// That a person signs in with a password.
+/// That a person signs in: with a password, by an identity provider, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignIn {
     /// What the person may do then.
     pub role: ApiRole,
-    /// Since when the password is the one that it is.
-    pub password_set: Timestamp,
+    /// Since when the password is the one that it is, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_set: Option<Timestamp>,
 }
 
 /// How a person is to sign in. It ends the sessions that the person has.
@@ -58,8 +59,10 @@ pub struct SignIn {
 pub struct NewSignIn {
     /// What the person may do then: as `user` any person, otherwise an actor of kind `admin`.
     pub role: ApiRole,
-    /// 12 to 256 characters.
-    pub password: String,
+    /// 12 to 256 characters. Without one, the password stays what it is, and who has none signs in by an
+    /// identity provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
 }
 
 impl fmt::Debug for NewSignIn {

@@ -1,0 +1,90 @@
+//! Why nobody was signed in.
+
+use crate::fault::Fault;
+use thiserror::Error;
+
+/// Characters of what a provider says that a page repeats.
+const MAX_REPEATED_CHARS: usize = 200;
+
+/// Why nobody was signed in by a provider, as the page says it.
+#[derive(Debug, Error)]
+pub(crate) enum SignInFault {
+    /// Nobody is on the way with this state.
+    #[error(
+        "This sign-in was used already, was begun too long ago, or was not begun here. Sign in once more."
+    )]
+    UnknownState,
+    /// The state is good, but not in this browser.
+    #[error("This sign-in was begun in another browser. Sign in once more.")]
+    ForeignState,
+    /// It took longer than a sign-in may.
+    #[error("This sign-in took longer than ten minutes. Sign in once more.")]
+    ExpiredState,
+    /// The answer is from somebody else than was asked (RFC 9207).
+    #[error("The answer is not from the identity provider that was asked.")]
+    WrongIssuer,
+    /// The provider did not let the person in.
+    #[error("The identity provider refused: {0}")]
+    Refused(String),
+    /// The provider can't be asked.
+    #[error("The identity provider can't be asked: {0}. Try again, or sign in with a password.")]
+    Away(String),
+    /// The provider does not answer as it must.
+    #[error("The identity provider does not answer as OpenID Connect has it: {0}")]
+    Wrong(String),
+    /// Its token proves nothing.
+    #[error("What the identity provider says of you is not accepted: {0}")]
+    Token(&'static str),
+    /// It is not used any more.
+    #[error("Nobody signs in by this identity provider now.")]
+    Disabled,
+    /// Nobody has said who this is.
+    #[error(
+        "The identity provider knows you, but nobody has said who you are here. Give an administrator \
+         this subject, to link it with your actor: {subject}"
+    )]
+    Unknown {
+        /// Whom it knows.
+        subject: String,
+    },
+    /// Who it is does not sign in.
+    #[error("You may not sign in here: an administrator has to let you.")]
+    MayNot,
+    /// The identity is another's.
+    #[error("This identity is linked with another actor already.")]
+    Taken,
+    /// It was begun in a session that is over.
+    #[error("The session in which this was begun is over. Sign in, and link once more.")]
+    OtherSession,
+    /// Something else, which is not about the provider.
+    #[error("{0:?}")]
+    Portal(Fault),
+}
+
+impl SignInFault {
+    /// What the provider says itself, cut to what a page has room for.
+    pub(crate) fn answered(error: &str, description: Option<&str>) -> Self {
+        let said = match description {
+            Some(description) => format!("{error}: {description}"),
+            None => error.to_owned(),
+        };
+        let said = said.chars().filter(|char| !char.is_control());
+        Self::Refused(said.take(MAX_REPEATED_CHARS).collect())
+    }
+}
+
+impl From<Fault> for SignInFault {
+    fn from(fault: Fault) -> Self {
+        Self::Portal(fault)
+    }
+}
+
+impl From<SignInFault> for Fault {
+    fn from(fault: SignInFault) -> Self {
+        match fault {
+            SignInFault::Portal(fault) => fault,
+            SignInFault::Away(_) | SignInFault::Wrong(_) => Self::Unavailable(fault.to_string()),
+            fault => Self::Forbidden(fault.to_string()),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Requests to a provider: HTTPS alone, no redirections, bounded in bytes and in time.
+
+use super::fault::SignInFault;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+/// For how long a request may take, connecting included: a person waits for it.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer. Keys of the largest providers take 20 KiB, a token with a thousand groups 100 KiB.
+const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// How a provider is asked.
+pub(super) struct Fetcher(Arc<ClientConfig>);
+
+/// What is asked.
+pub(super) struct Ask<'a> {
+    pub(super) url: &'a str,
+    pub(super) authorization: Option<Zeroizing<String>>,
+    /// A form that is sent; without one, something is asked for.
+    pub(super) form: Option<Zeroizing<String>>,
+}
+
+/// An answer in JSON, whatever its status.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Fetcher {
+    /// Believes the authorities of this system, and those in `ca`.
+    pub(super) fn trusting(ca: Option<&str>) -> Result<Self, SignInFault> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(certificates(ca.unwrap_or_default()).unwrap_or_default());
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| SignInFault::Away(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Asks for JSON, which a good answer is.
+    pub(super) async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
+        let ask = Ask {
+            url,
+            authorization: None,
+            form: None,
+        };
+        self.send(&ask).await?.good(url)
+    }
+
+    pub(super) async fn send(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
+        match timeout(LIMIT, self.exchange(ask)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let seconds = LIMIT.as_secs();
+                let text = format!("{} did not answer within {seconds} s", ask.url);
+                Err(SignInFault::Away(text))
+            }
+        }
+    }
+
+    async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
+        let url = ask.url;
+        let away = |error: &dyn fmt::Display| SignInFault::Away(format!("{url}: {error}"));
+        let uri = https(url)?;
+        let (host, port) = (
+            uri.host().unwrap_or_default(),
+            uri.port_u16().unwrap_or(443),
+        );
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned()).map_err(|error| away(&error))?;
+        let stream = TcpStream::connect((bare, port)).await;
+        let stream = stream.map_err(|error| away(&error))?;
+        let connector = TlsConnector::from(Arc::clone(&self.0));
+        let stream = connector.connect(name, stream).await;
+        let stream = stream.map_err(|error| away(&error))?;
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|error| away(&error))?;
+        let connection = tokio::spawn(connection);
+        let answer = async {
+            let response = sender.send_request(request(&uri, ask)?).await;
+            let response = response.map_err(|error| away(&error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
+            let body = body.await.map_err(|error| away(&error))?.to_bytes();
+            let bytes = Zeroizing::new(Vec::from(body));
+            Ok(Answer { status, bytes })
+        };
+        let answer = answer.await;
+        connection.abort();
+        answer
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Fetcher")
+    }
+}
+
+impl Answer {
+    /// What it says, where it says that all is well.
+    pub(super) fn good<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
+        if self.status != StatusCode::OK {
+            let status = self.status;
+            return Err(SignInFault::Away(format!("{url} answers {status}")));
+        }
+        self.json(url)
+    }
+
+    /// What it says.
+    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
+        serde_json::from_slice(&self.bytes)
+            .map_err(|error| SignInFault::Wrong(format!("{url}: {error}")))
+    }
+}
+
+/// A URL of HTTPS that names a host, and nobody.
+pub(crate) fn https(url: &str) -> Result<Uri, SignInFault> {
+    let uri = url.parse::<Uri>().ok();
+    let good = uri.filter(|uri| {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        uri.scheme_str() == Some("https") && !authority.is_empty() && !authority.contains('@')
+    });
+    good.ok_or_else(|| SignInFault::Wrong(format!("{url:?} is no https:// URL")))
+}
+
+/// The certificates in a text; nothing where one of them is none.
+pub(crate) fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes());
+    found.collect::<Result<Vec<_>, _>>().ok()
+}
+
+fn request(uri: &Uri, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault> {
+    let wrong = |_| SignInFault::Wrong(format!("{} can't be asked for", ask.url));
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    let mut request = Request::builder()
+        .uri(path)
+        .header(HOST, host)
+        .header(ACCEPT, "application/json")
+        .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
+    if let Some(authorization) = &ask.authorization {
+        let value = HeaderValue::from_str(authorization);
+        let mut value =
+            value.map_err(|_| SignInFault::Wrong("its token is no header".to_owned()))?;
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    let body = match &ask.form {
+        Some(form) => {
+            request = request
+                .method(Method::POST)
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            Bytes::copy_from_slice(form.as_bytes())
+        }
+        None => Bytes::new(),
+    };
+    request.body(Full::new(body)).map_err(wrong)
+}

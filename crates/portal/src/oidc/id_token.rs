@@ -1,0 +1,273 @@
+//! Whether an ID token proves who somebody is (OpenID Connect Core 1.0 §3.1.3.7).
+
+use super::fault::SignInFault;
+use super::metadata::Keys;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// How far the provider's clock may be off, in seconds.
+const LEEWAY_S: u64 = 60;
+
+/// Algorithms by which tokens may be signed. Those with a shared secret are none of them: whoever has it
+/// could make tokens, and a public key is no secret.
+const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
+
+/// What a token must be about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) issuer: &'a str,
+    pub(super) client_id: &'a str,
+    pub(super) nonce: &'a str,
+}
+
+/// What a token says that is believed.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct IdClaims {
+    pub(super) sub: String,
+    #[serde(default)]
+    aud: Audience,
+    azp: Option<String>,
+    nonce: Option<String>,
+    iat: Option<f64>,
+    #[serde(flatten)]
+    pub(super) others: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(#[expect(dead_code, reason = "the library has compared it")] String),
+    Several(Vec<String>),
+    #[default]
+    None,
+}
+
+/// The key that a token says it is signed by, which nobody believes yet.
+pub(super) fn key_of(token: &str) -> Result<Option<String>, SignInFault> {
+    let header = decode_header(token);
+    let header = header.map_err(|_| SignInFault::Token("its ID token is none"))?;
+    Ok(header.kid)
+}
+
+/// What the token says, once it is proven that the provider says it, here and now, to this browser.
+pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
+    let header = decode_header(token);
+    let header = header.map_err(|_| SignInFault::Token("its ID token is none"))?;
+    if !ALGORITHMS.contains(&header.alg) {
+        return Err(SignInFault::Token(
+            "it is signed in a way that proves nothing",
+        ));
+    }
+    let mut validation = Validation::new(header.alg);
+    validation.leeway = LEEWAY_S;
+    validation.validate_nbf = true;
+    validation.set_audience(&[wanted.client_id]);
+    validation.set_issuer(&[wanted.issuer]);
+    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    let mut refused = SignInFault::Token("it is signed by a key that the provider does not have");
+    for key in keys.for_token(header.kid.as_deref()) {
+        let Ok(key) = DecodingKey::from_jwk(key) else {
+            continue;
+        };
+        match decode::<IdClaims>(token, &key, &validation) {
+            Ok(token) => return about(token.claims, wanted),
+            Err(error) => refused = SignInFault::Token(reason(error.kind())),
+        }
+    }
+    Err(refused)
+}
+
+/// What the library does not compare.
+fn about(claims: IdClaims, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
+    let refuse = |why| Err(SignInFault::Token(why));
+    if claims.nonce.as_deref() != Some(wanted.nonce) {
+        return refuse("it is not about this sign-in (nonce)");
+    }
+    let several = matches!(&claims.aud, Audience::Several(all) if all.len() > 1);
+    match &claims.azp {
+        Some(azp) if azp != wanted.client_id => {
+            return refuse("it was made for somebody else (azp)");
+        }
+        None if several => return refuse("it is for several, and does not say for whom (azp)"),
+        Some(_) | None => {}
+    }
+    let now_s = jsonwebtoken::get_current_timestamp();
+    let Some(issued) = claims.iat else {
+        return refuse("it does not say when it was made");
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^53")]
+    let latest = (now_s + LEEWAY_S) as f64;
+    if issued > latest {
+        return refuse("it is from the future: compare the clocks");
+    }
+    Ok(claims)
+}
+
+fn reason(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::ExpiredSignature => "it has expired: compare the clocks",
+        ErrorKind::ImmatureSignature => "it does not hold yet: compare the clocks",
+        ErrorKind::InvalidIssuer => "it is from another issuer",
+        ErrorKind::InvalidAudience => "it is for somebody else (aud)",
+        ErrorKind::MissingRequiredClaim(_) => "it lacks a claim that it must have",
+        ErrorKind::InvalidAlgorithm => "its key is not for the way in which it is signed",
+        _ => "its ID token is none",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonwebtoken::jwk::Jwk;
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+
+    const WANTED: Wanted<'_> = Wanted {
+        issuer: "https://id.example",
+        client_id: "culvert",
+        nonce: "n",
+    };
+
+    /// A key as a provider has it, and as it tells it.
+    fn key(kid: &str) -> (EncodingKey, Value) {
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        let key = EncodingKey::from_ec_der(pair.serialized_der());
+        let mut told = Jwk::from_encoding_key(&key, Algorithm::ES256).unwrap();
+        told.common.key_id = Some(kid.to_owned());
+        (key, serde_json::to_value(told).unwrap())
+    }
+
+    fn claims() -> Value {
+        let now_s = jsonwebtoken::get_current_timestamp();
+        json!({
+            "iss": "https://id.example", "aud": "culvert", "sub": "1", "nonce": "n",
+            "exp": now_s + 60, "iat": now_s, "groups": ["staff"],
+        })
+    }
+
+    fn sign(key: &EncodingKey, kid: Option<&str>, claims: &Value) -> String {
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = kid.map(str::to_owned);
+        encode(&header, claims, key).unwrap()
+    }
+
+    fn refused(token: &str, keys: &Keys) -> &'static str {
+        match check(token, keys, WANTED) {
+            Err(SignInFault::Token(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_token_of_the_provider_about_this_sign_in_is_believed() {
+        let (private, public) = key("a");
+        let (_, other) = key("b");
+        let keys = Keys::of(vec![other, json!({"kty": "strange"}), public]);
+        for kid in [Some("a"), None] {
+            let token = sign(&private, kid, &claims());
+            let claims = check(&token, &keys, WANTED).unwrap();
+            assert_eq!(claims.sub, "1");
+            assert_eq!(claims.others["groups"], json!(["staff"]));
+        }
+        let mut several = claims();
+        several["aud"] = json!(["culvert", "other"]);
+        several["azp"] = json!("culvert");
+        assert!(check(&sign(&private, Some("a"), &several), &keys, WANTED).is_ok());
+    }
+
+    #[test]
+    fn what_a_token_says_wrongly_is_named() {
+        let (private, public) = key("a");
+        let keys = Keys::of(vec![public]);
+        let now_s = jsonwebtoken::get_current_timestamp();
+        for (claim, value, why) in [
+            ("iss", json!("https://evil.example"), "another issuer"),
+            ("aud", json!("other"), "somebody else (aud)"),
+            ("aud", json!(["culvert", "other"]), "does not say for whom"),
+            ("azp", json!("other"), "somebody else (azp)"),
+            ("nonce", json!("other"), "nonce"),
+            ("nonce", Value::Null, "nonce"),
+            ("exp", json!(now_s - LEEWAY_S - 10), "expired"),
+            ("nbf", json!(now_s + LEEWAY_S + 100), "does not hold yet"),
+            ("iat", json!(now_s + LEEWAY_S + 100), "future"),
+            ("iat", Value::Null, "when it was made"),
+        ] {
+            let mut wrong = claims();
+            wrong[claim] = value.clone();
+            let why_not = refused(&sign(&private, Some("a"), &wrong), &keys);
+            assert!(why_not.contains(why), "{claim} {value}: {why_not}");
+        }
+        for claim in ["iss", "aud", "exp", "sub"] {
+            let mut lacking = claims();
+            lacking.as_object_mut().unwrap().remove(claim);
+            refused(&sign(&private, Some("a"), &lacking), &keys);
+        }
+    }
+
+    #[test]
+    fn a_token_that_somebody_else_signed_is_refused() {
+        let (private, public) = key("a");
+        let (forger, told) = key("a");
+        let keys = Keys::of(vec![public.clone()]);
+        let forged = sign(&forger, Some("a"), &claims());
+        assert_eq!(refused(&forged, &keys), "its signature is wrong");
+        let unknown = sign(&forger, Some("c"), &claims());
+        assert!(refused(&unknown, &keys).contains("does not have"));
+        // A key that is for something else signs nothing.
+        let mut for_encryption = told;
+        for_encryption["use"] = json!("enc");
+        let keys = Keys::of(vec![for_encryption]);
+        assert!(refused(&forged, &keys).contains("does not have"));
+        // The claims of one, the signature of another.
+        let keys = Keys::of(vec![public]);
+        let (good, mut other) = (sign(&private, Some("a"), &claims()), claims());
+        other["sub"] = json!("2");
+        let other = sign(&private, Some("a"), &other);
+        let parts: Vec<_> = good.split('.').collect();
+        let mixed = format!(
+            "{}.{}.{}",
+            parts[0],
+            other.split('.').nth(1).unwrap(),
+            parts[2]
+        );
+        assert_eq!(refused(&mixed, &keys), "its signature is wrong");
+    }
+
+    /// RFC 8725 §2.1: nobody signs by "none", nor with the public key as a shared secret.
+    #[test]
+    fn a_token_whose_signature_proves_nothing_is_refused() {
+        let (_, public) = key("a");
+        let keys = Keys::of(vec![public.clone()]);
+        let secret = EncodingKey::from_secret(public.to_string().as_bytes());
+        let mut header = Header::new(Algorithm::HS256);
+        header.kid = Some("a".to_owned());
+        let shared = encode(&header, &claims(), &secret).unwrap();
+        assert!(refused(&shared, &keys).contains("proves nothing"));
+        let (_, rest) = shared.split_once('.').unwrap();
+        // {"alg":"none"}
+        let unsigned = format!("eyJhbGciOiJub25lIn0.{rest}");
+        for token in [
+            &unsigned,
+            "",
+            "a.b.c",
+            "a.b",
+            "..",
+            "eyJhbGciOiJub25lIn0.e30.",
+        ] {
+            assert_eq!(refused(token, &keys), "its ID token is none", "{token}");
+        }
+    }
+}

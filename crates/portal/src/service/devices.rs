@@ -1,0 +1,490 @@
+//! Machines for which somebody signs in with a browser, after RFC 8628: the machine shows a code, a
+//! person who has signed in compares and approves it, and the machine gets a token of that person.
+
+use super::tokens::issue;
+use super::{Caller, Service, made, now};
+use crate::fault::Fault;
+use crate::server::RateLimit;
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_ids::ActorId;
+use culvert_store::{self as store, Author, TokenScope, TokenUses};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// For how long a code is good: a person finds a browser and signs in there.
+const LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// How often a machine asks, and how much less often it does who asked too soon (RFC 8628 §3.5).
+const INTERVAL: Duration = Duration::from_secs(2);
+const SLOWER_BY: Duration = Duration::from_secs(5);
+
+/// The longest interval, which whoever never waits comes to.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A machine that asks this much early is not too fast: packets do not all take as long.
+const EARLY: Duration = Duration::from_millis(500);
+
+/// Codes at once: all machines of a small company on one morning. Of some 400 bytes each.
+const MAX_CODES: usize = 4_096;
+
+/// Codes of one address at once, so that no address takes them all.
+const MAX_CODES_FROM: usize = 64;
+
+/// Codes that a person tries: 20, then one in ten seconds. With [`MAX_CODES`] that are good of 2·10¹⁰, a
+/// guess hits one in six million.
+const ONE_CODE_EVERY: Duration = Duration::from_secs(10);
+const CODES_AT_ONCE: u32 = 20;
+
+/// Codes that an address begins: as many as [`MAX_CODES_FROM`] at once, then one in ten seconds.
+const BEGUN_AT_ONCE: u32 = 64;
+
+/// Letters of codes, as RFC 8628 §6.1 has them: no vowels, so that no words come of them.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+const CODE_LEN: usize = 8;
+
+/// Characters of what a machine calls itself: the name of its token has the code beside it.
+const MAX_MACHINE_CHARS: usize = 60;
+
+/// Machines that wait.
+pub(super) struct Devices {
+    /// By the hash of the device code.
+    waiting: Mutex<HashMap<[u8; 32], Device>>,
+    tried_by: RateLimit,
+    begun_from: RateLimit,
+}
+
+struct Device {
+    user_code: String,
+    machine: String,
+    from: IpAddr,
+    began: Instant,
+    began_at: Timestamp,
+    asked: Option<Instant>,
+    interval: Duration,
+    decision: Decision,
+}
+
+#[derive(Clone, Copy)]
+enum Decision {
+    Open,
+    Denied,
+    Approved { author: Author, actor: ActorId },
+}
+
+/// A machine that waits, for who decides.
+pub(crate) struct WaitingDevice {
+    /// As people write it.
+    pub(crate) code: String,
+    /// What it calls itself; anybody could.
+    pub(crate) machine: String,
+    /// Where it asks from.
+    pub(crate) from: IpAddr,
+    /// Since when.
+    pub(crate) since: Timestamp,
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            tried_by: RateLimit::new(ONE_CODE_EVERY, CODES_AT_ONCE),
+            begun_from: RateLimit::new(ONE_CODE_EVERY, BEGUN_AT_ONCE),
+        }
+    }
+}
+
+impl fmt::Debug for Devices {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Devices").finish_non_exhaustive()
+    }
+}
+
+impl Devices {
+    fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Device>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a machine, and says by what it asks and what it shows.
+    fn begin(
+        &self,
+        from: IpAddr,
+        machine: String,
+        at: Instant,
+    ) -> Result<(Zeroizing<String>, String), Fault> {
+        let mut secret = Zeroizing::new([0; 32]);
+        getrandom::fill(secret.as_mut_slice())?;
+        let device_code = Zeroizing::new(URL_SAFE_NO_PAD.encode(*secret));
+        let mut all = self.all();
+        all.retain(|_, device| device.is_good(at));
+        let of_address = all.values().filter(|device| device.from == from).count();
+        if of_address >= MAX_CODES_FROM || all.len() >= MAX_CODES {
+            let oldest = all.values().map(|device| device.began).min();
+            let age = oldest.map_or(Duration::ZERO, |began| at.saturating_duration_since(began));
+            let wait = LIFETIME.saturating_sub(age);
+            return Err(Fault::TooMany { wait });
+        }
+        let user_code = loop {
+            let code = user_code()?;
+            if !all.values().any(|device| device.user_code == code) {
+                break code;
+            }
+        };
+        let device = Device {
+            user_code: user_code.clone(),
+            machine,
+            from,
+            began: at,
+            began_at: now(),
+            asked: None,
+            interval: INTERVAL,
+            decision: Decision::Open,
+        };
+        all.insert(hash(&device_code), device);
+        Ok((device_code, user_code))
+    }
+
+    /// What a machine is told that asks; one that is approved is taken out.
+    fn ask(&self, key: [u8; 32], at: Instant) -> Told {
+        let mut all = self.all();
+        let Some(device) = all.get_mut(&key).filter(|device| device.is_good(at)) else {
+            all.remove(&key);
+            return Told::Answer(DeviceAnswer::Expired);
+        };
+        match device.decision {
+            Decision::Open => {}
+            Decision::Denied => {
+                all.remove(&key);
+                return Told::Answer(DeviceAnswer::Denied);
+            }
+            Decision::Approved { author, actor } => {
+                return match all.remove(&key) {
+                    Some(device) => Told::Approved {
+                        device,
+                        author,
+                        actor,
+                    },
+                    None => Told::Answer(DeviceAnswer::Expired),
+                };
+            }
+        }
+        let last = device.asked.replace(at);
+        let early =
+            last.is_some_and(|last| at.saturating_duration_since(last) + EARLY < device.interval);
+        if !early {
+            return Told::Answer(DeviceAnswer::Pending);
+        }
+        device.interval = (device.interval + SLOWER_BY).min(LONGEST_INTERVAL);
+        let interval_s = device.interval.as_secs();
+        Told::Answer(DeviceAnswer::SlowDown { interval_s })
+    }
+
+    fn with_code<T>(&self, code: &str, then: impl FnOnce(&mut Device) -> T) -> Option<T> {
+        let code = written(code)?;
+        let at = Instant::now();
+        let mut all = self.all();
+        let mut devices = all.values_mut();
+        let device = devices.find(|device| {
+            device.user_code == code
+                && device.is_good(at)
+                && matches!(device.decision, Decision::Open)
+        });
+        device.map(then)
+    }
+}
+
+/// What a machine is told.
+enum Told {
+    Answer(DeviceAnswer),
+    Approved {
+        device: Device,
+        author: Author,
+        actor: ActorId,
+    },
+}
+
+impl Device {
+    fn is_good(&self, at: Instant) -> bool {
+        at.saturating_duration_since(self.began) < LIFETIME
+    }
+}
+
+impl Service {
+    /// A machine asks to be signed in.
+    pub(crate) fn begin_device(&self, from: IpAddr, new: &NewDevice) -> Result<DeviceBegun, Fault> {
+        let machine = machine(&new.machine)?;
+        let at = Instant::now();
+        let taken = self.devices.begun_from.take(from, at);
+        let begun = taken
+            .map_err(|wait| Fault::TooMany { wait })
+            .and_then(|()| self.devices.begin(from, machine, at));
+        if matches!(begun, Err(Fault::TooMany { .. })) {
+            self.metrics.rate_limited.inc();
+        }
+        let (device_code, user_code) = begun?;
+        let url = format!("{}/device", (self.portal)().url);
+        Ok(DeviceBegun {
+            device_code: device_code.to_string(),
+            url_with_code: format!("{url}?code={user_code}"),
+            user_code,
+            url,
+            expires_in_s: LIFETIME.as_secs(),
+            interval_s: INTERVAL.as_secs(),
+        })
+    }
+
+    /// A machine asks whether somebody has signed in for it. Approved, it gets the token, once.
+    pub(crate) async fn ask_device(&self, ask: &DeviceAsk) -> Result<DeviceAnswer, Fault> {
+        let key = hash(&ask.device_code);
+        let (device, author, actor) = match self.devices.ask(key, Instant::now()) {
+            Told::Answer(answer) => return Ok(answer),
+            Told::Approved {
+                device,
+                author,
+                actor,
+            } => (device, author, actor),
+        };
+        let issued = self.issue_to(&device, author, actor).await;
+        if matches!(issued, Err(Fault::Unavailable(_))) {
+            // It asks again, and the database may answer then.
+            self.devices.all().insert(key, device);
+        }
+        issued
+    }
+
+    async fn issue_to(
+        &self,
+        device: &Device,
+        author: Author,
+        actor: ActorId,
+    ) -> Result<DeviceAnswer, Fault> {
+        // Whoever approved it may have been shut out since.
+        let row: store::Actor = self.get(self.served, actor).await?;
+        if row.disabled || row.sign_in.is_none() {
+            return Ok(DeviceAnswer::Denied);
+        }
+        let scope = TokenScope::Client { actor };
+        let mut issue = issue(scope, String::new(), TokenUses::One, None)?;
+        let id = issue.row.id;
+        let text = id.to_string();
+        // Codes come again, ids do not.
+        let end = &text[text.len() - 8..];
+        issue.row.name = format!("{} signed in {end}", device.machine);
+        let (create, secret) = issue.split();
+        let changes = self.write(self.served, author, vec![create]).await?;
+        let token: store::Token = made(changes, id.into())?;
+        Ok(DeviceAnswer::Approved {
+            token: self.issued(token, secret).secret,
+            actor: row.name,
+        })
+    }
+
+    /// The machine that shows this code. Whoever signs in may look; who tries many codes has to wait.
+    pub(crate) fn waiting_device(
+        &self,
+        caller: &Caller,
+        code: &str,
+    ) -> Result<WaitingDevice, Fault> {
+        self.try_code(caller)?;
+        let shown = |device: &mut Device| WaitingDevice {
+            code: device.user_code.clone(),
+            machine: device.machine.clone(),
+            from: device.from,
+            since: device.began_at,
+        };
+        self.devices.with_code(code, shown).ok_or_else(no_such_code)
+    }
+
+    /// The machine gets a client's token of the caller.
+    pub(crate) fn decide_device(
+        &self,
+        caller: &Caller,
+        code: &str,
+        approve: bool,
+    ) -> Result<(), Fault> {
+        self.try_code(caller)?;
+        let decision = match approve {
+            true => Decision::Approved {
+                author: caller.author(),
+                actor: caller.actor()?,
+            },
+            false => Decision::Denied,
+        };
+        let decide = |device: &mut Device| device.decision = decision;
+        self.devices
+            .with_code(code, decide)
+            .ok_or_else(no_such_code)
+    }
+
+    fn try_code(&self, caller: &Caller) -> Result<(), Fault> {
+        let actor = caller.actor()?;
+        let taken = self.devices.tried_by.take_for(&actor, Instant::now());
+        taken.map_err(|wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        })
+    }
+}
+
+fn no_such_code() -> Fault {
+    Fault::invalid(
+        "code",
+        "no machine shows this code now: it was used, is older than ten minutes, or is mistyped",
+    )
+}
+
+fn machine(given: &str) -> Result<String, Fault> {
+    let given = given.trim();
+    let chars = given.chars().count();
+    if !(1..=MAX_MACHINE_CHARS).contains(&chars) || given.chars().any(char::is_control) {
+        let detail = format!("a machine has a name of 1 to {MAX_MACHINE_CHARS} characters");
+        return Err(Fault::invalid("machine", detail));
+    }
+    Ok(given.to_owned())
+}
+
+/// A code in the form in which it is kept, however people write it.
+pub(crate) fn written(code: &str) -> Option<String> {
+    let letters = code.chars().filter(|char| !matches!(char, '-' | ' '));
+    let letters: String = letters.take(CODE_LEN + 1).collect();
+    let letters = letters.to_ascii_uppercase();
+    let is_code =
+        letters.len() == CODE_LEN && letters.bytes().all(|letter| LETTERS.contains(&letter));
+    is_code.then(|| format!("{}-{}", &letters[..4], &letters[4..]))
+}
+
+fn user_code() -> Result<String, Fault> {
+    let mut letters = String::with_capacity(CODE_LEN);
+    while letters.len() < CODE_LEN {
+        let mut random = [0; CODE_LEN];
+        getrandom::fill(&mut random)?;
+        // Above 240 the first letters would come up more often than the others.
+        let fair = random.iter().filter(|byte| **byte < 240);
+        letters.extend(fair.map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])));
+    }
+    letters.truncate(CODE_LEN);
+    letters.insert(CODE_LEN / 2, '-');
+    Ok(letters)
+}
+
+fn hash(code: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, code.as_bytes()).as_ref());
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn begin(devices: &Devices, at: Instant) -> ([u8; 32], String) {
+        let begun = devices.begin(address(1), "laptop".to_owned(), at);
+        let (device_code, user_code) = begun.ok().unwrap();
+        (hash(&device_code), user_code)
+    }
+
+    fn answer(devices: &Devices, key: [u8; 32], at: Instant) -> DeviceAnswer {
+        match devices.ask(key, at) {
+            Told::Answer(answer) => answer,
+            Told::Approved { .. } => panic!("approved"),
+        }
+    }
+
+    #[test]
+    fn who_asks_too_soon_is_told_to_wait_longer_each_time() {
+        let devices = Devices::default();
+        let start = Instant::now();
+        let (key, _) = begin(&devices, start);
+        assert_eq!(answer(&devices, key, start), DeviceAnswer::Pending);
+        let at = start + INTERVAL;
+        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
+        for interval_s in [7, 12] {
+            let slower = DeviceAnswer::SlowDown { interval_s };
+            assert_eq!(answer(&devices, key, at), slower);
+        }
+        let at = at + Duration::from_secs(12);
+        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
+        for _ in 0..20 {
+            answer(&devices, key, at);
+        }
+        let most = DeviceAnswer::SlowDown { interval_s: 60 };
+        assert_eq!(answer(&devices, key, at), most);
+    }
+
+    #[test]
+    fn a_code_is_good_for_ten_minutes_and_for_one_machine() {
+        let devices = Devices::default();
+        let start = Instant::now();
+        let (key, code) = begin(&devices, start);
+        let last = start + LIFETIME - Duration::from_secs(1);
+        assert_eq!(answer(&devices, key, last), DeviceAnswer::Pending);
+        assert_eq!(
+            answer(&devices, key, start + LIFETIME),
+            DeviceAnswer::Expired
+        );
+        assert!(devices.with_code(&code, |_| ()).is_none(), "it is gone");
+        assert_eq!(answer(&devices, [0; 32], start), DeviceAnswer::Expired);
+
+        let (key, code) = begin(&devices, start);
+        let approve = |device: &mut Device| {
+            device.decision = Decision::Approved {
+                author: Author::PORTAL,
+                actor: ActorId::from_bytes([1; 16]),
+            };
+        };
+        assert!(devices.with_code(&code, approve).is_some());
+        assert!(devices.with_code(&code, approve).is_none(), "decided once");
+        assert!(matches!(devices.ask(key, start), Told::Approved { .. }));
+        assert_eq!(answer(&devices, key, start), DeviceAnswer::Expired);
+
+        let (key, code) = begin(&devices, start);
+        devices.with_code(&code, |device| device.decision = Decision::Denied);
+        assert_eq!(answer(&devices, key, start), DeviceAnswer::Denied);
+        assert_eq!(answer(&devices, key, start), DeviceAnswer::Expired);
+    }
+
+    #[test]
+    fn no_address_takes_all_codes_and_old_ones_make_room() {
+        let devices = Devices::default();
+        let start = Instant::now();
+        let begin = |last, at| devices.begin(address(last), "laptop".to_owned(), at);
+        for _ in 0..MAX_CODES_FROM {
+            assert!(begin(1, start).is_ok());
+        }
+        let refused = begin(1, start + Duration::from_secs(1)).err();
+        let wait = LIFETIME - Duration::from_secs(1);
+        assert_eq!(refused, Some(Fault::TooMany { wait }));
+        assert!(begin(2, start).is_ok());
+        assert!(begin(1, start + LIFETIME).is_ok());
+    }
+
+    #[test]
+    fn a_code_is_read_however_people_write_it() {
+        for text in ["BCDF-GHJK", "bcdfghjk", " bcdf ghjk ", "B-C-D-F-G-H-J-K"] {
+            assert_eq!(written(text).as_deref(), Some("BCDF-GHJK"), "{text}");
+        }
+        for text in [
+            "",
+            "BCDF-GHJ",
+            "BCDF-GHJKL",
+            "ACDF-GHJK",
+            "BCDF-GHJ\u{e9}",
+            "<script>",
+        ] {
+            assert_eq!(written(text), None, "{text}");
+        }
+        let code = user_code().ok().unwrap();
+        assert_eq!(written(&code), Some(code));
+    }
+}

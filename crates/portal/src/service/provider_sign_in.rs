@@ -1,0 +1,381 @@
+//! Signing in by an identity provider: who comes back becomes the actor whom the identity says, and
+//! nobody by a name or an address.
+
+use super::people::{Begun, MAX_SESSIONS};
+use super::providers::{AS_USER, leave, new_identity};
+use super::{Caller, Service, birth};
+use crate::fault::Fault;
+use crate::oidc::{self, Claims, Flow, Purpose, SignInFault};
+use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId};
+use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Stamp, StoreExt};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Names that are tried for somebody new whose name others have.
+const MAX_NUMBERED: u32 = 100;
+
+/// What a browser brings back from a provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CameBack<'a> {
+    pub(crate) state: &'a str,
+    /// What the browser has kept since the way began.
+    pub(crate) browser: Option<&'a str>,
+    pub(crate) code: Option<&'a str>,
+    /// Who says that it answers (RFC 9207).
+    pub(crate) issuer: Option<&'a str>,
+    pub(crate) error: Option<&'a str>,
+    pub(crate) error_description: Option<&'a str>,
+}
+
+/// What came of it.
+pub(crate) enum Arrived {
+    /// A session, and the page to go on with.
+    SignedIn { begun: Begun, next: String },
+    /// The person is known by the provider as well from now on.
+    Linked,
+}
+
+impl Service {
+    /// The providers by which somebody may sign in: ids and names, for the page that asks.
+    pub(crate) async fn ways_to_sign_in(&self) -> Result<Vec<(ProviderId, String)>, Fault> {
+        let rows: Vec<store::Provider> = self.all(self.served, &ListFilter::default()).await?;
+        let rows = rows.into_iter().filter(|row| !row.disabled);
+        Ok(rows.map(|row| (row.id, row.name)).collect())
+    }
+
+    /// Sends somebody to a provider to sign in.
+    pub(crate) async fn begin_provider_sign_in(
+        &self,
+        from: IpAddr,
+        provider: ProviderId,
+        next: String,
+    ) -> Result<oidc::Begun, Fault> {
+        self.begin_way(from, provider, Purpose::SignIn { next })
+            .await
+    }
+
+    /// Sends somebody who has signed in to a provider, to be known by it as well.
+    pub(crate) async fn begin_link(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        provider: ProviderId,
+    ) -> Result<oidc::Begun, Fault> {
+        let purpose = Purpose::Link {
+            actor: caller.actor()?,
+            session: caller.token(),
+        };
+        self.begin_way(from, provider, purpose).await
+    }
+
+    async fn begin_way(
+        &self,
+        from: IpAddr,
+        provider: ProviderId,
+        purpose: Purpose,
+    ) -> Result<oidc::Begun, Fault> {
+        let taken = self.sign_ins_from.take(from, Instant::now());
+        taken.map_err(|wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        })?;
+        let row = self.enabled_provider(provider).await?;
+        self.oidc.begin(&row, purpose, &self.redirect_uri()).await
+    }
+
+    async fn enabled_provider(&self, id: ProviderId) -> Result<store::Provider, SignInFault> {
+        let row = self.store.get_as::<store::Provider>(self.served, id);
+        match self.ask("get", row).await {
+            Ok(row) if !row.disabled => Ok(row),
+            Ok(_) | Err(store::StoreError::NotFound(_)) => Err(SignInFault::Disabled),
+            Err(error) => Err(Fault::from(error).into()),
+        }
+    }
+
+    /// Somebody comes back from a provider. `caller` is who has signed in in that browser already.
+    pub(crate) async fn finish_provider_sign_in(
+        &self,
+        came: CameBack<'_>,
+        caller: Option<&Caller>,
+    ) -> Result<Arrived, SignInFault> {
+        let arrived = self.arrive(came, caller).await;
+        if let Err(fault) = &arrived {
+            self.metrics.denied_tokens.inc();
+            tracing::info!(%fault, "a sign-in by an identity provider was not accepted");
+        }
+        arrived
+    }
+
+    async fn arrive(
+        &self,
+        came: CameBack<'_>,
+        caller: Option<&Caller>,
+    ) -> Result<Arrived, SignInFault> {
+        let flow = self.oidc.flows.take(came.state, came.browser)?;
+        if let Some(error) = came.error {
+            return Err(SignInFault::answered(error, came.error_description));
+        }
+        let code = came.code.unwrap_or_default();
+        let row = self.enabled_provider(flow.provider).await?;
+        let secret = match row.secret_set {
+            Some(_) => {
+                let secret = self.store.provider_secret(self.served, row.id);
+                self.ask("provider_secret", secret)
+                    .await
+                    .map_err(Fault::from)?
+            }
+            None => None,
+        };
+        let claims = self
+            .oidc
+            .redeem(
+                &row,
+                secret.as_ref(),
+                &flow,
+                code,
+                came.issuer,
+                &self.redirect_uri(),
+            )
+            .await?;
+        // The provider took its time: nobody deletes it, or ends that somebody signs in, until it is done.
+        let _alone = self.shutting_out.lock().await;
+        let row = self.enabled_provider(flow.provider).await?;
+        let known = self.store.identity(self.served, row.id, &claims.subject);
+        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        match flow {
+            Flow {
+                purpose: Purpose::Link { actor, session },
+                ..
+            } => {
+                let caller = caller.filter(|caller| {
+                    caller.token() == session && caller.actor().is_ok_and(|own| own == actor)
+                });
+                let caller = caller.ok_or(SignInFault::OtherSession)?;
+                self.link(caller, actor, &row, known.as_ref(), &claims)
+                    .await?;
+                Ok(Arrived::Linked)
+            }
+            Flow {
+                purpose: Purpose::SignIn { next },
+                ..
+            } => {
+                let begun = self.sign_in_as(&row, known, &claims).await?;
+                Ok(Arrived::SignedIn { begun, next })
+            }
+        }
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        provider: &store::Provider,
+        known: Option<&store::Identity>,
+        claims: &Claims,
+    ) -> Result<(), SignInFault> {
+        match known {
+            Some(known) if known.actor == actor => return Ok(()),
+            Some(_) => return Err(SignInFault::Taken),
+            None => {}
+        }
+        let row = new_identity(provider.id, &claims.subject, actor)?;
+        let create = vec![Mutation::Create(row.into())];
+        let written = self.write(caller.account(), caller.author(), create).await;
+        written.map_err(Fault::from)?;
+        Ok(())
+    }
+
+    async fn sign_in_as(
+        &self,
+        provider: &store::Provider,
+        known: Option<store::Identity>,
+        claims: &Claims,
+    ) -> Result<Begun, SignInFault> {
+        let Some(identity) = known else {
+            return match provider.settings.unknown {
+                store::UnknownPeople::Make => self.sign_in_new(provider, claims).await,
+                store::UnknownPeople::Refuse => Err(SignInFault::Unknown {
+                    subject: claims.subject.clone(),
+                }),
+            };
+        };
+        let actor: store::Actor = self.get(self.served, identity.actor).await?;
+        if actor.disabled || actor.sign_in.is_none() {
+            return Err(SignInFault::MayNot);
+        }
+        let mut mutations = self.crowded_out(actor.id, MAX_SESSIONS - 1).await?;
+        let members = self.memberships_of(self.served, actor.id).await?;
+        let wanted = self.wanted_groups(provider, claims).await?;
+        let (changes, made) = synchronise(&identity, &members, &wanted)?;
+        mutations.extend(changes);
+        if made != identity.memberships {
+            mutations.push(Mutation::Update {
+                entity: store::Identity {
+                    memberships: made,
+                    ..identity
+                }
+                .into(),
+                expected_version: None,
+            });
+        }
+        Ok(self.begin_session(actor.id, mutations).await?)
+    }
+
+    /// Makes an actor of somebody whom nobody knew.
+    async fn sign_in_new(
+        &self,
+        provider: &store::Provider,
+        claims: &Claims,
+    ) -> Result<Begun, SignInFault> {
+        let (now_ms, random) = birth().map_err(Fault::from)?;
+        let actor = store::Actor {
+            id: ActorId::new(now_ms, random),
+            kind: store::ActorKind::User,
+            name: self.free_name(claims).await?,
+            disabled: false,
+            sign_in: Some(AS_USER),
+            stamp: Stamp::default(),
+        };
+        let id = actor.id;
+        let mut identity = new_identity(provider.id, &claims.subject, id)?;
+        let wanted = self.wanted_groups(provider, claims).await?;
+        let (joins, made) = synchronise(&identity, &[], &wanted)?;
+        identity.memberships = made;
+        let mut mutations = vec![Mutation::Create(actor.into())];
+        mutations.extend(joins);
+        mutations.push(Mutation::Create(identity.into()));
+        Ok(self.begin_session(id, mutations).await?)
+    }
+
+    /// A name for somebody new that nobody has.
+    async fn free_name(&self, claims: &Claims) -> Result<String, Fault> {
+        let own = claims.names.iter().chain([&claims.subject]);
+        let own = own.map(|name| name.chars().filter(|char| !char.is_control()));
+        // Room for a number behind it.
+        let mut own = own.map(|name| name.take(MAX_NAME_CHARS - 4).collect::<String>());
+        let name = own.find(|name| !name.trim().is_empty());
+        let name = name.unwrap_or_else(|| "somebody".to_owned());
+        let name = name.trim();
+        for number in 1..=MAX_NUMBERED {
+            let tried = match number {
+                1 => name.to_owned(),
+                number => format!("{name} {number}"),
+            };
+            let filter = ListFilter {
+                name: Some(tried.clone()),
+                ..ListFilter::default()
+            };
+            let others: Vec<store::Actor> = self.all(self.served, &filter).await?;
+            if others.is_empty() {
+                return Ok(tried);
+            }
+        }
+        Err(Fault::Conflict(format!(
+            "{MAX_NUMBERED} people are called {name:?} already"
+        )))
+    }
+
+    /// The groups that the claims stand for, those that are gone left out.
+    async fn wanted_groups(
+        &self,
+        provider: &store::Provider,
+        claims: &Claims,
+    ) -> Result<BTreeSet<GroupId>, Fault> {
+        let mut wanted = BTreeSet::new();
+        if provider.settings.groups_claim.is_none() {
+            return Ok(wanted);
+        }
+        for mapped in &provider.settings.groups {
+            if !claims.groups.contains(&mapped.value) {
+                continue;
+            }
+            let group = self.store.get_as::<store::Group>(self.served, mapped.group);
+            match self.ask("get", group).await {
+                Ok(group) => wanted.insert(group.id),
+                Err(store::StoreError::NotFound(_)) => false,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Ok(wanted)
+    }
+}
+
+/// What makes the memberships that a provider brings those that it brings now, and which these are then.
+/// Those that people made stay, and are not taken for the provider's.
+fn synchronise(
+    identity: &store::Identity,
+    members: &[store::Membership],
+    wanted: &BTreeSet<GroupId>,
+) -> Result<(Vec<Mutation>, Vec<MembershipId>), Fault> {
+    let mut mutations = Vec::new();
+    let mut made = Vec::new();
+    for member in members {
+        match (
+            identity.memberships.contains(&member.id),
+            wanted.contains(&member.group),
+        ) {
+            (true, true) => made.push(member.id),
+            (true, false) => mutations.push(leave(member.id)),
+            (false, _) => {}
+        }
+    }
+    let there: BTreeSet<GroupId> = members.iter().map(|member| member.group).collect();
+    for group in wanted.difference(&there) {
+        let (now_ms, random) = birth()?;
+        let member = store::Membership {
+            id: MembershipId::new(now_ms, random),
+            group: *group,
+            actor: identity.actor,
+            stamp: Stamp::default(),
+        };
+        made.push(member.id);
+        mutations.push(Mutation::Create(member.into()));
+    }
+    Ok((mutations, made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(number: u8) -> GroupId {
+        GroupId::from_bytes([number; 16])
+    }
+
+    fn member(number: u8, of: u8) -> store::Membership {
+        store::Membership {
+            id: MembershipId::from_bytes([number; 16]),
+            group: group(of),
+            actor: ActorId::from_bytes([1; 16]),
+            stamp: Stamp::default(),
+        }
+    }
+
+    #[test]
+    fn a_provider_takes_away_what_it_made_and_leaves_what_people_made() {
+        let (by_provider, by_hand, gone) = (member(1, 1), member(2, 2), member(3, 3));
+        let identity = store::Identity {
+            memberships: vec![by_provider.id, gone.id],
+            ..new_identity(ProviderId::from_bytes([1; 16]), "1", by_hand.actor)
+                .ok()
+                .unwrap()
+        };
+        let members = [by_provider.clone(), by_hand.clone()];
+        let all = [group(1), group(2), group(4)].into();
+        let (mutations, made) = synchronise(&identity, &members, &all).ok().unwrap();
+        assert!(
+            matches!(&*mutations, [Mutation::Create(store::Entity::Membership(new))]
+            if new.group == group(4))
+        );
+        assert_eq!(made.len(), 2);
+        assert!(made.contains(&by_provider.id) && !made.contains(&by_hand.id));
+
+        let (mutations, made) = synchronise(&identity, &members, &BTreeSet::new())
+            .ok()
+            .unwrap();
+        assert!(matches!(&*mutations, [Mutation::Delete { id, .. }]
+            if *id == by_provider.id.into()));
+        assert!(made.is_empty());
+    }
+}

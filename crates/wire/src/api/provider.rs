@@ -1,0 +1,190 @@
+use crate::Timestamp;
+use culvert_ids::{ActorId, GroupId, IdentityId, ProviderId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who vouches for people who sign in, by OpenID Connect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Provider {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: ProviderId,
+    /// Unique in the account; people read it on the page for signing in.
+    pub name: String,
+    /// Its URL, as it says itself.
+    pub issuer: String,
+    /// What it calls this portal.
+    pub client_id: String,
+    /// Since when the portal's secret there is the one that it is; the secret itself is never shown. Without
+    /// one, the portal is a public client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_set: Option<Timestamp>,
+    /// Where it sends people back to: what it has to be told about this portal.
+    pub redirect_uri: String,
+    /// Authorities that vouch for its certificate beside those that the portal's system trusts, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// What it is asked for beside `openid`.
+    pub scopes: Vec<String>,
+    /// Which claim names the groups that somebody is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_claim: Option<String>,
+    /// Which groups those are here.
+    pub groups: Vec<ProviderGroup>,
+    /// What becomes of people whom nobody knows yet.
+    pub unknown_people: UnknownPeople,
+    /// Nobody signs in by it.
+    pub disabled: bool,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub updated: Timestamp,
+}
+
+/// A value of the groups' claim, and the group that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProviderGroup {
+    /// One of the values of the claim, as it is written.
+    pub value: String,
+    /// Who has it is in this group from the next sign-in on.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub group: GroupId,
+}
+
+/// What becomes of people who sign in for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownPeople {
+    /// They are not let in until they are linked with an actor.
+    #[default]
+    Refuse,
+    /// They become actors of kind `user`, who sign in as `user`.
+    Make,
+}
+
+/// A provider to make.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewProvider {
+    /// 1 to 100 characters.
+    pub name: String,
+    /// `https://…`, exactly as the provider says it. It stays that.
+    pub issuer: String,
+    /// What it calls this portal.
+    pub client_id: String,
+    /// The portal's secret there; none for a public client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// Authorities that vouch for its certificate, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// What it is asked for beside `openid`; `profile` and `email` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
+    /// Which claim names the groups that somebody is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_claim: Option<String>,
+    /// Which groups those are here.
+    #[serde(default)]
+    pub groups: Vec<ProviderGroup>,
+    /// What becomes of people whom nobody knows yet.
+    #[serde(default)]
+    pub unknown_people: UnknownPeople,
+}
+
+/// A change of a provider. An empty text takes away what may be missing.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProviderPatch {
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it calls this portal now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// Another secret of the portal there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// Other authorities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// What it is asked for from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
+    /// Another claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_claim: Option<String>,
+    /// All groups anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<ProviderGroup>>,
+    /// What becomes of unknown people from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_people: Option<UnknownPeople>,
+    /// Whether nobody signs in by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+}
+
+/// Whom a provider knows, as an actor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Identity {
+    /// Which one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: IdentityId,
+    /// At which provider.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: ProviderId,
+    /// Who it is there.
+    pub subject: String,
+    /// Who it is here.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub actor: ActorId,
+    /// Counts its changes; the `ETag`.
+    pub version: u64,
+    /// When it was linked.
+    pub created: Timestamp,
+    /// When the groups that it brings last changed.
+    pub updated: Timestamp,
+}
+
+/// An identity to link with an actor, who may sign in by it then: as `user`, where nothing else was said
+/// before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewIdentity {
+    /// At which provider.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub provider: ProviderId,
+    /// Who it is there: the claim `sub`, and nothing else.
+    pub subject: String,
+    /// Who it is here.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub actor: ActorId,
+}
+
+impl fmt::Debug for NewProvider {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("NewProvider")
+            .field("name", &self.name)
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ProviderPatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ProviderPatch")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
