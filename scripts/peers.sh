@@ -139,6 +139,8 @@ for name in $wanted; do
         continue
     fi
     read -r _ registry package version built_as <<<"$line"
+    # What lies in this repository is part of what is built.
+    [ "$registry" != npm ] || version+=-$(cat "$package"/* | sha256sum | cut -c 1-12)
     program=$bin_dir/$(program_of "$name")
     if [ -x "$program" ] && [ "$(cat "$program.version" 2>/dev/null)" = "$package $version" ]; then
         continue

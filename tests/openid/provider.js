@@ -5,8 +5,8 @@
 //   node provider.js CONFIGURATION
 //
 // CONFIGURATION is a file of JSON: `cert` and `key` (PEM), `clients` (metadata as RFC 7591 has it), `accounts`
-// (a file of JSON: claims by subject), `claims_in_id_token`, and `clock_ms` (how far its clock is off). It
-// prints its issuer once it serves.
+// (a file of JSON: claims by subject), `claims_in_id_token`, `client_auth_methods` (those that it knows), and
+// `clock_ms` (how far its clock is off). It prints its issuer once it serves.
 
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -27,6 +27,7 @@ server.listen(0, '127.0.0.1', () => {
     clients: options.clients,
     jwks: { keys: [jwk] },
     cookies: { keys: ['of a test'] },
+    ...(options.client_auth_methods && { clientAuthMethods: options.client_auth_methods }),
     conformIdTokenClaims: !options.claims_in_id_token,
     claims: {
       openid: ['sub'],

@@ -17,12 +17,13 @@ mod explain;
 mod first_start;
 mod gateways;
 mod groups;
-mod http;
+pub(crate) mod http;
 mod interrupt;
 mod login;
 mod logs;
 mod output;
 mod policies;
+mod providers;
 mod resources;
 mod retention;
 mod sinks;
@@ -40,6 +41,7 @@ use output::Format;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub(crate) use credentials::SecretFile;
 pub(crate) use first_start::FirstStart;
 
 /// Administrate a portal: who may use what
@@ -110,6 +112,8 @@ enum AdminCommand {
     Actor(actors::ActorCommand),
     #[command(subcommand)]
     Group(groups::GroupCommand),
+    #[command(subcommand)]
+    Provider(providers::ProviderCommand),
     #[command(subcommand)]
     Site(sites::SiteCommand),
     #[command(subcommand)]
@@ -191,6 +195,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Dns(command) => dns::run(&mut common.shell()?, command).await,
         AdminCommand::Actor(command) => actors::run(&mut common.shell()?, command).await,
         AdminCommand::Group(command) => groups::run(&mut common.shell()?, command).await,
+        AdminCommand::Provider(command) => providers::run(&mut common.shell()?, command).await,
         AdminCommand::Site(command) => sites::run(&mut common.shell()?, command).await,
         AdminCommand::Resource(command) => resources::run(&mut common.shell()?, command).await,
         AdminCommand::Policy(command) => policies::run(&mut common.shell()?, command).await,

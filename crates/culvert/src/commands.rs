@@ -1,7 +1,9 @@
 //! `culvert up`, `down`, `sign-in` and `sign-out`: what a client without a token of the administrator's is
 //! told to do. Each waits until that is so.
 
+use crate::admin::SecretFile;
 use crate::client::failure;
+use crate::device_sign_in::{self, Manner, Obtained};
 use crate::exit::{Failure, Status as Exit, print};
 use crate::service_socket::ClientSocket;
 use crate::status::{json_line, table};
@@ -10,10 +12,13 @@ use crate::visible::visible;
 use clap::Args;
 use culvert_client::status::{PortalState, ServiceState, Status, Trouble};
 use culvert_client::{Enrolment, Request, SecretText, SignIn, StatusError, ask, ask_status};
-use std::io::Write;
+use culvert_wire::token::{CertificatePin, Portal};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 /// How often the client is asked how far it is.
@@ -41,17 +46,36 @@ pub(crate) struct DownArguments {
     wait: Wait,
 }
 
-/// Give the client on this machine a token, and connect it
+/// Sign the client on this machine in, and connect it
 ///
-/// The client keeps the token in its state directory, and takes the place of whom it was signed in as
-/// before. The token is read from standard input, and asked for without showing it where that is a
-/// terminal.
+/// With --portal, or at a terminal where the client knows its portal already, it prints a URL and a code:
+/// open the URL on any machine, sign in, compare the code and approve it. Otherwise a token is read, from
+/// --token-file or standard input, and asked for without showing it where that is a terminal. The client
+/// keeps the token in its state directory, and takes the place of whom it was signed in as before.
 #[derive(Debug, Args)]
 #[command(after_help = UP_STATUS, after_long_help = SIGN_IN_EXAMPLES)]
 pub(crate) struct SignInArguments {
     /// The file with the token, mode 0600; "-" is standard input
-    #[arg(long, value_name = "FILE", default_value = STANDARD_INPUT)]
-    token_file: PathBuf,
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["portal", "token_out"])]
+    token_file: Option<PathBuf>,
+
+    /// Sign in with a browser at this portal: https://HOST or https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    portal: Option<String>,
+
+    /// The SHA-256 of the portal's certificate, as the portal prints it when it starts
+    ///
+    /// Without it, an authority that this system trusts has to vouch for the certificate.
+    #[arg(long, value_name = "SHA256", requires = "portal")]
+    certificate: Option<CertificatePin>,
+
+    /// Open no browser on this machine
+    #[arg(long)]
+    no_browser: bool,
+
+    /// Write the token into FILE, mode 0600, instead of giving it to the client; FILE must not be there yet
+    #[arg(long, value_name = "FILE", requires = "portal")]
+    token_out: Option<PathBuf>,
 
     #[command(flatten)]
     wait: Wait,
@@ -127,7 +151,8 @@ Examples:
 const SIGN_IN_EXAMPLES: &str = concat!(
     "\
 Examples:
-  culvert sign-in
+  culvert sign-in --portal https://portal.example.com
+  culvert sign-in --portal https://192.0.2.10:8443 --certificate 1KS-JH2d… --token-out laptop.token
   culvert sign-in --token-file laptop.token
   pass show culvert | culvert sign-in --json
 
@@ -168,7 +193,25 @@ pub(crate) fn down(arguments: &DownArguments) -> Result<ExitCode, Failure> {
 
 /// Carries out `culvert sign-in`.
 pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> {
-    let token = token_input::read(&arguments.token_file)?;
+    let wait = &arguments.wait;
+    let token = match (&arguments.token_file, arguments.portal()?) {
+        (Some(path), _) => token_input::read(path)?,
+        (None, None) => token_input::read(Path::new(STANDARD_INPUT))?,
+        (None, Some(portal)) => {
+            let out = arguments.token_out.as_deref();
+            // What can go wrong here goes wrong before somebody signs in.
+            let out = out.map(SecretFile::create).transpose()?;
+            let manner = Manner {
+                json: wait.json,
+                no_browser: arguments.no_browser,
+            };
+            let obtained = runtime()?.block_on(device_sign_in::obtain(portal, manner))?;
+            if let Some(file) = out {
+                return wait.written(file, &obtained);
+            }
+            obtained.token
+        }
+    };
     Enrolment::from_token(token.trim()).map_err(|error| failure(&error))?;
     let request = Request::SignIn(SignIn::Token(SecretText::new(token)));
     arguments.wait.carry_out(request, Goal::Up)
@@ -177,6 +220,51 @@ pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> 
 /// Carries out `culvert sign-out`.
 pub(crate) fn sign_out(arguments: &SignOutArguments) -> Result<ExitCode, Failure> {
     arguments.wait.carry_out(Request::SignOut, Goal::SignedOut)
+}
+
+impl SignInArguments {
+    /// The portal at which somebody is to sign in with a browser; nothing where a token is to be read.
+    fn portal(&self) -> Result<Option<Portal>, Failure> {
+        if self.token_file.is_some() {
+            return Ok(None);
+        }
+        let usage = |error| Failure::new(Exit::Usage, error);
+        if let Some(url) = &self.portal {
+            let portal = Portal::new(url, self.certificate).map_err(usage)?;
+            return Ok(Some(portal));
+        }
+        if !std::io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let socket = self.wait.socket.path()?;
+        // Without an answer nothing is known; that it is missing is said where the token is handed over.
+        let Ok(status) = runtime()?.block_on(ask_status(&socket)) else {
+            return Ok(None);
+        };
+        if status.portal_url.is_empty() {
+            return Ok(None);
+        }
+        let pin = status.portal_pin.as_deref().map(str::parse).transpose();
+        let pin: Option<CertificatePin> = pin.map_err(usage)?;
+        Portal::new(&status.portal_url, pin)
+            .map(Some)
+            .map_err(usage)
+    }
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("starting", &error))
+}
+
+/// What `--token-out` came to, for programs.
+#[derive(Serialize)]
+struct Written<'a> {
+    schema_version: u32,
+    token_file: PathBuf,
+    actor: &'a str,
 }
 
 /// What is waited for.
@@ -199,11 +287,31 @@ enum Step {
 }
 
 impl Wait {
+    /// Says that the token is in a file.
+    fn written(&self, file: SecretFile, obtained: &Obtained) -> Result<ExitCode, Failure> {
+        let token_file = file.write(&obtained.token)?;
+        let actor = obtained.actor.as_str();
+        let text = match self.json {
+            true => {
+                let written = Written {
+                    schema_version: 1,
+                    token_file,
+                    actor,
+                };
+                let line = serde_json::to_string(&written);
+                line.map_err(|error| Failure::new(Exit::Failed, error))?
+            }
+            false => {
+                let path = token_file.display();
+                visible(&format!("the token of {actor} is in {path}"))
+            }
+        };
+        print(format!("{text}\n").as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     fn carry_out(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::io("starting", &error))?;
+        let runtime = runtime()?;
         let socket = self.socket.path()?;
         let limit = Duration::from_secs(self.timeout.into());
         let (status, line) = runtime.block_on(wait_for(&socket, request, goal, limit))?;

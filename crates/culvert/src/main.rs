@@ -15,6 +15,7 @@ mod confinement;
 mod debug;
 mod descriptors;
 mod detach;
+mod device_sign_in;
 mod end;
 mod exit;
 mod exposition;

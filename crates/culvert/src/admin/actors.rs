@@ -25,6 +25,8 @@ pub(super) enum ActorCommand {
     ///
     /// Its memberships go with it; its tokens and clients only with --cascade.
     Delete(DeleteWithOthers),
+    /// End all sessions of a person, in whatever browser
+    EndSessions(Which),
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +72,7 @@ Examples:
   culvert admin actor list --search build
   culvert admin actor show ada
   culvert admin actor set ada --disable
+  culvert admin actor end-sessions ada
   culvert admin actor delete ada --cascade";
 
 pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), Failure> {
@@ -114,6 +117,13 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
                 disabled,
             })?;
             shell.change(&set.seen, |_: &Actor| Ok(patch)).await
+        }
+        ActorCommand::EndSessions(which) => {
+            let actor: Actor = shell.api.find(&which.which).await?;
+            let path = format!("/actors/{}/sessions", actor.id);
+            shell.api.remove(&path).await?;
+            let sentence = format!("the sessions of {:?} have ended", actor.name);
+            shell.format.done(&actor, sentence)
         }
         ActorCommand::Delete(delete) => shell.delete_with_others::<Actor>(&delete).await,
     }

@@ -2,10 +2,12 @@
 
 use super::http::{Ask, Http, Refusal};
 use crate::exit::{Failure, Status};
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, PolicyId, ResourceId, SiteId, TokenId};
+use culvert_ids::{
+    ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
+};
 use culvert_wire::api::{
     Account, AccountPatch, Actor, ChangeLogEntry, Client, Gateway, Group, MAX_PAGE_LEN, PREFIX,
-    Page, Policy, ProblemKind, Resource, Site, Token,
+    Page, Policy, ProblemKind, Provider, Resource, Site, Token,
 };
 use hyper::Method;
 use serde::Serialize;
@@ -68,6 +70,7 @@ entities! {
     Gateway(GatewayId) = "gateway", "/gateways", revoked;
     Group(GroupId) = "group", "/groups";
     Policy(PolicyId) = "policy", "/policies";
+    Provider(ProviderId) = "identity provider", "/providers";
     Resource(ResourceId) = "resource", "/resources";
     Site(SiteId) = "site", "/sites";
     Token(TokenId) = "token", "/tokens", revoked;

@@ -143,7 +143,7 @@ fn failed(error: HostError) -> Failure {
 
 /// A new file for a secret, closed to everyone else. It is made before the secret is, so that none is
 /// made which nobody gets; unless it is written, it is removed again.
-pub(super) struct SecretFile {
+pub(crate) struct SecretFile {
     path: PathBuf,
     file: File,
     is_written: bool,
@@ -151,7 +151,7 @@ pub(super) struct SecretFile {
 
 impl SecretFile {
     /// Makes the file, which must not be there.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             let fix = match error.kind() {
                 std::io::ErrorKind::AlreadyExists => "; remove it first, or name another",
@@ -180,7 +180,7 @@ impl SecretFile {
     }
 
     /// Writes the secret as a line, and waits until it is on the disk.
-    pub(super) fn write(mut self, secret: &str) -> Result<PathBuf, Failure> {
+    pub(crate) fn write(mut self, secret: &str) -> Result<PathBuf, Failure> {
         let line = Zeroizing::new(format!("{secret}\n"));
         let written = self.file.write_all(line.as_bytes());
         let written = written.and_then(|()| self.file.sync_all());

@@ -36,9 +36,10 @@ const MAX_REPEATS: usize = 10;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// The portal's API.
-pub(super) struct Http {
+pub(crate) struct Http {
     portal: Portal,
-    bearer: Bearer,
+    /// Nobody's, where the request is for strangers too.
+    bearer: Option<Bearer>,
     connection: Option<Connection>,
 }
 
@@ -49,7 +50,7 @@ struct Connection {
 
 /// A request that the API did not do.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// The portal said why.
     Problem(Box<Problem>),
     /// It could not be asked, or its answer is not one of a portal.
@@ -58,14 +59,14 @@ pub(super) enum Refusal {
 
 /// What is asked.
 #[derive(Clone)]
-pub(super) struct Ask<'a> {
-    pub(super) method: Method,
+pub(crate) struct Ask<'a> {
+    pub(crate) method: Method,
     /// Path and query, as they are sent.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
     /// The version that is to be changed.
-    pub(super) if_match: Option<u64>,
+    pub(crate) if_match: Option<u64>,
     /// JSON.
-    pub(super) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 impl<'a> Ask<'a> {
@@ -83,7 +84,16 @@ impl Http {
     pub(super) const fn new(portal: Portal, bearer: Bearer) -> Self {
         Self {
             portal,
-            bearer,
+            bearer: Some(bearer),
+            connection: None,
+        }
+    }
+
+    /// For what strangers may ask.
+    pub(crate) const fn without_token(portal: Portal) -> Self {
+        Self {
+            portal,
+            bearer: None,
             connection: None,
         }
     }
@@ -94,7 +104,7 @@ impl Http {
     }
 
     /// Asks, and reads the answer. A request that the portal refused for coming too soon is repeated.
-    pub(super) async fn send<T: DeserializeOwned>(&mut self, ask: &Ask<'_>) -> Result<T, Refusal> {
+    pub(crate) async fn send<T: DeserializeOwned>(&mut self, ask: &Ask<'_>) -> Result<T, Refusal> {
         let answer = self.answer(ask).await?;
         // An answer without content stands for `()`.
         let text: &[u8] = if answer.is_empty() { b"null" } else { &answer };
@@ -192,18 +202,20 @@ impl Http {
     fn request(&self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
         let impossible =
             |error: hyper::http::Error| Failure::new(Status::Failed, format_args!("{error}"));
-        let bearer = self.bearer.expose();
-        let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
-        let mut authorization =
-            HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
-        authorization.set_sensitive(true);
         let authority = self.portal.url.trim_start_matches("https://");
         let mut request = Request::builder()
             .method(&ask.method)
             .uri(ask.path)
             .header(HOST, authority)
-            .header(AUTHORIZATION, authorization)
             .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
+        if let Some(bearer) = &self.bearer {
+            let bearer = bearer.expose();
+            let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
+            let mut authorization =
+                HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
+            authorization.set_sensitive(true);
+            request = request.header(AUTHORIZATION, authorization);
+        }
         if let Some(version) = ask.if_match {
             request = request.header(IF_MATCH, format!("\"{version}\""));
         }

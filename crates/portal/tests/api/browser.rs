@@ -11,6 +11,8 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) cookie: Option<String>,
+    /// What it keeps while it is on the way to an identity provider.
+    pub(crate) way: Option<String>,
 }
 
 impl Browser {
@@ -18,6 +20,7 @@ impl Browser {
         Self {
             client: running.client().await,
             cookie: None,
+            way: None,
         }
     }
 
@@ -64,19 +67,24 @@ impl Browser {
         form: Option<String>,
     ) -> Answer {
         let mut headers = headers.to_vec();
-        let cookie = self.cookie.clone();
-        if let Some(cookie) = &cookie {
-            headers.push(("cookie", cookie));
+        let cookies: Vec<String> = self.cookie.iter().chain(&self.way).cloned().collect();
+        let cookies = cookies.join("; ");
+        if !cookies.is_empty() {
+            headers.push(("cookie", &cookies));
         }
         if form.is_some() {
             headers.push(("content-type", "application/x-www-form-urlencoded"));
         }
         let body = form.map(String::into_bytes);
         let answer = self.client.send(method, path, &headers, body).await;
-        if let Some(cookie) = answer.headers.get("set-cookie") {
+        for cookie in answer.headers.get_all("set-cookie") {
             let pair = cookie.to_str().unwrap().split(';').next().unwrap();
             let is_kept = !pair.ends_with('=');
-            self.cookie = is_kept.then(|| pair.to_owned());
+            let kept = is_kept.then(|| pair.to_owned());
+            match pair.starts_with("__Host-culvert-way=") {
+                true => self.way = kept,
+                false => self.cookie = kept,
+            }
         }
         answer
     }

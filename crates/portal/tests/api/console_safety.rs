@@ -5,9 +5,11 @@ use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
 
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 14] = [
     "/",
     "/me",
+    "/device",
+    "/settings/providers",
     "/sites",
     "/resources",
     "/resources/new",
@@ -34,6 +36,16 @@ fn forms() -> Vec<String> {
         "/sign-out".to_owned(),
         "/me/password".to_owned(),
         "/me/sign-out-everywhere".to_owned(),
+        "/me/link".to_owned(),
+        "/me/unlink/{idn}".to_owned(),
+        "/device/approve".to_owned(),
+        "/device/deny".to_owned(),
+        "/settings/providers".to_owned(),
+        "/settings/providers/{idp}".to_owned(),
+        "/settings/providers/{idp}/delete".to_owned(),
+        "/people/{act}/link".to_owned(),
+        "/people/{act}/end-sessions".to_owned(),
+        "/identities/{idn}/unlink".to_owned(),
         "/sites".to_owned(),
         "/sites/{site}/token".to_owned(),
         "/gateways/{gw}/drain".to_owned(),
@@ -84,7 +96,9 @@ fn forms() -> Vec<String> {
 
 /// Forms of who has not signed in, and of the own sign-in.
 fn is_own(form: &str) -> bool {
-    form.starts_with("/me") || matches!(form, "/set-up" | "/sign-in" | "/sign-out")
+    form.starts_with("/me")
+        || form.starts_with("/device/")
+        || matches!(form, "/set-up" | "/sign-in" | "/sign-out")
 }
 
 async fn seq(running: &Running) -> Seq {
@@ -381,7 +395,7 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
     for path in PAGES {
         let page = browser.get(path).await;
         match path {
-            "/me" | "/clients" => assert_eq!(page.status, 200),
+            "/me" | "/clients" | "/device" => assert_eq!(page.status, 200),
             "/" => assert_eq!(page.header("location"), "/clients"),
             // It shows an empty form and nothing else; what it is sent to refuses.
             "/resources/new" => assert_eq!(page.status, 200),

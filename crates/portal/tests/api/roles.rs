@@ -6,12 +6,12 @@ use crate::support::{
     now, other_account,
 };
 use culvert_ids::{
-    AccountId, ActorId, ClientId, GatewayId, GroupId, MembershipId, PolicyId, ResourceId, SiteId,
-    TokenId,
+    AccountId, ActorId, ClientId, GatewayId, GroupId, IdentityId, MembershipId, PolicyId,
+    ProviderId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::{
-    ActorKind, Author, Group, Membership, Mutation, Policy, Resource, Role, Seq, Site, Stamp,
-    Store, TokenScope,
+    ActorKind, Author, Group, Identity, ListFilter, Membership, Mutation, PageLimit, Policy,
+    Provider, ProviderSettings, Resource, Role, Seq, Site, Stamp, Store, StoreExt, TokenScope,
 };
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use serde_json::{Value, json};
@@ -27,7 +27,8 @@ struct Things {
     client: ClientId,
     gateway: GatewayId,
     token: TokenId,
-    sink: String,
+    provider: ProviderId,
+    identity: IdentityId,
     client_secret: String,
     gateway_secret: String,
 }
@@ -41,6 +42,8 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
     let site = SiteId::new(ms, random);
     let resource = ResourceId::new(ms, random);
     let policy = PolicyId::new(ms, random);
+    let provider = ProviderId::new(ms, random);
+    let identity = IdentityId::new(ms, random);
     let mutations = vec![
         Mutation::Create(
             Group {
@@ -94,6 +97,30 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
             }
             .into(),
         ),
+        Mutation::Create(
+            Provider {
+                id: provider,
+                name: format!("provider {provider}"),
+                issuer: "https://id.example".to_owned(),
+                client_id: "culvert".to_owned(),
+                secret_set: None,
+                disabled: false,
+                settings: ProviderSettings::default(),
+                stamp,
+            }
+            .into(),
+        ),
+        Mutation::Create(
+            Identity {
+                id: identity,
+                provider,
+                subject: "1".to_owned(),
+                actor: member,
+                memberships: Vec::new(),
+                stamp,
+            }
+            .into(),
+        ),
     ];
     store
         .write(account, Author::PORTAL, now(), mutations)
@@ -115,6 +142,8 @@ async fn make_things(store: &dyn Store, account: AccountId) -> Things {
         client,
         gateway,
         token,
+        provider,
+        identity,
         client_secret,
         gateway_secret,
     }
@@ -175,8 +204,14 @@ async fn routes(anyone: &mut Client) -> Vec<Route> {
 }
 
 impl Route {
+    /// It asks for no API token: set-up has a token of its own, and a machine for which somebody is to
+    /// sign in has none yet (`devices.rs`).
     fn is_setup(&self) -> bool {
-        self.template == "/api/v1/setup"
+        self.template == "/api/v1/setup" || self.is_for_strangers()
+    }
+
+    fn is_for_strangers(&self) -> bool {
+        self.template.starts_with("/api/v1/device-sign-ins")
     }
 
     fn reads(&self) -> bool {
@@ -199,6 +234,8 @@ impl Route {
             "clients" => things.client.to_string(),
             "gateways" => things.gateway.to_string(),
             "tokens" => things.token.to_string(),
+            "providers" => things.provider.to_string(),
+            "identities" => things.identity.to_string(),
             "explain" => {
                 let (client, resource) = (things.client, things.resource);
                 return format!("{}?client={client}&resource={resource}", self.template);
@@ -264,6 +301,14 @@ impl Route {
             ("POST", "tokens") => {
                 json!({"kind": "api", "actor": things.actor, "role": "auditor", "name": name})
             }
+            ("POST", "providers") => {
+                json!({"name": name, "issuer": "https://id.example", "client_id": "culvert"})
+            }
+            ("POST", "identities") => {
+                json!({"provider": things.provider, "subject": "2", "actor": things.member})
+            }
+            ("POST", "device-sign-ins") => json!({"machine": "laptop"}),
+            ("POST", "device-sign-ins/ask") => json!({"device_code": "x"}),
             ("POST", "apply") => json!({"groups": [{ "name": name }]}),
             ("POST", "setup") => json!({ "owner": name }),
             other => panic!("{other:?} has no example: add one"),
@@ -273,7 +318,13 @@ impl Route {
 
     /// The body refers to things by their ids.
     fn refers(&self) -> bool {
-        let body = ["groups/{id}/members", "resources", "policies", "tokens"];
+        let body = [
+            "groups/{id}/members",
+            "resources",
+            "policies",
+            "tokens",
+            "identities",
+        ];
         let route = self.template.strip_prefix("/api/v1/").unwrap();
         self.method == "POST" && body.contains(&route)
     }
@@ -304,6 +355,9 @@ async fn cve_2026_29771_no_route_answers_a_stranger_or_a_machine() {
     let setup = running.setup_token();
     let before = seq(&running).await;
     for route in routes(&mut client).await {
+        if route.is_for_strangers() {
+            continue;
+        }
         let tokens = [
             None,
             Some(things.client_secret.as_str()),
@@ -333,6 +387,7 @@ async fn an_auditor_reads_everything_and_changes_nothing() {
         let answer = route.send(&mut auditor, &things).await;
         match route.reads() {
             true => assert_eq!(answer.status, 200, "{route:?} {answer:?}"),
+            false if route.is_for_strangers() => assert!(answer.status.is_success()),
             false if route.is_setup() => assert_eq!(answer.status, 401),
             false => {
                 assert_eq!(answer.status, 403, "{route:?} {answer:?}");
@@ -363,6 +418,8 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
         let answer = route.send(&mut user, &things).await;
         let expected = match (&*route.method, &*route.template) {
             ("POST", "/api/v1/setup") => 401,
+            ("POST", "/api/v1/device-sign-ins") => 201,
+            ("POST", "/api/v1/device-sign-ins/ask") => 200,
             ("GET", "/api/v1/clients") => 200,
             // They are another's.
             ("GET", "/api/v1/clients/{id}") | ("POST", "/api/v1/clients/{id}/revoke") => 404,
@@ -408,8 +465,24 @@ async fn admins_and_owners_may_use_every_route() {
             let things = make_things(running.store.as_ref(), running.account()).await;
             let answer = route.send(&mut client, &things).await;
             assert!(answer.status.is_success(), "{role:?} {route:?} {answer:?}");
+            // An account has room for few of them.
+            clear_providers(&running).await;
         }
     }
+}
+
+async fn clear_providers(running: &Running) {
+    let (store, account) = (&running.store, running.account());
+    let all = store.list_as::<Provider>(account, &ListFilter::default(), None, PageLimit::MAX);
+    let all = all.await.unwrap().items;
+    let deletions = all.into_iter().map(|provider| Mutation::Delete {
+        id: provider.id.into(),
+        expected_version: None,
+        cascade: false,
+    });
+    let deletions = deletions.collect();
+    let written = store.write(account, Author::PORTAL, now(), deletions).await;
+    written.unwrap();
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ pub struct NewProvider {
 }
 
 /// A change of a provider. An empty text takes away what may be missing.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProviderPatch {
