@@ -7,7 +7,7 @@ use super::view::{Cell, Field, Form, Page, Section};
 use crate::fault::Fault;
 use crate::service::{WaitingDevice, written_code};
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 
 const AT: &str = "/device";
@@ -18,7 +18,6 @@ pub(super) async fn show(
     State(console): State<Console>,
     person: Result<Person, Fault>,
     Asked(fields): Asked,
-    _uri: Uri,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
     let person = match person {

@@ -40,18 +40,8 @@ pub(super) async fn begin(
     let begun = console.service.begin_provider_sign_in(from, id, next);
     match begun.await {
         Ok(begun) => Ok(on_the_way(&begun, Redirect::to(&begun.url).into_response())),
-        Err(fault @ (Fault::Forbidden(_) | Fault::Unavailable(_))) => {
-            let (Fault::Forbidden(text) | Fault::Unavailable(text)) = fault else {
-                return Err(fault);
-            };
-            let page = guard::plain_to(
-                "Not signed in",
-                text,
-                "/sign-in",
-                "To the page for signing in",
-            );
-            Ok(page.with_status(StatusCode::BAD_GATEWAY))
-        }
+        Err(Fault::Forbidden(text)) => Ok(not_signed_in(StatusCode::FORBIDDEN, text)),
+        Err(Fault::Unavailable(text)) => Ok(not_signed_in(StatusCode::BAD_GATEWAY, text)),
         Err(fault) => Err(fault),
     }
 }
@@ -123,11 +113,10 @@ fn refused(fault: &SignInFault) -> Response {
         SignInFault::Away(_) | SignInFault::Wrong(_) => StatusCode::BAD_GATEWAY,
         _ => StatusCode::FORBIDDEN,
     };
-    let page = guard::plain_to(
-        "Not signed in",
-        fault.to_string(),
-        "/sign-in",
-        "To the page for signing in",
-    );
-    page.with_status(status)
+    not_signed_in(status, fault.to_string())
+}
+
+fn not_signed_in(status: StatusCode, text: String) -> Response {
+    let back = "To the page for signing in";
+    guard::plain_to("Not signed in", text, "/sign-in", back).with_status(status)
 }

@@ -214,16 +214,25 @@ pub(super) async fn show(
     Id(id): Id<ProviderId>,
 ) -> Result<Response, Fault> {
     let provider = console.service.provider(&person.caller, id).await?;
-    let form = change_form(&console, &person, &provider).await?;
+    let now = as_it_is(&console, &person, &provider).await?;
+    let form = form_as_it_is(&provider, &now);
     let page = provider_page(&person, &asked, &provider, form);
     Ok(page.into_response())
 }
 
-async fn change_form(
+/// How it is, in the words of the form.
+struct AsItIs {
+    scopes: String,
+    groups: String,
+    unknown: &'static str,
+    disabled: &'static str,
+}
+
+async fn as_it_is(
     console: &Console,
     person: &Person,
     provider: &Provider,
-) -> Result<Form, Fault> {
+) -> Result<AsItIs, Fault> {
     let names = ListRequest {
         limit: Some(200),
         ..ListRequest::default()
@@ -234,23 +243,53 @@ async fn change_form(
         let name = group.map_or_else(|| mapped.group.to_string(), |group| group.name.clone());
         format!("{}={name}", mapped.value)
     });
-    let unknown = match provider.unknown_people {
-        UnknownPeople::Refuse => "refuse",
-        UnknownPeople::Make => "make",
-    };
-    let mut fields = vec![Field::line("name", "Name").value(&provider.name)];
-    fields.extend(common_fields(&Filled {
-        client_id: &provider.client_id,
-        ca: provider.ca.as_deref().unwrap_or_default(),
-        scopes: &provider.scopes.join(" "),
-        groups_claim: provider.groups_claim.as_deref().unwrap_or_default(),
-        groups: &lines.collect::<Vec<_>>().join("\n"),
-        unknown,
-    }));
-    let disabled = if provider.disabled { "yes" } else { "no" };
+    Ok(AsItIs {
+        scopes: provider.scopes.join(" "),
+        groups: lines.collect::<Vec<_>>().join("\n"),
+        unknown: match provider.unknown_people {
+            UnknownPeople::Refuse => "refuse",
+            UnknownPeople::Make => "make",
+        },
+        disabled: if provider.disabled { "yes" } else { "no" },
+    })
+}
+
+fn change_form(provider: &Provider, name: &str, filled: &Filled<'_>, disabled: &str) -> Form {
+    let mut fields = vec![Field::line("name", "Name").value(name)];
+    fields.extend(common_fields(filled));
     fields.push(Field::choice("disabled", "State", STATES).value(disabled));
     let at = format!("{AT}/{}", provider.id);
-    Ok(Form::new("Change", at, "Change", fields).with_version(provider.version))
+    Form::new("Change", at, "Change", fields).with_version(provider.version)
+}
+
+fn form_as_it_is(provider: &Provider, now: &AsItIs) -> Form {
+    let filled = Filled {
+        client_id: &provider.client_id,
+        ca: provider.ca.as_deref().unwrap_or_default(),
+        scopes: &now.scopes,
+        groups_claim: provider.groups_claim.as_deref().unwrap_or_default(),
+        groups: &now.groups,
+        unknown: now.unknown,
+    };
+    change_form(provider, &provider.name, &filled, now.disabled)
+}
+
+/// What somebody has written, so that nothing of it is lost.
+fn form_as_written(provider: &Provider, fields: &Fields) -> Form {
+    let filled = Filled {
+        client_id: fields.text("client_id"),
+        ca: fields.text("ca"),
+        scopes: fields.text("scopes"),
+        groups_claim: fields.text("groups_claim"),
+        groups: fields.text("groups"),
+        unknown: fields.text("unknown_people"),
+    };
+    change_form(
+        provider,
+        fields.text("name"),
+        &filled,
+        fields.text("disabled"),
+    )
 }
 
 fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form) -> Page {
@@ -319,20 +358,37 @@ pub(super) async fn change(
         Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
         Err(Fault::VersionConflict { .. }) => {
             let provider = console.service.provider(&person.caller, id).await?;
-            let mut form = change_form(&console, &person, &provider).await?;
-            let text =
-                "Somebody else has changed it meanwhile. This is how it is now: change it again.";
+            let now = as_it_is(&console, &person, &provider).await?;
+            let mut form = form_as_written(&provider, &fields);
+            let text = "Somebody else has changed it meanwhile: above is how it is now. Send this again to \
+                        have it as you wrote it.";
             form.problem = Some(text.to_owned());
-            let page = provider_page(&person, &asked, &provider, form);
+            let mut page = provider_page(&person, &asked, &provider, form);
+            page.sections.insert(0, how_it_is(&provider, &now));
             Ok(page.with_status(StatusCode::CONFLICT))
         }
         Err(fault) => {
             let provider = console.service.provider(&person.caller, id).await?;
-            let form = change_form(&console, &person, &provider).await?;
-            let (form, status) = form.refused(fault)?;
+            let (form, status) = form_as_written(&provider, &fields).refused(fault)?;
             let page = provider_page(&person, &asked, &provider, form);
             Ok(page.with_status(status))
         }
+    }
+}
+
+fn how_it_is(provider: &Provider, now: &AsItIs) -> Section {
+    let claim = provider.groups_claim.clone().unwrap_or_default();
+    Section::Facts {
+        title: "How it is now".to_owned(),
+        facts: vec![
+            ("Name", Cell::text(&provider.name)),
+            ("Client id", Cell::code(&provider.client_id)),
+            ("Scopes", Cell::code(&now.scopes)),
+            ("Claim with groups", Cell::code(claim)),
+            ("Groups", Cell::text(&now.groups)),
+            ("Unknown people", Cell::text(now.unknown)),
+            ("Disabled", Cell::text(now.disabled)),
+        ],
     }
 }
 

@@ -269,7 +269,7 @@ async fn who_may_not_sign_in_may_not_by_a_provider_either() {
         browser
             .get(&way)
             .await
-            .expect(502)
+            .expect(403)
             .text
             .contains("Nobody signs in")
     );
@@ -652,4 +652,69 @@ async fn a_provider_that_can_not_be_one_is_refused_by_its_field() {
     }
     let more = json!({"name": "33", "issuer": "https://id.example", "client_id": "c"});
     owner.post("/api/v1/providers", more).await.problem(409);
+}
+
+#[tokio::test]
+async fn a_provider_is_made_and_changed_by_pages_and_nothing_that_was_written_is_lost() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let group = owner.post("/api/v1/groups", json!({"name": "Staff"})).await;
+    group.expect(201);
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let fields = |name: &'static str, groups: &'static str, version: &'static str| {
+        [
+            ("name", name),
+            ("issuer", "https://id.example"),
+            ("client_id", "culvert"),
+            ("client_secret", "hush-hush-hush"),
+            ("scopes", "profile groups"),
+            ("groups_claim", "groups"),
+            ("groups", groups),
+            ("unknown_people", "make"),
+            ("disabled", "no"),
+            ("version", version),
+        ]
+    };
+    let at = "/settings/providers";
+    let refused = browser
+        .submit(at, &fields("Example", "staff", ""))
+        .await
+        .expect(422);
+    assert!(refused.text.contains("is not like") && !refused.text.contains("hush"));
+    let refused = browser
+        .submit(at, &fields("Example", "a=Nobody", ""))
+        .await
+        .expect(422);
+    assert!(refused.text.contains("a=Nobody"));
+    let made = browser
+        .submit(at, &fields("Example", "cn=staff=Staff", ""))
+        .await
+        .expect(303);
+    let page = made
+        .header("location")
+        .split('?')
+        .next()
+        .unwrap()
+        .to_owned();
+    let shown = browser.get(&page).await.expect(200);
+    assert!(shown.text.contains("cn=staff=Staff") && !shown.text.contains("hush"));
+    assert!(shown.text.contains("/sign-in/callback"));
+    // Made, and given its secret: that is version 2.
+    browser
+        .submit(&page, &fields("Renamed", "", "2"))
+        .await
+        .expect(303);
+    let late = browser
+        .submit(&page, &fields("Mine", "staff=Staff", "2"))
+        .await
+        .expect(409);
+    assert!(late.text.contains("Renamed") && late.text.contains("value=\"Mine\""));
+    let wrong = browser.submit(&page, &fields("", "staff=Staff", "4")).await;
+    assert!(wrong.expect(422).text.contains("staff=Staff"));
+    let delete = format!("{page}/delete");
+    browser
+        .submit(&delete, &[("version", "4")])
+        .await
+        .expect(303);
+    browser.get(&page).await.expect(404);
 }
