@@ -473,7 +473,8 @@ async fn admins_and_owners_may_use_every_route() {
 
 async fn clear_providers(running: &Running) {
     let (store, account) = (&running.store, running.account());
-    let all = store.list_as::<Provider>(account, &ListFilter::default(), None, PageLimit::MAX);
+    let filter = ListFilter::default();
+    let all = store.list_as::<Provider>(account, &filter, None, PageLimit::MAX);
     let all = all.await.unwrap().items;
     let deletions = all.into_iter().map(|provider| Mutation::Delete {
         id: provider.id.into(),
