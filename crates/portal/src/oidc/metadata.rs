@@ -138,7 +138,7 @@ impl Keys {
 mod tests {
     use super::*;
 
-    fn metadata(more: Value) -> Metadata {
+    fn metadata(more: &Value) -> Metadata {
         let mut all = serde_json::json!({
             "issuer": "https://id.example",
             "authorization_endpoint": "https://id.example/auth",
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_issuer_is_refused_and_one_that_should_say_it_has_to() {
-        let silent = metadata(serde_json::json!({}));
+        let silent = metadata(&serde_json::json!({}));
         assert!(silent.check_issuer(None).is_ok());
         assert!(silent.check_issuer(Some("https://id.example")).is_ok());
         assert!(silent.check_issuer(Some("https://evil.example")).is_err());
         let says =
-            metadata(serde_json::json!({"authorization_response_iss_parameter_supported": true}));
+            metadata(&serde_json::json!({"authorization_response_iss_parameter_supported": true}));
         assert!(says.check_issuer(Some("https://id.example")).is_ok());
         assert!(says.check_issuer(None).is_err());
     }
@@ -176,7 +176,7 @@ mod tests {
         ] {
             let said = serde_json::json!({"token_endpoint_auth_methods_supported": methods});
             assert_eq!(
-                metadata(said).takes_secret_in_form(),
+                metadata(&said).takes_secret_in_form(),
                 in_form,
                 "{methods:?}"
             );
