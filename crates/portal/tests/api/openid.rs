@@ -27,7 +27,7 @@ impl Scene {
         let running = Running::start().await;
         let openid = OpenIdProvider::start(&running, kind);
         let mut owner = running.owner().await;
-        let described = openid.described(settings);
+        let described = openid.described(&settings);
         let made = owner.post("/api/v1/providers", described).await.expect(201);
         let id = id_of(&made.json());
         Self {

@@ -92,7 +92,7 @@ impl OpenIdProvider {
     }
 
     /// What the portal is to be told of it.
-    pub(crate) fn described(&self, more: Value) -> Value {
+    pub(crate) fn described(&self, more: &Value) -> Value {
         let mut all = json!({
             "name": "Example", "issuer": self.issuer, "client_id": CLIENT_ID,
             "client_secret": CLIENT_SECRET, "ca": self.ca,
