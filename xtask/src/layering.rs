@@ -107,7 +107,9 @@ fn walk<'w>(
             continue;
         }
         way.push(to);
-        if IMPURE.contains(&to.as_str()) {
+        // An older version of a crate is as impure as the newest.
+        let bare = to.split(' ').next().unwrap_or(to);
+        if IMPURE.contains(&bare) {
             problems.push(format!(
                 "a pure crate reaches an impure one: {}",
                 way.join(" → ")

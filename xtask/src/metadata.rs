@@ -41,6 +41,7 @@ impl Workspace {
             .iter()
             .map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
             .collect::<Option<_>>()?;
+        let labels = labels(packages);
         let mut workspace = Self::default();
         let member_ids = metadata["workspace_members"].as_array()?;
         for package in packages {
@@ -50,11 +51,13 @@ impl Workspace {
         }
         workspace.members.sort_by(|a, b| a.name.cmp(&b.name));
         for node in metadata["resolve"]["nodes"].as_array()? {
-            let name = *names.get(node["id"].as_str()?)?;
+            let id = node["id"].as_str()?;
+            let name = labels.get(id).map_or(*names.get(id)?, String::as_str);
             let entry = workspace.dependencies.entry(name.to_owned()).or_default();
             for dependency in node["deps"].as_array()? {
                 if is_normal(dependency) {
-                    let name = *names.get(dependency["pkg"].as_str()?)?;
+                    let id = dependency["pkg"].as_str()?;
+                    let name = labels.get(id).map_or(*names.get(id)?, String::as_str);
                     entry.push(name.to_owned());
                 }
             }
@@ -70,6 +73,29 @@ impl Workspace {
     pub(crate) fn is_member(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.name == name)
     }
+}
+
+/// What older versions of crates are called, by their ids: `rand_core 0.6.4`. The newest has the name.
+fn labels(packages: &[Value]) -> BTreeMap<&str, String> {
+    let parts = |package: &Value| -> Vec<u64> {
+        let version = package["version"].as_str().unwrap_or_default();
+        version
+            .split('.')
+            .map_while(|part| part.parse().ok())
+            .collect()
+    };
+    let is_older = |package: &&Value| {
+        let mut others = packages.iter();
+        others.any(|other| other["name"] == package["name"] && parts(other) > parts(package))
+    };
+    let label = |package: &Value| {
+        let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
+        Some(format!("{name} {version}"))
+    };
+    let older = packages.iter().filter(is_older);
+    older
+        .filter_map(|package| Some((package["id"].as_str()?, label(package)?)))
+        .collect()
 }
 
 impl Member {

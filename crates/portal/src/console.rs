@@ -3,12 +3,14 @@
 
 mod chart;
 mod clients;
+mod exports;
 mod device;
 mod first;
 mod flows;
 mod forms;
 mod groups;
 mod guard;
+mod log_settings;
 mod identities;
 mod logs;
 mod me;

@@ -34,6 +34,7 @@ mod tokens;
 mod touch;
 
 pub(crate) use caller::Caller;
+pub(crate) use export::{ExportFilter, ExportFormat};
 pub(crate) use devices::{WaitingDevice, written as written_code};
 pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};

@@ -2,7 +2,7 @@
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, MachineId,
+    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs, MachineId,
     Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
 };
 use async_trait::async_trait;

@@ -5,7 +5,7 @@ use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
 
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 17] = [
     "/",
     "/me",
     "/device",

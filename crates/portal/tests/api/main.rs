@@ -16,6 +16,7 @@ mod devices;
 mod document;
 mod lists;
 mod live;
+mod logs;
 mod openid;
 mod openid_provider;
 mod problems;

@@ -27,6 +27,7 @@ struct Things {
     client: ClientId,
     gateway: GatewayId,
     token: TokenId,
+    sink: String,
     provider: ProviderId,
     identity: IdentityId,
     client_secret: String,
