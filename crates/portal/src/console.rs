@@ -10,8 +10,7 @@ mod flows;
 mod forms;
 mod groups;
 mod guard;
-mod log_settings;
-mod identities;
+mod live;
 mod logs;
 mod me;
 mod overview;
@@ -31,6 +30,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use culvert_wire::token::Portal;
+pub(crate) use live::Streams;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub(crate) struct Console {
     pub(crate) service: Arc<Service>,
     /// Where the portal is to be found.
     pub(crate) portal: Arc<dyn Fn() -> Portal + Send + Sync>,
+    /// Pages that follow what happens.
+    pub(crate) streams: Streams,
 }
 
 impl fmt::Debug for Console {
@@ -53,6 +55,8 @@ pub(crate) fn router(console: Console) -> Router {
     Router::new()
         .route("/", get(overview::show))
         .route("/assets/style.css", get(style))
+        .route("/assets/console.js", get(script))
+        .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
         .route("/sign-in/with/{id}", get(provider_sign_in::begin))
@@ -182,9 +186,17 @@ pub(crate) fn router(console: Console) -> Router {
 }
 
 async fn style() -> impl IntoResponse {
+    asset("text/css", include_str!("../templates/style.css"))
+}
+
+async fn script() -> impl IntoResponse {
+    asset("text/javascript", include_str!("../templates/console.js"))
+}
+
+fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
-        (header::CONTENT_TYPE, "text/css; charset=utf-8"),
-        (header::CACHE_CONTROL, "max-age=3600"),
+        (header::CONTENT_TYPE, format!("{kind}; charset=utf-8")),
+        (header::CACHE_CONTROL, "no-cache".to_owned()),
     ];
-    (headers, include_str!("../templates/style.css"))
+    (headers, text)
 }

@@ -10,6 +10,7 @@ mod io;
 mod listener;
 mod metrics;
 mod options;
+mod places;
 mod portal;
 mod public_address;
 mod rate_limit;
@@ -21,4 +22,5 @@ pub use portal::{Portal, SetupState};
 pub use public_address::PublicAddress;
 
 pub(crate) use metrics::Metrics;
+pub(crate) use places::{Place, Places};
 pub(crate) use rate_limit::RateLimit;

@@ -18,6 +18,12 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'",
 );
 
+/// The same for pages with the portal's own script, which may ask this portal, and make no HTML from text.
+pub(super) const POLICY_WITH_SCRIPT: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+);
+
 /// With `no-referrer` browsers would not say which page a form came from.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 
@@ -33,7 +39,10 @@ pub(super) async fn around(
     };
     let mut response = in_html(response, &method, &path);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    // A page with a script of ours has said so.
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(POLICY);
     headers.insert(header::REFERRER_POLICY, REFERRER);
     response
 }

@@ -22,6 +22,8 @@ pub(super) async fn show(
     if person.caller.role() == Role::User {
         return Ok(Redirect::to("/clients").into_response());
     }
+    let mut page = person.live_page("Overview", "/", &console);
+    page.done = asked.done();
     let service = &console.service;
     let status = service.status(&person.caller).await?;
     let few = ListRequest {
@@ -81,8 +83,6 @@ pub(super) async fn show(
         ]);
     }
 
-    let mut page = person.page("Overview", "/");
-    page.done = asked.done();
     let reasons = status.reasons.iter().cloned();
     page.sections.extend(reasons.map(Section::Alert));
     page.sections.push(Section::Facts {

@@ -20,6 +20,9 @@ const COOKIE: &str = "__Host-culvert";
 /// What the form token of a session is a code of.
 const FORM_TOKEN: &[u8] = b"culvert console form";
 
+/// What the script of a page says that asks for the page again: nobody uses the session then.
+const LIVE: &str = "x-culvert-live";
+
 const fn page(path: &'static str, name: &'static str) -> Link {
     Link { path, name }
 }
@@ -97,6 +100,19 @@ impl Person {
         }
     }
 
+    /// A page that follows what happens.
+    pub(super) fn live_page(
+        &self,
+        title: impl Into<String>,
+        at: &'static str,
+        console: &Console,
+    ) -> Page {
+        let since = console.service.listen().count();
+        let mut page = self.page(title, at);
+        page.sections.push(Section::Live { since });
+        page
+    }
+
     /// A page with a list, and below it a form for those who may change something.
     pub(super) fn list_page(
         &self,
@@ -127,7 +143,10 @@ impl FromRequestParts<Console> for Person {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Fault> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        let caller = console.service.resume(&session).await?;
+        let caller = match parts.headers.contains_key(LIVE) {
+            true => console.service.resume_unused(&session).await?,
+            false => console.service.resume(&session).await?,
+        };
         let name = console.service.own_name(&caller).await?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
         let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));

@@ -1,6 +1,6 @@
 //! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
 
-use super::chart::Chart;
+use super::guard::POLICY_WITH_SCRIPT;
 use crate::fault::Fault;
 use askama::Template;
 use axum::http::{StatusCode, header};
@@ -50,6 +50,17 @@ pub(super) struct Link {
 /// A part of a page.
 #[derive(Clone, Debug)]
 pub(super) enum Section {
+    /// The page follows what happens, where it can run its script. `since` is how much had happened
+    /// when the page was made.
+    Live {
+        since: u64,
+    },
+    /// Text that is copied to somewhere else.
+    Copy {
+        title: String,
+        text: String,
+    },
+    Steps(Steps),
     /// What went wrong, or needs to be seen to.
     Alert(String),
     /// Text whose line breaks count.
@@ -67,6 +78,28 @@ pub(super) enum Section {
     Table(Table),
     Chart(Chart),
     Form(Form),
+}
+
+/// What is to be done, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    pub(super) title: String,
+    /// How far it is, for who hears the page.
+    pub(super) news: String,
+    pub(super) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) title: &'static str,
+    pub(super) is_done: bool,
+    /// It is the first that is not done.
+    pub(super) is_next: bool,
+    pub(super) text: String,
+    /// A command to copy.
+    pub(super) command: Option<String>,
+    /// Where it is done.
+    pub(super) link: Option<(String, &'static str)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -329,11 +362,27 @@ impl Form {
 }
 
 impl Page {
+    /// Whether it does more where it can run the portal's script.
+    fn is_scripted(&self) -> bool {
+        let is_scripted = |section: &Section| {
+            matches!(
+                section,
+                Section::Live { .. } | Section::Copy { .. } | Section::Steps(_)
+            )
+        };
+        self.sections.iter().any(is_scripted)
+    }
+
     pub(super) fn with_status(&self, status: StatusCode) -> Response {
         match self.render() {
             Ok(text) => {
                 let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
-                (status, headers, text).into_response()
+                let mut response = (status, headers, text).into_response();
+                if self.is_scripted() {
+                    let headers = response.headers_mut();
+                    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
+                }
+                response
             }
             Err(error) => Fault::internal(error).into_response(),
         }

@@ -1,8 +1,8 @@
 //! How many connections there may be.
 
-use std::collections::HashMap;
+use super::places::{Place, Places};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections at once: 10,000 sessions of clients and gateways, and room for the API. At some 40 KiB
@@ -28,7 +28,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct Counted {
     _connection: OwnedSemaphorePermit,
-    _address: AddressPermit,
+    _address: Place<IpAddr>,
 }
 
 /// How many connections there are.
@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
     connections: Arc<Semaphore>,
     handshakes: Arc<Semaphore>,
     /// At most as many entries as connections.
-    by_address: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    by_address: Places<IpAddr>,
 }
 
 impl Default for Bounds {
@@ -44,7 +44,7 @@ impl Default for Bounds {
         Self {
             connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             handshakes: Arc::new(Semaphore::new(MAX_HANDSHAKES)),
-            by_address: Arc::default(),
+            by_address: Places::default(),
         }
     }
 }
@@ -61,50 +61,9 @@ impl Bounds {
         };
         let counted = Counted {
             _connection: connection,
-            _address: AddressPermit::take(&self.by_address, address, limit)?,
+            _address: self.by_address.take(address, limit)?,
         };
         Some(Admitted { counted, handshake })
-    }
-}
-
-#[derive(Debug)]
-struct AddressPermit {
-    by_address: Arc<Mutex<HashMap<IpAddr, u32>>>,
-    address: IpAddr,
-}
-
-impl AddressPermit {
-    fn take(
-        by_address: &Arc<Mutex<HashMap<IpAddr, u32>>>,
-        address: IpAddr,
-        limit: u32,
-    ) -> Option<Self> {
-        let mut counts = by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_insert(0);
-        if *count >= limit {
-            return None;
-        }
-        *count += 1;
-        let by_address = Arc::clone(by_address);
-        Some(Self {
-            by_address,
-            address,
-        })
-    }
-}
-
-impl Drop for AddressPermit {
-    fn drop(&mut self) {
-        let mut counts = self
-            .by_address
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
-        }
     }
 }
 
@@ -132,7 +91,7 @@ mod tests {
         held.pop();
         assert!(bounds.admit(greedy, false).is_some());
         drop(held);
-        assert!(bounds.by_address.lock().unwrap().is_empty());
+        assert!(bounds.by_address.is_empty());
     }
 
     #[test]

@@ -130,6 +130,7 @@ impl Portal {
         let console = Console {
             service: Arc::clone(&service),
             portal: Arc::new(move || whereabouts.portal()),
+            streams: console::Streams::default(),
         };
         let server = Server {
             router: main_router(&sessions, health.clone(), keeper, console),

@@ -56,7 +56,7 @@ impl Caller {
     }
 
     /// By which token, or in which session.
-    pub(super) const fn token(&self) -> TokenId {
+    pub(crate) const fn token(&self) -> TokenId {
         self.principal.token
     }
 
@@ -91,7 +91,20 @@ impl Service {
         self.caller(session, TokenKind::Session).await
     }
 
+    /// The same, for what a page asks by itself: nobody uses the session by it, and it does not stay
+    /// alive for it.
+    pub(crate) async fn resume_unused(&self, session: &str) -> Result<Caller, Fault> {
+        self.identify(session, TokenKind::Session).await
+    }
+
     async fn caller(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {
+        let caller = self.identify(bearer, kind).await?;
+        let principal = &caller.principal;
+        self.touched.note(principal.account, principal.token, now());
+        Ok(caller)
+    }
+
+    async fn identify(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {
         let denied = |cause: &str| {
             self.metrics.denied_tokens.inc();
             tracing::info!(%kind, cause, "a token was not accepted");
@@ -110,7 +123,6 @@ impl Service {
         let (Holder::Api { role, .. } | Holder::Session { role, .. }) = principal.holder else {
             return Err(denied("token of another kind"));
         };
-        self.touched.note(principal.account, principal.token, now());
         Ok(Caller { principal, role })
     }
 }

@@ -4,6 +4,7 @@ use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service};
 use crate::fault::{Fault, obstacle};
 use crate::hub::{ClientView, GatewayView, HubStatus};
+use crate::sessions::Listener;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{ClientSession, GatewaySession, Page, PortalStatus};
@@ -99,6 +100,11 @@ impl Service {
             .filter(|view| after.is_none_or(|after| after < view.gateway));
         let items: Vec<_> = rest.take(limit + 1).map(gateway_session).collect();
         Ok(cut(items, limit, |session| session.gateway.to_string()))
+    }
+
+    /// Feels whenever something happens that pages show.
+    pub(crate) fn listen(&self) -> Listener {
+        self.sessions.listen()
     }
 
     /// Brings the metrics up to date that are looked up only when they are asked for.

@@ -2,6 +2,7 @@
 //! answer, the sessions go on as they are.
 
 use super::keeper::Keeper;
+use super::pulse::Pulse;
 use culvert_ids::AccountId;
 use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +38,7 @@ impl Feed {
         store: Arc<dyn Store>,
         account: AccountId,
         seq: Seq,
-        keeper: Keeper,
+        (keeper, pulse): (Keeper, Pulse),
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, looks) = mpsc::channel(MAX_WAITING);
         let health = Arc::new(Mutex::new(Health {
@@ -49,6 +50,7 @@ impl Feed {
             account,
             seq,
             keeper,
+            pulse,
             health: Arc::clone(&health),
         };
         let feed = Self {
@@ -83,6 +85,7 @@ struct Follower {
     account: AccountId,
     seq: Seq,
     keeper: Keeper,
+    pulse: Pulse,
     health: Arc<Mutex<Health>>,
 }
 
@@ -148,6 +151,9 @@ impl Follower {
             (None, Some(fault)) => tracing::error!(fault, "the feed of changes has stopped"),
             (Some(_), None) => tracing::info!("the feed of changes goes on"),
             _ => {}
+        }
+        if health.fault.is_some() != fault.is_some() {
+            self.pulse.beat();
         }
         if fault.is_none() {
             health.last_look = Instant::now();

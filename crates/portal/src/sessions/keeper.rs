@@ -1,7 +1,8 @@
 //! The one task that has the hub: what happens goes to it one after the other, and what comes out
 //! it hands to the sessions and to the database, waiting for neither.
 
-use super::recorder::{Record, Recorder, Told, WrittenFlows};
+use super::pulse::Pulse;
+use super::recorder::{Record, Recorder};
 use crate::hub::limits::MAX_QUEUED_MESSAGES;
 use crate::hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
@@ -119,7 +120,11 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts the task. It ends after [`Self::stop`], or once all copies of the handle are gone.
-    pub(super) fn start(hub: Hub, recorder: Recorder) -> (Self, impl Future<Output = ()> + Send) {
+    pub(super) fn start(
+        hub: Hub,
+        recorder: Recorder,
+        pulse: Pulse,
+    ) -> (Self, impl Future<Output = ()> + Send) {
         let (commands, received) = mpsc::channel(MAX_COMMANDS);
         let (lefts, left) = mpsc::unbounded_channel();
         let keeper = Self {
@@ -131,6 +136,7 @@ impl Keeper {
         let desk = Desk {
             hub,
             recorder,
+            pulse,
             sessions: BTreeMap::new(),
             written,
         };
@@ -217,6 +223,7 @@ impl Keeper {
 struct Desk {
     hub: Hub,
     recorder: Recorder,
+    pulse: Pulse,
     sessions: BTreeMap<SessionId, Line>,
     written: mpsc::Sender<WrittenFlows>,
 }
@@ -301,16 +308,23 @@ impl Desk {
                     Join::Client(join) => self.hub.handle_client_joined(session, join, now),
                     Join::Gateway(join) => self.hub.handle_gateway_joined(session, join, now),
                 }
+                self.pulse.beat();
             }
-            Command::Said { session, message } => match message {
-                Incoming::Client(message) => self.hub.handle_client_message(session, message, now),
-                Incoming::Gateway(message) => {
-                    self.hub.handle_gateway_message(session, message, now);
+            Command::Said { session, message } => {
+                match message {
+                    Incoming::Client(message) => {
+                        self.hub.handle_client_message(session, message, now);
+                    }
+                    Incoming::Gateway(message) => {
+                        self.hub.handle_gateway_message(session, message, now);
+                    }
+                    Incoming::Unknown(kind) => self.hub.handle_unknown(session, kind, now),
                 }
-                Incoming::Unknown(kind) => self.hub.handle_unknown(session, kind, now),
-            },
+                self.pulse.beat();
+            }
             Command::Apply { changes, done } => {
                 let applied = self.hub.handle_changes(&changes, now);
+                self.pulse.beat();
                 // Whoever waits for it may be gone.
                 let _ = done.send(applied.map_err(|error| error.to_string()));
             }
@@ -338,6 +352,7 @@ impl Desk {
             self.recorder.record(Record::Seen(vec![line.seen_now()]));
         }
         self.hub.handle_left(session, super::now());
+        self.pulse.beat();
     }
 
     fn note_seen(&self) {

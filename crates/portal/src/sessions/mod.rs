@@ -13,12 +13,14 @@ mod entrance;
 mod feed;
 mod keeper;
 mod pace;
+mod pulse;
 mod recorder;
 mod retention;
 mod session;
 mod upgrade;
 
 pub use country::{Countries, CountryFile, NoCountries};
+pub(crate) use pulse::Listener;
 
 use crate::PortalError;
 use crate::hub::{
@@ -34,6 +36,7 @@ use culvert_wire::Timestamp;
 use feed::Feed;
 use keeper::Keeper;
 use pace::Pace;
+use pulse::Pulse;
 use recorder::Recorder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -89,6 +92,7 @@ struct Shared {
     keeper: Keeper,
     feed: Feed,
     recorder: Recorder,
+    pulse: Pulse,
     places: Arc<Semaphore>,
     token_pace: Pace,
     machine_pace: Pace,
@@ -109,9 +113,11 @@ impl Sessions {
         let snapshot = store.snapshot(account).await?;
         let seq = snapshot.seq;
         let hub = hub(store.as_ref(), snapshot, countries.as_ref()).await?;
-        let (recorder, writing) = Recorder::start(Arc::clone(&store), account);
-        let (keeper, keeping) = Keeper::start(hub, recorder.clone());
-        let (feed, following) = Feed::start(Arc::clone(&store), account, seq, keeper.clone());
+        let pulse = Pulse::new();
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account, pulse.clone());
+        let (keeper, keeping) = Keeper::start(hub, recorder.clone(), pulse.clone());
+        let follower = (keeper.clone(), pulse.clone());
+        let (feed, following) = Feed::start(Arc::clone(&store), account, seq, follower);
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
         tasks.spawn(keeping);
@@ -124,6 +130,7 @@ impl Sessions {
             keeper,
             feed,
             recorder,
+            pulse,
             places: Arc::new(Semaphore::new(MAX_SESSIONS)),
             token_pace: Pace::new(STARTS_PER_S, STARTS_AT_ONCE),
             machine_pace: Pace::new(MACHINE_STARTS_PER_S, MACHINE_STARTS_AT_ONCE),
@@ -145,6 +152,11 @@ impl Sessions {
             obstacles.push("the portal is stopping".to_owned());
         }
         obstacles
+    }
+
+    /// Feels whenever something happens that pages show.
+    pub(crate) fn listen(&self) -> Listener {
+        self.0.pulse.listen()
     }
 
     /// How the sessions are, in numbers; none where the portal is stopping.
@@ -174,6 +186,7 @@ impl Sessions {
     /// writes down what is yet to be. Grants go on without the portal.
     pub async fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
+        self.0.pulse.stop();
         self.0.keeper.stop().await;
         // Every session has its place until it ends.
         let all = u32::try_from(MAX_SESSIONS).unwrap_or(u32::MAX);

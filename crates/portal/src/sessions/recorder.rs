@@ -2,7 +2,7 @@
 //! again when the database did not take it.
 
 use super::MAX_SESSIONS;
-use crate::hub::SessionId;
+use super::pulse::Pulse;
 use culvert_ids::{AccountId, GrantId, TokenId};
 use culvert_store::{
     ACTIVITY_BUCKET_MS, AccessEntry, FlowBatch, Grant, MAX_BATCH, SeenMachine, Store, StoreError,
@@ -89,9 +89,10 @@ impl Recorder {
     pub(super) fn start(
         store: Arc<dyn Store>,
         account: AccountId,
+        pulse: Pulse,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, records) = mpsc::channel(MAX_WAITING);
-        (Self(sender), write(store, account, records))
+        (Self(sender), write(store, account, records, pulse))
     }
 
     /// What does not fit is lost: of grants a new start asks the policies again, so that nothing is
@@ -127,7 +128,12 @@ impl Recorder {
     }
 }
 
-async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Receiver<Record>) {
+async fn write(
+    store: Arc<dyn Store>,
+    account: AccountId,
+    mut records: mpsc::Receiver<Record>,
+    pulse: Pulse,
+) {
     let mut touched = BTreeMap::new();
     let mut carried = BTreeMap::new();
     let mut touch = interval(TOUCH_EVERY);
@@ -170,6 +176,7 @@ async fn write(store: Arc<dyn Store>, account: AccountId, mut records: mpsc::Rec
                     }
                 }
                 insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                pulse.beat();
             }
             _ = touch.tick() => {
                 note_touched(store.as_ref(), account, &mut touched).await;
@@ -463,7 +470,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_lost_while_every_session_comes_back_and_the_database_lets_records_wait() {
         let (store, account) = store().await;
-        let (recorder, writing) = Recorder::start(Arc::clone(&store), account);
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account, Pulse::new());
         // Nobody writes yet. Two lines and six uses of a token for each session.
         for _ in 0..MAX_SESSIONS {
             for _ in 0..2 {
@@ -484,7 +491,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_recorded_before_the_end_is_written_when_the_end_has_come() {
         let (store, account) = store().await;
-        let (recorder, writing) = Recorder::start(Arc::clone(&store), account);
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account, Pulse::new());
         let writing = tokio::spawn(writing);
         for round in 1..=20 {
             for _ in 0..50 {

@@ -1,0 +1,154 @@
+// What pages of the console do with a script: they follow what happens, and copy what is to be copied.
+// Whatever they show was made by the portal: this makes no HTML from text, and asks no other site.
+(() => {
+  "use strict";
+
+  const main = document.getElementById("content");
+  const live = document.getElementById("live");
+  const ANSWER_WITHIN_MS = 10000;
+
+  // A button in front of each text that is to be copied.
+  function dress(part) {
+    for (const text of part.querySelectorAll("pre[data-copy]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", "Copy " + text.dataset.copy);
+      button.addEventListener("click", async () => {
+        try {
+          await navigator.clipboard.writeText(text.textContent);
+          button.textContent = "Copied";
+        } catch {
+          getSelection().selectAllChildren(text);
+          button.textContent = "Selected";
+        }
+      });
+      text.before(button);
+    }
+  }
+
+  if (!live) {
+    dress(main);
+    return;
+  }
+
+  // Each part as the portal made it, before anything was added to it.
+  const made = new WeakMap();
+  let stream = null;
+  let isAsking = false;
+  let isBehind = false;
+
+  function say(text) {
+    if (live.textContent !== text) live.textContent = text;
+  }
+
+  // The parts that show something; what people write into stays as they have it.
+  function parts(of) {
+    return [...of.children].filter((part) => !["H1", "SCRIPT"].includes(part.tagName)
+      && part.id !== "live" && !part.classList.contains("done")
+      && !part.querySelector("form.fields"));
+  }
+
+  function adopt(part) {
+    made.set(part, part.outerHTML);
+    dress(part);
+  }
+
+  // Someone is in there with the keyboard, or has marked some of it.
+  function isInUse(part) {
+    const marked = getSelection();
+    return part.contains(document.activeElement)
+      || (!marked.isCollapsed && part.contains(marked.anchorNode));
+  }
+
+  function replace(shown, next) {
+    const news = next.dataset.news;
+    const isNews = news && news !== shown.dataset.news;
+    const scrolled = shown.querySelector(".scroll")?.scrollLeft ?? 0;
+    const fresh = document.importNode(next, true);
+    shown.replaceWith(fresh);
+    adopt(fresh);
+    if (scrolled) fresh.querySelector(".scroll")?.scrollTo(scrolled, 0);
+    if (isNews) say("Live. " + news);
+  }
+
+  // Takes over what is different in the page as it is now, but nothing under someone's hands.
+  function take(page) {
+    const shown = parts(main);
+    const next = parts(page.getElementById("content"));
+    live.dataset.since = page.getElementById("live").dataset.since;
+    isBehind = false;
+    if (shown.length !== next.length) {
+      if (shown.some(isInUse)) {
+        isBehind = true;
+        return;
+      }
+      shown.forEach((part) => part.remove());
+      const fresh = next.map((part) => document.importNode(part, true));
+      live.after(...fresh);
+      fresh.forEach(adopt);
+      return;
+    }
+    shown.forEach((part, at) => {
+      if (made.get(part) === next[at].outerHTML) return;
+      if (isInUse(part)) isBehind = true;
+      else replace(part, next[at]);
+    });
+  }
+
+  // Asks for this page again. One question at a time; what happens meanwhile is asked for after it.
+  function ask() {
+    if (isAsking) {
+      isBehind = true;
+      return;
+    }
+    isAsking = true;
+    isBehind = false;
+    const request = new XMLHttpRequest();
+    request.open("GET", location.href);
+    request.responseType = "document";
+    request.timeout = ANSWER_WITHIN_MS;
+    request.setRequestHeader("x-culvert-live", "1");
+    request.onloadend = () => {
+      const isMissed = isBehind;
+      isAsking = false;
+      const page = request.status === 200 ? request.response : null;
+      if (page?.getElementById("live")) {
+        take(page);
+        if (isMissed) ask();
+      } else if (page) {
+        stop();
+        say("Not live: you are signed out. Load the page again.");
+      } else {
+        say("Not live: the portal does not answer. This is how it was before.");
+      }
+    };
+    request.send();
+  }
+
+  function follow() {
+    if (stream || document.hidden) return;
+    stream = new EventSource("/live?since=" + encodeURIComponent(live.dataset.since));
+    stream.onopen = () => say("Live");
+    stream.onmessage = () => ask();
+    stream.onerror = () => {
+      const isOver = stream.readyState === EventSource.CLOSED;
+      say(isOver ? "Not live. Load the page again to see what is new." : "Not live at the moment.");
+      if (isOver) stop();
+    };
+  }
+
+  function stop() {
+    stream?.close();
+    stream = null;
+  }
+
+  parts(main).forEach(adopt);
+  document.addEventListener("focusout", () => setTimeout(() => isBehind && ask()));
+  // A page that nobody sees holds no stream, and asks for what it has missed when it is seen again.
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
+  window.addEventListener("pagehide", stop);
+  window.addEventListener("pageshow", follow);
+  follow();
+})();
