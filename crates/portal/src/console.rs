@@ -3,11 +3,13 @@
 
 mod chart;
 mod clients;
-mod exports;
-mod device;
+mod dns;
+mod edit;
+mod explain;
 mod first;
-mod flows;
+mod first_steps;
 mod forms;
+mod gateways;
 mod groups;
 mod guard;
 mod live;
@@ -20,7 +22,10 @@ mod policies;
 mod provider_sign_in;
 mod providers;
 mod resources;
+mod service_accounts;
+mod settings;
 mod sites;
+mod tokens;
 mod view;
 
 use crate::service::{ClientAction, GatewayAction, Service};
@@ -91,17 +96,23 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/sites", get(sites::list).post(sites::create))
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", post(sites::make_token))
+        .route("/sites/{id}/name", post(sites::rename))
+        .route("/sites/{id}/delete", post(sites::delete))
+        .route("/gateways/{id}", get(gateways::show))
+        .route("/gateways/{id}/name", post(gateways::rename))
         .route(
             "/gateways/{id}/drain",
-            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Drain)),
+            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Drain)),
         )
         .route(
             "/gateways/{id}/undrain",
-            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Undrain)),
+            post(|console, id, posted| {
+                gateways::judge(console, id, posted, GatewayAction::Undrain)
+            }),
         )
         .route(
             "/gateways/{id}/revoke",
-            post(|console, id, posted| sites::judge(console, id, posted, GatewayAction::Revoke)),
+            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Revoke)),
         )
         .route("/resources", get(resources::list))
         .route(
@@ -122,8 +133,9 @@ pub(crate) fn router(console: Console) -> Router {
             "/policies/{id}/disable",
             post(|console, id, posted| policies::switch(console, id, posted, true)),
         )
+        .route("/policies/{id}", get(policies::show).post(policies::change))
         .route("/policies/{id}/delete", post(policies::delete))
-        .route("/explain", get(policies::explain))
+        .route("/explain", get(explain::show))
         .route("/people", get(people::list).post(people::create))
         .route("/people/{id}", get(people::show))
         .route("/people/{id}/sign-in", post(people::set_sign_in))
@@ -137,11 +149,22 @@ pub(crate) fn router(console: Console) -> Router {
             post(|console, id, posted| people::switch(console, id, posted, false)),
         )
         .route("/people/{id}/token", post(people::make_token))
-        .route("/tokens/{id}/revoke", post(people::revoke_token))
+        .route("/people/{id}/name", post(people::rename))
+        .route("/people/{id}/delete", post(people::delete))
+        .route("/tokens/{id}/revoke", post(tokens::revoke))
+        .route(
+            "/service-accounts",
+            get(service_accounts::list).post(service_accounts::create),
+        )
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/{id}", get(groups::show).post(groups::add_member))
         .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
+        .route("/groups/{id}/name", post(groups::rename))
+        .route("/groups/{id}/delete", post(groups::delete))
         .route("/clients", get(clients::list))
+        .route("/clients/{id}", get(clients::show))
+        .route("/clients/{id}/name", post(clients::rename))
+        .route("/clients/{id}/delete", post(clients::delete))
         .route(
             "/clients/{id}/verify",
             post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Verify)),
@@ -156,31 +179,17 @@ pub(crate) fn router(console: Console) -> Router {
         )
         .route("/log/changes", get(logs::changes))
         .route("/log/access", get(logs::access))
-        .route("/log/flows", get(flows::show))
-        .route("/log/access/export/{format}", get(exports::access))
-        .route("/log/changes/export/{format}", get(exports::changes))
-        .route("/log/flows/export/{format}", get(exports::flows))
+        .route("/dns", get(dns::show).post(dns::change))
         .route(
-            "/settings/retention",
-            get(log_settings::show_retention).post(log_settings::change_retention),
+            "/first-steps",
+            get(first_steps::show).post(first_steps::take),
         )
+        .route("/settings", get(settings::list))
         .route(
-            "/settings/sinks",
-            get(log_settings::show_sinks).post(log_settings::create_sink),
+            "/settings/account",
+            get(settings::account).post(settings::change_account),
         )
-        .route(
-            "/settings/sinks/{name}/pause",
-            post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),
-        )
-        .route(
-            "/settings/sinks/{name}/resume",
-            post(|console, name, posted| log_settings::pause_sink(console, name, posted, false)),
-        )
-        .route(
-            "/settings/sinks/{name}/delete",
-            post(log_settings::delete_sink),
-        )
-        .route("/settings/sinks/{name}/test", post(log_settings::test_sink))
+        .route("/settings/tokens", get(tokens::list).post(tokens::create))
         .layer(from_fn_with_state(console.clone(), guard::around))
         .with_state(console)
 }

@@ -13,7 +13,7 @@ mod console;
 mod error;
 mod fault;
 pub mod hub;
-mod oidc;
+pub mod machine_commands;
 pub mod server;
 mod service;
 pub mod sessions;

@@ -46,7 +46,7 @@
   // The parts that show something; what people write into stays as they have it.
   function parts(of) {
     return [...of.children].filter((part) => !["H1", "SCRIPT"].includes(part.tagName)
-      && part.id !== "live" && !part.classList.contains("done")
+      && part.id !== "live" && !part.classList.contains("done") && !("stay" in part.dataset)
       && !part.querySelector("form.fields"));
   }
 
@@ -145,6 +145,7 @@
   }
 
   parts(main).forEach(adopt);
+  main.querySelectorAll("[data-stay]").forEach(dress);
   document.addEventListener("focusout", () => setTimeout(() => isBehind && ask()));
   // A page that nobody sees holds no stream, and asks for what it has missed when it is seen again.
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));

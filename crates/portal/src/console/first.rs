@@ -180,5 +180,5 @@ pub(super) async fn set_up(
         Err(fault) => return Err(fault),
     }
     let begun = console.service.sign_in(from, owner, password).await?;
-    Ok(with_session(&begun.token, "/"))
+    Ok(with_session(&begun.token, super::first_steps::AT))
 }

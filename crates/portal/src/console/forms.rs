@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::person::Person;
+use super::view::{Field, Form, Page};
 use crate::api;
 use crate::fault::Fault;
 use crate::service::ListRequest;
@@ -11,7 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
-/// Fields of a form; the largest of ours has ten.
+/// Fields of a form; the largest of ours has a dozen.
 const MAX_FIELDS: usize = 64;
 
 /// What someone wrote into a form, passwords among it.
@@ -53,6 +54,23 @@ impl Fields {
     pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(&self, name: &str) -> Result<T, Fault> {
         let text = self.text(name);
         text.parse().map_err(|error| Fault::invalid(name, error))
+    }
+
+    /// The same of a field that may be left empty.
+    pub(super) fn optional<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, Fault> {
+        match self.filled(name) {
+            Some(_) => self.parse(name).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A word of one of the API's enumerations.
+    pub(super) fn word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, Fault> {
+        let text = self.text(name);
+        serde_json::from_value(text.into()).map_err(|error| Fault::invalid(name, error))
     }
 
     /// The version that the page showed.
@@ -115,6 +133,22 @@ impl FromRequest<Console> for Posted {
     }
 }
 
+/// What a form came to: onward, or its page again with what is wrong with it.
+pub(super) async fn taken<T, P: Future<Output = Result<Page, Fault>>>(
+    came: Result<T, Fault>,
+    form: impl FnOnce() -> Form,
+    onward: impl FnOnce(T) -> Response,
+    page: impl FnOnce(Form) -> P,
+) -> Result<Response, Fault> {
+    match came {
+        Ok(made) => Ok(onward(made)),
+        Err(fault) => {
+            let (form, status) = form().refused(fault)?;
+            Ok(page(form).await?.with_status(status))
+        }
+    }
+}
+
 /// The query of a page, as a form that only asks.
 pub(super) struct Asked(pub(super) Fields);
 
@@ -172,6 +206,22 @@ impl Asked {
             cursor: self.cursor(),
             ..ListRequest::default()
         }
+    }
+
+    /// The same, of what has the words of [`Self::search`] in its name.
+    pub(super) fn searched(&self) -> ListRequest {
+        ListRequest {
+            cursor: self.cursor(),
+            ..ListRequest::searching(self.0.filled("search"))
+        }
+    }
+
+    /// Looks for names in the list at `path`.
+    pub(super) fn search(&self, path: &str) -> Form {
+        let search = Field::line("search", "In the name")
+            .optional()
+            .value(self.0.text("search"));
+        Form::new("Search", path, "Search", vec![search]).question()
     }
 
     /// Where the list goes on.

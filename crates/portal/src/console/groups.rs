@@ -1,15 +1,16 @@
 //! Groups, and their members.
 
 use super::Console;
-use super::forms::{Asked, Posted, done};
+use super::edit::{rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, Page, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use crate::api::{ActorInPath, Id};
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
-use culvert_wire::api::{NewGroup, NewMember};
+use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
 
 const AT: &str = "/groups";
 
@@ -48,7 +49,7 @@ async fn list_page(
         empty: "There is none. Policies let groups in, not single actors.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page("Groups", AT, asked, list, form))
+    Ok(person.list_page(AT, asked, list, form))
 }
 
 pub(super) async fn create(
@@ -58,14 +59,10 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let name = fields.text("name").to_owned();
     let new = NewGroup { name: name.clone() };
-    match console.service.create_group(&person.caller, new).await {
-        Ok(group) => Ok(done(&format!("{AT}/{}", group.id), "made")),
-        Err(fault) => {
-            let (form, status) = new_form(&name).refused(fault)?;
-            let page = list_page(&console, &person, &asked, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
+    let made = console.service.create_group(&person.caller, new).await;
+    let onward = |group: Group| done(&format!("{AT}/{}", group.id), "made");
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made, || new_form(&name), onward, page).await
 }
 
 fn member_form(id: GroupId, name: &str) -> Form {
@@ -106,15 +103,10 @@ async fn group_page(
             version: None,
             is_grave: true,
         };
-        let actions = if person.may_change() {
-            vec![remove]
-        } else {
-            Vec::new()
-        };
         vec![
             Cell::link(format!("/people/{}", member.actor), &member.actor_name),
             Cell::time(Some(member.created)),
-            Cell::Actions(actions),
+            person.buttons([remove]),
         ]
     });
     let list = Table {
@@ -124,7 +116,24 @@ async fn group_page(
         empty: "There is none.",
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(&group.name, AT, asked, list, form))
+    let mut page = person.list_page(AT, asked, list, form);
+    page.title.clone_from(&group.name);
+    let at = format!("{AT}/{id}");
+    let rename = rename_form(&at, &group.name).with_version(group.version);
+    page.sections.extend(person.forms([rename]));
+    let delete = Buttons {
+        path: at,
+        what: &group.name,
+        version: group.version,
+    };
+    if person.may_change() {
+        let delete = delete.grave("Delete", "delete");
+        page.sections.push(Section::Facts {
+            title: "Take it away".to_owned(),
+            facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
+        });
+    }
+    Ok(page)
 }
 
 pub(super) async fn add_member(
@@ -141,14 +150,9 @@ pub(super) async fn add_member(
         let new = NewMember { actor };
         service.add_member(&person.caller, id, new).await
     };
-    match added.await {
-        Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
-        Err(fault) => {
-            let (form, status) = member_form(id, name).refused(fault)?;
-            let page = group_page(&console, &person, &asked, id, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
+    let onward = |_| done(&format!("{AT}/{id}"), "changed");
+    let page = |form| group_page(&console, &person, &asked, id, form);
+    taken(added.await, || member_form(id, name), onward, page).await
 }
 
 pub(super) async fn remove_member(
@@ -162,4 +166,34 @@ pub(super) async fn remove_member(
         .remove_member(&person.caller, id, actor)
         .await?;
     Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_group(&person.caller, id, version, GroupPatch { name })
+        .await;
+    let now = async {
+        let group = service.group(&person.caller, id).await?;
+        Ok((group.name, group.version))
+    };
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    service.delete_group(&person.caller, id, version).await?;
+    Ok(done(AT, "deleted"))
 }

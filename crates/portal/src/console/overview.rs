@@ -3,8 +3,10 @@
 use super::Console;
 use super::chart::{Chart, span};
 use super::forms::Asked;
+use super::gateways::rate;
 use super::person::Person;
-use super::view::{Cell, Section, Table};
+use super::view::{Cell, Link, Section, Table};
+use super::{first_steps, gateways};
 use crate::fault::Fault;
 use crate::service::{AccessLogRequest, ListRequest};
 use axum::extract::State;
@@ -32,6 +34,8 @@ pub(super) async fn show(
     };
     let clients = service.client_sessions(&person.caller, &few).await?;
     let gateways = service.gateway_sessions(&person.caller, &few).await?;
+    let all = service.sessions_of_gateways(&person.caller).await?;
+    let carried = all.values().map(|session| session.rate_bytes_per_s).sum();
     let denied = AccessLogRequest {
         filter: AccessFilter {
             decision: Some(Decision::Denied),
@@ -46,7 +50,7 @@ pub(super) async fn show(
     for session in clients.items {
         let name = service.client_name(&person.caller, session.client).await?;
         connected.push(vec![
-            Cell::text(name),
+            Cell::link(format!("/clients/{}", session.client), name),
             Cell::time(Some(session.since)),
             Cell::text(session.grants),
             Cell::text(session.resources),
@@ -58,7 +62,7 @@ pub(super) async fn show(
             .gateway_name(&person.caller, session.gateway)
             .await?;
         carrying.push(vec![
-            Cell::text(name),
+            Cell::link(format!("{}/{}", gateways::AT, session.gateway), name),
             Cell::time(Some(session.since)),
             match session.draining {
                 true => Cell::warn("drains"),
@@ -66,7 +70,7 @@ pub(super) async fn show(
             },
             Cell::text(session.clients),
             Cell::text(session.flows),
-            Cell::text(format_args!("{} kB/s", session.rate_bytes_per_s / 1_000)),
+            Cell::text(rate(session.rate_bytes_per_s)),
         ]);
     }
     let mut refused = Vec::new();
@@ -85,6 +89,12 @@ pub(super) async fn show(
 
     let reasons = status.reasons.iter().cloned();
     page.sections.extend(reasons.map(Section::Alert));
+    if person.may_change() && (status.clients == 0 || status.gateways == 0) {
+        page.sections.push(Section::Links(vec![Link {
+            path: first_steps::AT,
+            name: "First steps: a site, a gateway, a resource, a client",
+        }]));
+    }
     page.sections.push(Section::Facts {
         title: "Portal".to_owned(),
         facts: vec![
@@ -98,6 +108,7 @@ pub(super) async fn show(
             ("Connected clients", Cell::text(status.clients)),
             ("Connected gateways", Cell::text(status.gateways)),
             ("Grants in force", Cell::text(status.grants)),
+            ("Gateways carry", Cell::text(rate(carried))),
             ("Rows that are not understood", Cell::text(status.faults)),
             ("Version", Cell::text(status.version)),
             ("Started", Cell::time(Some(status.started))),

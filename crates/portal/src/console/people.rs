@@ -1,22 +1,23 @@
 //! Actors, with their tokens and how they sign in.
 
 use super::Console;
-use super::forms::{Asked, Posted, done};
-use super::identities;
+use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use super::tokens::{self, Machine};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::ListRequest;
+use crate::service::Caller;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ActorId, TokenId};
-use culvert_wire::api::{
-    Actor, ActorKind, ActorPatch, ApiRole, IssuedToken, NewActor, NewSignIn, NewToken, Token,
-};
-use culvert_wire::token::TokenKind;
+use culvert_ids::ActorId;
+use culvert_wire::api::{Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, NewToken};
 
-const AT: &str = "/people";
+pub(super) const AT: &str = "/people";
+
+/// What goes with an actor.
+const ALL: &str = "with its tokens and clients";
 
 const KINDS: &[(&str, &str)] = &[
     ("user", "a person"),
@@ -31,12 +32,7 @@ const ROLES: &[(&str, &str)] = &[
     ("owner", "owner: everything"),
 ];
 
-/// A word of one of the API's enumerations.
-fn word<T: serde::de::DeserializeOwned>(field: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_value(text.into()).map_err(|error| Fault::invalid(field, error))
-}
-
-const fn role_name(role: ApiRole) -> &'static str {
+pub(super) const fn role_name(role: ApiRole) -> &'static str {
     match role {
         ApiRole::User => "user",
         ApiRole::Auditor => "auditor",
@@ -51,23 +47,6 @@ const fn kind_name(kind: ActorKind) -> &'static str {
         ActorKind::User => "user",
         ActorKind::ServiceAccount => "service account",
     }
-}
-
-/// What is shown of a new token, this once.
-pub(super) fn once(issued: &IssuedToken, command: &str, file: &str) -> Vec<Section> {
-    vec![
-        Section::Alert(
-            "The token is shown this once. Copy it now; who has it may use it.".to_owned(),
-        ),
-        Section::Lines {
-            title: issued.token.name.clone(),
-            text: issued.secret.clone(),
-        },
-        Section::Lines {
-            title: "What to do with it".to_owned(),
-            text: format!("Put it into {file}, of mode 0600, on the machine, and run:\n{command}"),
-        },
-    ]
 }
 
 pub(super) async fn list(
@@ -87,7 +66,7 @@ fn new_form(name: &str, kind: &str) -> Form {
     Form::new("New actor", AT, "Make", fields)
 }
 
-fn state(actor: &Actor) -> Cell {
+pub(super) fn state(actor: &Actor) -> Cell {
     match actor.disabled {
         true => Cell::bad("disabled"),
         false => Cell::good("active"),
@@ -107,11 +86,10 @@ async fn list_page(
     asked: &Asked,
     form: Form,
 ) -> Result<Page, Fault> {
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::searching(asked.0.filled("search"))
-    };
-    let found = console.service.actors(&person.caller, &request).await?;
+    let found = console
+        .service
+        .actors(&person.caller, &asked.searched())
+        .await?;
     let rows = found.items.iter().map(|actor| {
         vec![
             Cell::link(format!("{AT}/{}", actor.id), &actor.name),
@@ -120,24 +98,15 @@ async fn list_page(
             state(actor),
         ]
     });
-    let mut page = person.page("Actors", AT);
-    page.done = asked.done();
-    let search = Field::line("search", "In the name")
-        .optional()
-        .value(asked.0.text("search"));
-    page.sections.push(Section::Form(
-        Form::new("Search", AT, "Search", vec![search]).question(),
-    ));
-    page.sections.push(Section::Table(Table {
-        title: "People and service accounts".to_owned(),
+    let list = Table {
+        title: "Actors".to_owned(),
         columns: vec!["Name", "Kind", "Signs in", "State"],
         rows: rows.collect(),
         empty: "There is none.",
         next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
-    if person.may_change() {
-        page.sections.push(Section::Form(form));
-    }
+    };
+    let mut page = person.list_page(AT, asked, list, form);
+    page.sections.insert(0, Section::Form(asked.search(AT)));
     Ok(page)
 }
 
@@ -148,20 +117,15 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let made = async {
         let new = NewActor {
-            kind: word("kind", fields.text("kind"))?,
+            kind: fields.word("kind")?,
             name: fields.text("name").to_owned(),
         };
         console.service.create_actor(&person.caller, new).await
     };
-    match made.await {
-        Ok(actor) => Ok(done(&format!("{AT}/{}", actor.id), "made")),
-        Err(fault) => {
-            let form = new_form(fields.text("name"), fields.text("kind"));
-            let (form, status) = form.refused(fault)?;
-            let page = list_page(&console, &person, &asked, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
+    let onward = |actor: Actor| done(&format!("{AT}/{}", actor.id), "made");
+    let form = || new_form(fields.text("name"), fields.text("kind"));
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made.await, form, onward, page).await
 }
 
 pub(super) async fn show(
@@ -188,6 +152,7 @@ fn sign_in_form(actor: &Actor) -> Form {
     Form::new("Let sign in", at, "Set", fields)
 }
 
+/// `refused` stands in the place of the form with its title.
 async fn actor_page(
     console: &Console,
     person: &Person,
@@ -198,21 +163,12 @@ async fn actor_page(
     let actor = console.service.actor(&person.caller, id).await?;
     let request = asked.part().referring_to(Some(id));
     let tokens = console.service.tokens(&person.caller, &request).await?;
-    let rows = tokens.items.iter().map(|token| {
-        vec![
-            Cell::text(&token.name),
-            Cell::text(match token.role {
-                Some(role) => format!("{}, {}", token.kind, role_name(role)),
-                None => token.kind.to_string(),
-            }),
-            token_state(token),
-            Cell::time(token.expires),
-            Cell::time(token.last_used),
-            Cell::Actions(token_actions(person, token)),
-        ]
-    });
     let at = format!("{AT}/{id}");
-    let mut page = person.page(&actor.name, AT);
+    let list = match actor.kind {
+        ActorKind::ServiceAccount => "/service-accounts",
+        ActorKind::Admin | ActorKind::User => AT,
+    };
+    let mut page = person.page(&actor.name, list);
     page.done = asked.done();
     let mut facts = vec![
         ("Kind", Cell::text(kind_name(actor.kind))),
@@ -221,7 +177,7 @@ async fn actor_page(
         ("Made", Cell::time(Some(actor.created))),
     ];
     if person.may_change() {
-        facts.push(("Do", Cell::Actions(actions(&actor))));
+        facts.push(("Do", person.buttons(actions(&actor))));
     }
     page.sections.push(Section::Facts {
         title: "Actor".to_owned(),
@@ -229,69 +185,48 @@ async fn actor_page(
     });
     page.sections.push(Section::Table(Table {
         title: "Tokens and sessions".to_owned(),
-        columns: vec!["Name", "Kind", "State", "Ends", "Last used", "Do"],
-        rows: rows.collect(),
+        columns: tokens::columns(),
+        rows: tokens
+            .items
+            .iter()
+            .map(|token| tokens::row(person, token))
+            .collect(),
         empty: "There is none.",
         next: asked.next(&at, tokens.next_cursor.as_deref()),
     }));
-    if person.may_change() {
-        let token = Field::line("name", "Name of the token");
-        let token = Form::new(
-            "Token for clients",
-            format!("{at}/token"),
-            "Make",
-            vec![token],
-        );
-        page.sections.push(Section::Form(token));
-        if actor.kind != ActorKind::ServiceAccount {
-            let form = refused.unwrap_or_else(|| sign_in_form(&actor));
-            page.sections.push(Section::Form(form));
-        }
+    let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
+    if actor.kind != ActorKind::ServiceAccount {
+        forms.push(sign_in_form(&actor));
     }
-    let linked = identities::of_actor(console, person, &actor).await?;
-    page.sections.extend(linked);
+    forms.push(rename_form(&at, &actor.name).with_version(actor.version));
+    forms.push(delete_form(&at, ALL).with_version(actor.version));
+    if let Some(refused) = refused
+        && let Some(form) = forms.iter_mut().find(|form| form.title == refused.title)
+    {
+        *form = refused;
+    }
+    page.sections.extend(person.forms(forms));
     Ok(page)
 }
 
 fn actions(actor: &Actor) -> Vec<Action> {
-    let action = |name, word: &str, version, is_grave| Action {
-        name,
-        what: actor.name.clone(),
-        path: format!("{AT}/{}/{word}", actor.id),
-        version,
-        is_grave,
+    let buttons = Buttons {
+        path: format!("{AT}/{}", actor.id),
+        what: &actor.name,
+        version: actor.version,
     };
-    let version = Some(actor.version);
     let mut actions = vec![match actor.disabled {
-        true => action("Enable", "enable", version, false),
-        false => action("Disable", "disable", version, true),
+        true => buttons.button("Enable", "enable"),
+        false => buttons.grave("Disable", "disable"),
     }];
     if actor.sign_in.is_some() {
-        actions.push(action("End all sessions", "end-sessions", None, true));
-        actions.push(action("End signing in", "end-sign-in", None, true));
+        let end = buttons.grave("End signing in", "end-sign-in");
+        actions.push(Action {
+            version: None,
+            ..end
+        });
     }
     actions
-}
-
-fn token_state(token: &Token) -> Cell {
-    match (token.revoked, token.used) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, Some(_)) => Cell::plain("used"),
-        (None, None) => Cell::good("not revoked"),
-    }
-}
-
-fn token_actions(person: &Person, token: &Token) -> Vec<Action> {
-    if !person.may_change() || token.revoked.is_some() {
-        return Vec::new();
-    }
-    vec![Action {
-        name: "Revoke",
-        what: token.name.clone(),
-        path: format!("/tokens/{}/revoke", token.id),
-        version: Some(token.version),
-        is_grave: true,
-    }]
 }
 
 pub(super) async fn set_sign_in(
@@ -302,23 +237,19 @@ pub(super) async fn set_sign_in(
 ) -> Result<Response, Fault> {
     let set = async {
         let new = NewSignIn {
-            role: word("role", fields.text("role"))?,
-            password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
+            role: fields.word("role")?,
+            password: fields.raw("password").to_owned(),
         };
         console
             .service
             .set_sign_in(&person.caller, id, None, new)
             .await
     };
-    match set.await {
-        Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
-        Err(fault) => {
-            let actor = console.service.actor(&person.caller, id).await?;
-            let (form, status) = sign_in_form(&actor).refused(fault)?;
-            let page = actor_page(&console, &person, &asked, id, Some(form)).await?;
-            Ok(page.with_status(status))
-        }
-    }
+    let set = set.await;
+    let actor = console.service.actor(&person.caller, id).await?;
+    let onward = |_| done(&format!("{AT}/{id}"), "changed");
+    let page = |form| actor_page(&console, &person, &asked, id, Some(form));
+    taken(set, || sign_in_form(&actor), onward, page).await
 }
 
 pub(super) async fn end_sign_in(
@@ -363,41 +294,59 @@ pub(super) async fn switch(
 
 pub(super) async fn make_token(
     State(console): State<Console>,
+    asked: Asked,
     Id(id): Id<ActorId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
-    let new = NewToken {
-        kind: TokenKind::Client,
-        actor: Some(id),
-        site: None,
-        role: None,
-        name: fields.text("name").to_owned(),
-        expires: None,
-        one_time: false,
+    let at = format!("{AT}/{id}");
+    let made = async {
+        let new = NewToken {
+            actor: Some(id),
+            ..tokens::machine_token(&fields, Machine::Client)?
+        };
+        console.service.create_token(&person.caller, new).await
     };
-    let issued = console.service.create_token(&person.caller, new).await?;
-    let mut page = person.page("New token", AT);
-    page.sections = once(
-        &issued,
-        "culvert client run --token-file client.token",
-        "client.token",
-    );
-    Ok(page.into_response())
+    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let form = || tokens::machine_form(&at, Machine::Client, Some(&fields));
+    let page = |form| actor_page(&console, &person, &asked, id, Some(form));
+    taken(made.await, form, onward, page).await
 }
 
-pub(super) async fn revoke_token(
+async fn now(console: &Console, caller: &Caller, id: ActorId) -> Result<(String, u64), Fault> {
+    let actor = console.service.actor(caller, id).await?;
+    Ok((actor.name, actor.version))
+}
+
+pub(super) async fn rename(
     State(console): State<Console>,
-    Id(id): Id<TokenId>,
+    Id(id): Id<ActorId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    let token = console
-        .service
-        .revoke_token(&person.caller, id, version)
-        .await?;
-    let back = match token.actor {
-        Some(actor) => format!("{AT}/{actor}"),
-        None => AT.to_owned(),
+    let patch = ActorPatch {
+        name: Some(fields.text("name").to_owned()),
+        ..ActorPatch::default()
     };
-    Ok(done(&back, "revoked"))
+    let service = &console.service;
+    let changed = service
+        .change_actor(&person.caller, id, version, patch)
+        .await;
+    let now = now(&console, &person.caller, id);
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let gone = service
+        .delete_actor(&person.caller, id, version, is_cascade(&fields))
+        .await;
+    let now = now(&console, &person.caller, id);
+    let at = (AT, format!("{AT}/{id}"));
+    deleted(&person, at, (&fields, ALL), gone, now).await
 }

@@ -2,7 +2,7 @@
 
 use super::Console;
 use super::forms::Asked;
-use super::view::{Form, Link, Page, Section, Table, Who};
+use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
 use crate::fault::Fault;
 use crate::service::{Caller, written_code};
 use aws_lc_rs::hmac;
@@ -36,13 +36,12 @@ const PAGES: &[Link] = &[
     page("/explain", "Explain"),
     page("/people", "Actors"),
     page("/groups", "Groups"),
+    page("/service-accounts", "Service accounts"),
     page("/clients", "Clients"),
-    page("/settings/providers", "Identity providers"),
+    page("/dns", "DNS"),
     page("/log/access", "Access log"),
     page("/log/changes", "Change log"),
-    page("/log/flows", "Flow log"),
-    page("/settings/retention", "Retention"),
-    page("/settings/sinks", "Log sinks"),
+    page("/settings", "Settings"),
 ];
 
 /// The pages of who sees the own clients alone.
@@ -116,19 +115,32 @@ impl Person {
     /// A page with a list, and below it a form for those who may change something.
     pub(super) fn list_page(
         &self,
-        title: impl Into<String>,
         at: &'static str,
         asked: &Asked,
         list: Table,
         form: Form,
     ) -> Page {
-        let mut page = self.page(title, at);
+        let mut page = self.page(list.title.clone(), at);
         page.done = asked.done();
         page.sections.push(Section::Table(list));
-        if self.may_change() {
-            page.sections.push(Section::Form(form));
-        }
+        page.sections.extend(self.forms([form]));
         page
+    }
+
+    /// Forms, for those who may change something.
+    pub(super) fn forms(&self, forms: impl IntoIterator<Item = Form>) -> Vec<Section> {
+        match self.may_change() {
+            true => forms.into_iter().map(Section::Form).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Buttons, for those who may change something.
+    pub(super) fn buttons(&self, buttons: impl IntoIterator<Item = Action>) -> Cell {
+        Cell::Actions(match self.may_change() {
+            true => buttons.into_iter().collect(),
+            false => Vec::new(),
+        })
     }
 
     /// Whether the form is of this session. It takes as long wherever the two differ.

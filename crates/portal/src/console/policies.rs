@@ -1,15 +1,16 @@
-//! Policies, and why a client may use a resource or may not.
+//! Policies.
 
 use super::Console;
-use super::forms::{Asked, Fields, Posted, done};
+use super::edit::{Edit, Now};
+use super::forms::{Asked, Fields, Posted, done, taken};
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::PolicyId;
-use culvert_wire::api::{NewPolicy, Policy, PolicyPatch, Verdict};
+use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::words::{self, Wanted};
 
 const AT: &str = "/policies";
@@ -25,7 +26,7 @@ pub(super) async fn list(
 
 fn new_form(written: Option<&Fields>) -> Form {
     let text = |name| written.map_or("", |fields| fields.text(name));
-    let fields = vec![
+    let mut fields = vec![
         Field::line("name", "Name").value(text("name")),
         Field::line("group", "Group")
             .hint("The name of the group that is let in.")
@@ -33,6 +34,13 @@ fn new_form(written: Option<&Fields>) -> Form {
         Field::line("resource", "Resource")
             .hint("The name of what it is let to.")
             .value(text("resource")),
+    ];
+    fields.extend(condition_fields(text));
+    Form::new("New policy", AT, "Make", fields)
+}
+
+fn condition_fields<'f>(text: impl Fn(&'static str) -> &'f str) -> [Field; 5] {
+    [
         Field::lines("time", "Only at these times")
             .hint("One a line, any is enough: mon-fri 08:00-18:00 Europe/Berlin")
             .value(text("time")),
@@ -53,8 +61,7 @@ fn new_form(written: Option<&Fields>) -> Form {
             .optional()
             .hint("Such as 2027-01-31T18:00:00Z; without, for good.")
             .value(text("expires")),
-    ];
-    Form::new("New policy", AT, "Make", fields)
+    ]
 }
 
 async fn list_page(
@@ -71,15 +78,12 @@ async fn list_page(
         let group = service.group(&person.caller, policy.group).await?;
         let resource = service.resource(&person.caller, policy.resource).await?;
         rows.push(vec![
-            Cell::text(&policy.name),
+            Cell::link(format!("{AT}/{}", policy.id), &policy.name),
             Cell::link(format!("/groups/{}", group.id), group.name),
             Cell::link(format!("/resources/{}", resource.id), resource.name),
             Cell::text(words::conditions(&policy.conditions)),
-            match policy.disabled {
-                true => Cell::warn("disabled"),
-                false => Cell::good("allows"),
-            },
-            Cell::Actions(actions(person, &policy)),
+            state(&policy),
+            person.buttons(actions(&policy)),
         ]);
     }
     let list = Table {
@@ -89,33 +93,25 @@ async fn list_page(
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page("Policies", AT, asked, list, form))
+    Ok(person.list_page(AT, asked, list, form))
 }
 
-fn actions(person: &Person, policy: &Policy) -> Vec<Action> {
-    if !person.may_change() {
-        return Vec::new();
-    }
-    let action = |name, word: &str, is_grave| Action {
-        name,
-        what: policy.name.clone(),
-        path: format!("{AT}/{}/{word}", policy.id),
-        version: Some(policy.version),
-        is_grave,
+fn actions(policy: &Policy) -> Vec<Action> {
+    let buttons = Buttons {
+        path: format!("{AT}/{}", policy.id),
+        what: &policy.name,
+        version: policy.version,
     };
     let switch = match policy.disabled {
-        true => action("Enable", "enable", false),
-        false => action("Disable", "disable", false),
+        true => buttons.button("Enable", "enable"),
+        false => buttons.button("Disable", "disable"),
     };
-    vec![switch, action("Delete", "delete", true)]
+    vec![switch, buttons.grave("Delete", "delete")]
 }
 
 fn wanted(fields: &Fields) -> Result<Wanted, Fault> {
     Ok(Wanted {
-        expires: match fields.filled("expires") {
-            Some(_) => Some(fields.parse("expires")?),
-            None => None,
-        },
+        expires: fields.optional("expires")?,
         time: fields.lines("time"),
         from_address: fields.lines("from_address"),
         country: fields
@@ -152,14 +148,156 @@ pub(super) async fn create(
         };
         service.create_policy(&person.caller, new).await
     };
-    match made.await {
-        Ok(_) => Ok(done(AT, "made")),
-        Err(fault) => {
-            let (form, status) = new_form(Some(&fields)).refused(fault)?;
-            let page = list_page(&console, &person, &asked, form).await?;
-            Ok(page.with_status(status))
-        }
+    let form = || new_form(Some(&fields));
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made.await, form, |_| done(AT, "made"), page).await
+}
+
+/// What may be changed of a policy: its name, and all that it asks for.
+fn edit_form(id: PolicyId, title: &str, name: &str, conditions: Vec<Field>) -> Form {
+    let mut fields = vec![Field::line("name", "Name").value(name)];
+    fields.extend(conditions);
+    Form::new(title, format!("{AT}/{id}"), "Change", fields)
+}
+
+/// In fields of their own where those can say it, otherwise as the API has them.
+fn as_is(policy: &Policy) -> Vec<Field> {
+    let Some(wanted) = Wanted::of(&policy.conditions) else {
+        let text = serde_json::to_string_pretty(&policy.conditions).unwrap_or_default();
+        return vec![conditions_field(&text)];
+    };
+    let expires = wanted.expires.map(|at| at.to_string());
+    let texts = [
+        ("time", wanted.time.join("\n")),
+        ("from_address", wanted.from_address.join("\n")),
+        ("country", wanted.country.join(" ")),
+        (
+            "verified",
+            if wanted.is_verified { "yes" } else { "no" }.to_owned(),
+        ),
+        ("expires", expires.unwrap_or_default()),
+    ];
+    let text = |name| {
+        let found = texts.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, text)| &**text)
+    };
+    condition_fields(text).into()
+}
+
+fn conditions_field(text: &str) -> Field {
+    Field::lines("conditions", "Conditions")
+        .hint("As the API has them: it says more than this page has fields for.")
+        .value(text)
+}
+
+/// The form as it was sent.
+fn as_sent(fields: &Fields) -> Vec<Field> {
+    match fields.filled("conditions") {
+        Some(text) => vec![conditions_field(text)],
+        None => condition_fields(|name| fields.text(name)).into(),
     }
+}
+
+fn facts(policy: &Policy, group: String, resource: String) -> Vec<(&'static str, Cell)> {
+    vec![
+        ("Name", Cell::text(&policy.name)),
+        (
+            "Lets",
+            Cell::link(format!("/groups/{}", policy.group), group),
+        ),
+        (
+            "To",
+            Cell::link(format!("/resources/{}", policy.resource), resource),
+        ),
+        ("When", Cell::text(words::conditions(&policy.conditions))),
+        ("State", state(policy)),
+    ]
+}
+
+fn state(policy: &Policy) -> Cell {
+    match policy.disabled {
+        true => Cell::warn("disabled"),
+        false => Cell::good("allows"),
+    }
+}
+
+async fn shown(
+    console: &Console,
+    person: &Person,
+    id: PolicyId,
+) -> Result<(Policy, Vec<(&'static str, Cell)>), Fault> {
+    let service = &console.service;
+    let policy = service.policy(&person.caller, id).await?;
+    let group = service.group(&person.caller, policy.group).await?;
+    let resource = service.resource(&person.caller, policy.resource).await?;
+    let facts = facts(&policy, group.name, resource.name);
+    Ok((policy, facts))
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<PolicyId>,
+) -> Result<Response, Fault> {
+    let (policy, mut facts) = shown(&console, &person, id).await?;
+    let mut page = person.page(&policy.name, AT);
+    page.done = asked.done();
+    if person.may_change() {
+        facts.push(("Do", person.buttons(actions(&policy))));
+    }
+    page.sections.push(Section::Facts {
+        title: "Policy".to_owned(),
+        facts,
+    });
+    let form = edit_form(id, "Change the policy", &policy.name, as_is(&policy));
+    let form = form.with_version(policy.version);
+    page.sections.extend(person.forms([form]));
+    Ok(page.into_response())
+}
+
+pub(super) async fn change(
+    State(console): State<Console>,
+    Id(id): Id<PolicyId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let changed = async {
+        let conditions = match fields.filled("conditions") {
+            Some(text) => {
+                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
+            }
+            None => {
+                let conditions = wanted(&fields)?.conditions();
+                conditions.map_err(|error| Fault::invalid("", error))?
+            }
+        };
+        let patch = PolicyPatch {
+            name: Some(fields.text("name").to_owned()),
+            conditions: Some(conditions),
+            ..PolicyPatch::default()
+        };
+        let service = &console.service;
+        service
+            .change_policy(&person.caller, id, version, patch)
+            .await
+    };
+    let name = fields.text("name");
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: edit_form(id, "Change the policy", name, as_sent(&fields)),
+        onward: (format!("{AT}/{id}"), "changed"),
+    };
+    let now = async {
+        let (policy, facts) = shown(&console, &person, id).await?;
+        Ok(Now {
+            facts,
+            version: policy.version,
+        })
+    };
+    edit.settle(changed.await, now).await
 }
 
 pub(super) async fn switch(
@@ -191,70 +329,4 @@ pub(super) async fn delete(
         .delete_policy(&person.caller, id, version)
         .await?;
     Ok(done(AT, "deleted"))
-}
-
-pub(super) async fn explain(
-    State(console): State<Console>,
-    person: Person,
-    Asked(fields): Asked,
-) -> Result<Response, Fault> {
-    const AT: &str = "/explain";
-    let service = &console.service;
-    let form = Form::new(
-        "May this client use this resource now?",
-        AT,
-        "Explain",
-        vec![
-            Field::line("client", "Client")
-                .hint("By its name.")
-                .value(fields.text("client")),
-            Field::line("resource", "Resource")
-                .hint("By its name.")
-                .value(fields.text("resource")),
-        ],
-    )
-    .question();
-    let mut page = person.page("Explain", AT);
-    let (Some(client), Some(resource)) = (fields.filled("client"), fields.filled("resource"))
-    else {
-        // Who may read nothing of it is not asked either.
-        person.caller.may_read()?;
-        page.sections.push(Section::Form(form));
-        return Ok(page.into_response());
-    };
-    let explained = async {
-        let client = service.client_named(&person.caller, client).await;
-        let client = client.map_err(|fault| fault.at_field("client"))?;
-        let resource = service.resource_named(&person.caller, resource).await;
-        let resource = resource.map_err(|fault| fault.at_field("resource"))?;
-        service
-            .explain(&person.caller, client.id, resource.id)
-            .await
-    };
-    match explained.await {
-        Ok(explanation) => {
-            let verdict = match explanation.verdict {
-                Verdict::Allow => Cell::good("yes"),
-                Verdict::Deny => Cell::bad("no"),
-            };
-            page.sections.push(Section::Facts {
-                title: "Now".to_owned(),
-                facts: vec![
-                    ("Would it be let in?", verdict),
-                    ("Until", Cell::time(explanation.until)),
-                ],
-            });
-            page.sections.push(Section::Lines {
-                title: "Why".to_owned(),
-                text: explanation.text,
-            });
-            page.sections.push(Section::Form(form));
-            Ok(page.into_response())
-        }
-        Err(fault) => {
-            let (form, status) = form.refused(fault)?;
-            page.sections.push(Section::Form(form));
-            Ok(page.with_status(status))
-        }
-    }
 }

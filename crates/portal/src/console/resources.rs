@@ -1,14 +1,14 @@
 //! Resources.
 
 use super::Console;
-use super::forms::{Asked, Fields, Posted, done};
+use super::edit::{Edit, Now};
+use super::forms::{Asked, Fields, Posted, done, taken};
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::{Caller, ListRequest};
+use crate::service::Caller;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ResourceId, SiteId};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
@@ -22,11 +22,10 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let request = ListRequest {
-        cursor: asked.cursor(),
-        ..ListRequest::searching(asked.0.filled("search"))
-    };
-    let found = console.service.resources(&person.caller, &request).await?;
+    let found = console
+        .service
+        .resources(&person.caller, &asked.searched())
+        .await?;
     let mut rows = Vec::new();
     for resource in found.items {
         let site = console.service.site(&person.caller, resource.site).await?;
@@ -46,12 +45,7 @@ pub(super) async fn list(
         };
         page.sections.push(Section::Links(vec![new]));
     }
-    let search = Field::line("search", "In the name")
-        .optional()
-        .value(asked.0.text("search"));
-    page.sections.push(Section::Form(
-        Form::new("Search", AT, "Search", vec![search]).question(),
-    ));
+    page.sections.push(Section::Form(asked.search(AT)));
     page.sections.push(Section::Table(Table {
         title: "Resources".to_owned(),
         columns: vec!["Name", "Address", "Allowed", "Site"],
@@ -167,15 +161,11 @@ pub(super) async fn create(
         };
         console.service.create_resource(&person.caller, new).await
     };
-    match made.await {
-        Ok(_) => Ok(done(AT, "made")),
-        Err(fault) => {
-            let form = written.form("What it is", "/resources/new".to_owned(), "Make");
-            let (form, status) = form.refused(fault)?;
-            let page = one_page(&person, "New resource", vec![Section::Form(form)]);
-            Ok(page.with_status(status))
-        }
-    }
+    let form = || written.form("What it is", "/resources/new".to_owned(), "Make");
+    let person = &person;
+    let page =
+        |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
+    taken(made.await, form, |_| done(AT, "made"), page).await
 }
 
 pub(super) async fn show(
@@ -190,19 +180,21 @@ pub(super) async fn show(
     let mut page = person.page(&resource.name, AT);
     page.done = asked.done();
     if !person.may_change() {
-        page.sections.push(facts("Resource", &written));
+        page.sections.push(Section::Facts {
+            title: "Resource".to_owned(),
+            facts: facts(&written),
+        });
         return Ok(page.into_response());
     }
     let form = written
         .form("What it is", format!("{AT}/{id}"), "Change")
         .with_version(resource.version);
-    let delete = Action {
-        name: "Delete",
-        what: resource.name.clone(),
-        path: format!("{AT}/{id}/delete"),
-        version: Some(resource.version),
-        is_grave: true,
+    let delete = Buttons {
+        path: format!("{AT}/{id}"),
+        what: &resource.name,
+        version: resource.version,
     };
+    let delete = delete.grave("Delete", "delete");
     page.sections.push(Section::Form(form));
     page.sections.push(Section::Facts {
         title: "Take it away".to_owned(),
@@ -211,20 +203,16 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-fn facts(title: &str, written: &Written) -> Section {
-    Section::Facts {
-        title: title.to_owned(),
-        facts: vec![
-            ("Name", Cell::text(&written.name)),
-            ("Site", Cell::text(&written.site)),
-            ("Address", Cell::code(&written.address)),
-            ("Allowed", Cell::code(&written.allowed)),
-            ("Programs of the client", Cell::code(&written.applications)),
-        ],
-    }
+fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
+    vec![
+        ("Name", Cell::text(&written.name)),
+        ("Site", Cell::text(&written.site)),
+        ("Address", Cell::code(&written.address)),
+        ("Allowed", Cell::code(&written.allowed)),
+        ("Programs of the client", Cell::code(&written.applications)),
+    ]
 }
 
-/// Where another administrator was faster, what both wrote is shown, and who sends again knows it.
 pub(super) async fn change(
     State(console): State<Console>,
     Id(id): Id<ResourceId>,
@@ -246,27 +234,22 @@ pub(super) async fn change(
             .change_resource(&person.caller, id, version, patch)
             .await
     };
-    let Err(fault) = changed.await else {
-        return Ok(done(AT, "changed"));
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+        onward: (AT.to_owned(), "changed"),
     };
-    let form = written.form("What you wrote", format!("{AT}/{id}"), "Change");
-    if !matches!(fault, Fault::VersionConflict { .. }) {
-        let (mut form, status) = form.refused(fault)?;
-        form.hidden = vec![("version", fields.text("version").to_owned())];
-        let page = one_page(&person, "Change a resource", vec![Section::Form(form)]);
-        return Ok(page.with_status(status));
-    }
-    let now = console.service.resource(&person.caller, id).await?;
-    let site = console.service.site(&person.caller, now.site).await?;
-    let alert = "Someone else changed it since you opened it. Nothing was changed: compare, and send \
-                 what it is to be.";
-    let sections = vec![
-        Section::Alert(alert.to_owned()),
-        facts("How it is now", &Written::as_is(&now, site.name)),
-        Section::Form(form.with_version(now.version)),
-    ];
-    let page = one_page(&person, "Change a resource", sections);
-    Ok(page.with_status(StatusCode::CONFLICT))
+    let now = async {
+        let now = console.service.resource(&person.caller, id).await?;
+        let site = console.service.site(&person.caller, now.site).await?;
+        Ok(Now {
+            facts: facts(&Written::as_is(&now, site.name)),
+            version: now.version,
+        })
+    };
+    edit.settle(changed.await, now).await
 }
 
 pub(super) async fn delete(

@@ -1,19 +1,24 @@
 //! Sites, and the gateways that lead there.
 
 use super::Console;
-use super::forms::{Asked, Posted, done};
+use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
+use super::gateways;
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use super::tokens::{self, Machine};
+use super::view::{Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::GatewayAction;
+use crate::service::Caller;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{GatewayId, SiteId};
-use culvert_wire::api::{Gateway, NewSite, NewToken, Site};
-use culvert_wire::token::TokenKind;
+use culvert_ids::SiteId;
+use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
+
+/// What goes with a site.
+const ALL: &str = "with its gateways, resources, their policies, and tokens";
 
 pub(super) async fn list(
     State(console): State<Console>,
@@ -50,7 +55,7 @@ async fn list_page(
         empty: "There is none. A site is a place with gateways and the resources behind them.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page("Sites", AT, asked, list, form))
+    Ok(person.list_page(AT, asked, list, form))
 }
 
 pub(super) async fn create(
@@ -60,14 +65,10 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let name = fields.text("name").to_owned();
     let new = NewSite { name: name.clone() };
-    match console.service.create_site(&person.caller, new).await {
-        Ok(_) => Ok(done(AT, "made")),
-        Err(fault) => {
-            let (form, status) = new_form(&name).refused(fault)?;
-            let page = list_page(&console, &person, &asked, form).await?;
-            Ok(page.with_status(status))
-        }
-    }
+    let made = console.service.create_site(&person.caller, new).await;
+    let onward = |site: Site| done(&format!("{AT}/{}", site.id), "made");
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made, || new_form(&name), onward, page).await
 }
 
 pub(super) async fn show(
@@ -76,105 +77,128 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<SiteId>,
 ) -> Result<Response, Fault> {
+    let at = format!("{AT}/{id}");
+    let form = tokens::machine_form(&at, Machine::Gateway, None);
+    let page = site_page(&console, &person, &asked, id, form).await?;
+    Ok(page.into_response())
+}
+
+async fn site_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    id: SiteId,
+    form: Form,
+) -> Result<Page, Fault> {
+    let mut page = person.live_page("", AT, console);
     let site = console.service.site(&person.caller, id).await?;
     let request = asked.part();
     let found = console
         .service
         .gateways_of_site(&person.caller, id, request)
         .await?;
+    let sessions = console.service.sessions_of_gateways(&person.caller).await?;
     let rows = found.items.iter().map(|gateway| {
+        let session = sessions.get(&gateway.id);
         vec![
-            Cell::text(&gateway.name),
-            state(gateway),
+            Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
+            gateways::state(gateway, session),
+            Cell::text(session.map_or("–".to_owned(), gateways::load)),
             Cell::code(gateway.ipv4),
             Cell::time(gateway.last_seen),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
-            Cell::Actions(actions(&person, gateway)),
+            person.buttons(gateways::actions(gateway)),
         ]
     });
     let at = format!("{AT}/{id}");
-    let mut page = person.page(site.name, AT);
+    page.title.clone_from(&site.name);
     page.done = asked.done();
     page.sections.push(Section::Table(Table {
         title: "Gateways".to_owned(),
-        columns: vec!["Name", "State", "Address", "Last seen", "Software", "Do"],
+        columns: vec![
+            "Name",
+            "State",
+            "Load",
+            "Address",
+            "Last seen",
+            "Software",
+            "Do",
+        ],
         rows: rows.collect(),
         empty: "There is none. Make a token, and run `culvert gateway run` with it on a machine there.",
         next: asked.next(&at, found.next_cursor.as_deref()),
     }));
-    if person.may_change() {
-        let name = Field::line("name", "Name of the token");
-        let form = Form::new(
-            "Token for gateways of this site",
-            format!("{at}/token"),
-            "Make",
-            vec![name],
-        );
-        page.sections.push(Section::Form(form));
-    }
-    Ok(page.into_response())
-}
-
-fn state(gateway: &Gateway) -> Cell {
-    match (gateway.revoked, gateway.draining) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, true) => Cell::warn("drains"),
-        (None, false) => Cell::good("takes clients"),
-    }
-}
-
-fn actions(person: &Person, gateway: &Gateway) -> Vec<Action> {
-    if !person.may_change() || gateway.revoked.is_some() {
-        return Vec::new();
-    }
-    let action = |name, word: &str, is_grave| Action {
-        name,
-        what: gateway.name.clone(),
-        path: format!("/gateways/{}/{word}", gateway.id),
-        version: Some(gateway.version),
-        is_grave,
-    };
-    let drain = match gateway.draining {
-        true => action("Take clients again", "undrain", false),
-        false => action("Drain", "drain", false),
-    };
-    vec![drain, action("Revoke", "revoke", true)]
+    let rename = rename_form(&at, &site.name).with_version(site.version);
+    let delete = delete_form(&at, ALL).with_version(site.version);
+    page.sections.extend(person.forms([form, rename, delete]));
+    Ok(page)
 }
 
 pub(super) async fn make_token(
     State(console): State<Console>,
+    asked: Asked,
     Id(id): Id<SiteId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
-    let new = NewToken {
-        kind: TokenKind::Gateway,
-        actor: None,
-        site: Some(id),
-        role: None,
-        name: fields.text("name").to_owned(),
-        expires: None,
-        one_time: false,
+    let at = format!("{AT}/{id}");
+    let made = async {
+        let new = tokens::machine_token(&fields, Machine::Gateway)?;
+        let new = culvert_wire::api::NewToken {
+            site: Some(id),
+            ..new
+        };
+        console.service.create_token(&person.caller, new).await
     };
-    let issued = console.service.create_token(&person.caller, new).await?;
-    let mut page = person.page("New token", AT);
-    page.sections = super::people::once(
-        &issued,
-        "culvert gateway run --token-file gateway.token",
-        "gateway.token",
-    );
-    Ok(page.into_response())
+    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let form = || tokens::machine_form(&at, Machine::Gateway, Some(&fields));
+    let page = |form| site_page(&console, &person, &asked, id, form);
+    taken(made.await, form, onward, page).await
 }
 
-pub(super) async fn judge(
+async fn now(console: &Console, caller: &Caller, id: SiteId) -> Result<(String, u64), Fault> {
+    let site = console.service.site(caller, id).await?;
+    Ok((site.name, site.version))
+}
+
+pub(super) async fn rename(
     State(console): State<Console>,
-    Id(id): Id<GatewayId>,
+    Id(id): Id<SiteId>,
     Posted { person, fields }: Posted,
-    action: GatewayAction,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    let gateway = console
-        .service
-        .judge_gateway(&person.caller, id, version, action)
-        .await?;
-    Ok(done(&format!("{AT}/{}", gateway.site), "changed"))
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_site(&person.caller, id, version, SitePatch { name })
+        .await;
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(
+        &person,
+        at,
+        &fields,
+        changed,
+        now(&console, &person.caller, id),
+    )
+    .await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<SiteId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let gone = service
+        .delete_site(&person.caller, id, version, is_cascade(&fields))
+        .await;
+    let at = (AT, format!("{AT}/{id}"));
+    deleted(
+        &person,
+        at,
+        (&fields, ALL),
+        gone,
+        now(&console, &person.caller, id),
+    )
+    .await
 }

@@ -55,9 +55,10 @@ pub(super) enum Section {
     Live {
         since: u64,
     },
-    /// Text that is copied to somewhere else.
+    /// Text that is copied to somewhere else. It stays on the page, whatever the page follows.
     Copy {
         title: String,
+        note: String,
         text: String,
     },
     Steps(Steps),
@@ -178,6 +179,36 @@ pub(super) struct Action {
     pub(super) version: Option<u64>,
     /// It takes something away.
     pub(super) is_grave: bool,
+}
+
+/// Where the buttons of one thing lead.
+#[derive(Clone, Debug)]
+pub(super) struct Buttons<'a> {
+    /// The path of the thing.
+    pub(super) path: String,
+    pub(super) what: &'a str,
+    pub(super) version: u64,
+}
+
+impl Buttons<'_> {
+    pub(super) fn button(&self, name: &'static str, word: &str) -> Action {
+        Action {
+            name,
+            what: self.what.to_owned(),
+            path: format!("{}/{word}", self.path),
+            version: Some(self.version),
+            is_grave: false,
+        }
+    }
+
+    /// A button that takes something away.
+    pub(super) fn grave(&self, name: &'static str, word: &str) -> Action {
+        let is_grave = true;
+        Action {
+            is_grave,
+            ..self.button(name, word)
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -321,6 +352,20 @@ impl Form {
     pub(super) fn with_version(mut self, version: u64) -> Self {
         self.hidden.push(("version", version.to_string()));
         self
+    }
+
+    pub(super) fn grave(self) -> Self {
+        let is_grave = true;
+        Self { is_grave, ..self }
+    }
+
+    /// Tells its fields from those of another form on the page.
+    fn key(&self) -> String {
+        let plain = |char: char| match char.is_ascii_alphanumeric() {
+            true => char.to_ascii_lowercase(),
+            false => '-',
+        };
+        self.title.chars().map(plain).collect()
     }
 
     /// The same form with what is wrong: beside its field, or above where there is none for it.

@@ -13,6 +13,17 @@ impl Service {
         self.list(caller, request, show::actor).await
     }
 
+    /// Those that are machines.
+    pub(crate) async fn service_accounts(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Actor>, Fault> {
+        let is_machine = |row: &store::Actor| row.kind == store::ActorKind::ServiceAccount;
+        self.list_kept(caller, request, is_machine, show::actor)
+            .await
+    }
+
     pub(crate) async fn actor(&self, caller: &Caller, id: ActorId) -> Result<Actor, Fault> {
         self.read(caller, id).await.map(show::actor)
     }

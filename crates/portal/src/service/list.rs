@@ -78,6 +78,44 @@ impl Service {
         })
     }
 
+    /// A page of those rows of a kind that `keep` keeps. As much of the list is read as fills it.
+    pub(super) async fn list_kept<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        keep: impl Fn(&T) -> bool + Send,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
+        caller.may_read()?;
+        let limit = usize::from(page_limit(request.limit)?.rows());
+        let mut after: Option<EntityId> = cursor(request.cursor.as_deref())?;
+        if after.is_some_and(|after| after.kind() != T::KIND) {
+            return Err(Fault::invalid("cursor", "it is a cursor of another list"));
+        }
+        let mut kept: Vec<T> = Vec::new();
+        loop {
+            let filter = &request.filter;
+            let list = self
+                .store
+                .list(caller.account(), T::KIND, filter, after, PageLimit::MAX);
+            let page = self.ask("list", list).await?;
+            let rows = page.items.into_iter().filter_map(T::from_entity);
+            kept.extend(rows.filter(|row| keep(row)).take(limit + 1 - kept.len()));
+            after = page.next;
+            if after.is_none() || kept.len() > limit {
+                break;
+            }
+        }
+        let is_more = kept.len() > limit;
+        kept.truncate(limit);
+        let last = kept.last().filter(|_| is_more);
+        let next_cursor = last.map(|row| Into::<EntityId>::into(row.id()).to_string());
+        Ok(Page {
+            items: kept.into_iter().map(show).collect(),
+            next_cursor,
+        })
+    }
+
     /// All rows of a kind that pass the filter. For kinds and filters that leave few of them.
     pub(super) async fn all<T: Kind>(
         &self,

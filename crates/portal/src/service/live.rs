@@ -7,7 +7,8 @@ use crate::hub::{ClientView, GatewayView, HubStatus};
 use crate::sessions::Listener;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_store::MAX_CHANGES_READ;
-use culvert_wire::api::{ClientSession, GatewaySession, Page, PortalStatus};
+use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -80,6 +81,43 @@ impl Service {
             .map(|view| client_session(&view))
             .collect();
         Ok(cut(items, limit, |session| session.client.to_string()))
+    }
+
+    /// The sessions of those of the clients that are connected, as far as the caller may see them.
+    pub(crate) async fn sessions_of_clients(
+        &self,
+        caller: &Caller,
+        clients: &[Client],
+    ) -> Result<BTreeMap<ClientId, ClientSession>, Fault> {
+        let own = caller.sees_clients_of()?;
+        let shown = clients
+            .iter()
+            .filter(|client| own.is_none_or(|own| own == client.actor));
+        let shown: BTreeSet<ClientId> = shown.map(|client| client.id).collect();
+        let views = match self.serves(caller) {
+            true => self.sessions.clients().await.ok_or_else(stopping)?,
+            false => Vec::new(),
+        };
+        let views = views.iter().filter(|view| shown.contains(&view.client));
+        Ok(views
+            .map(|view| (view.client, client_session(view)))
+            .collect())
+    }
+
+    /// The sessions of all gateways that are connected.
+    pub(crate) async fn sessions_of_gateways(
+        &self,
+        caller: &Caller,
+    ) -> Result<BTreeMap<GatewayId, GatewaySession>, Fault> {
+        caller.may_read()?;
+        let views = match self.serves(caller) {
+            true => self.sessions.gateways().await.ok_or_else(stopping)?,
+            false => Vec::new(),
+        };
+        Ok(views
+            .into_iter()
+            .map(|view| (view.gateway, gateway_session(view)))
+            .collect())
     }
 
     /// The connected gateways, in the order of their ids.

@@ -17,6 +17,18 @@ impl Service {
         self.list(caller, request, show::token).await
     }
 
+    /// Those that people made: no sessions of browsers, and none for set-up.
+    pub(crate) async fn made_tokens(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Token>, Fault> {
+        let is_made = |row: &store::Token| {
+            !matches!(row.scope, TokenScope::Session { .. } | TokenScope::Setup)
+        };
+        self.list_kept(caller, request, is_made, show::token).await
+    }
+
     pub(crate) async fn token(&self, caller: &Caller, id: TokenId) -> Result<Token, Fault> {
         self.read(caller, id).await.map(show::token)
     }

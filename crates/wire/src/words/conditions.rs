@@ -20,6 +20,34 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// What asks for these conditions; none where there is no such thing, as of two conditions of one kind.
+    #[must_use]
+    pub fn of(conditions: &[Condition]) -> Option<Self> {
+        let mut wanted = Self::default();
+        for condition in conditions {
+            match condition {
+                Condition::Time { zone, windows } if wanted.time.is_empty() => {
+                    let windows = windows.iter().map(|each| window::text(each, zone));
+                    wanted.time = windows.collect();
+                }
+                Condition::PublicAddress { cidrs } if wanted.from_address.is_empty() => {
+                    wanted.from_address.clone_from(cidrs);
+                }
+                Condition::Country { countries } if wanted.country.is_empty() => {
+                    wanted.country.clone_from(countries);
+                }
+                Condition::Verified if !wanted.is_verified => wanted.is_verified = true,
+                Condition::Expires { at } if wanted.expires.is_none() => wanted.expires = Some(*at),
+                _ => return None,
+            }
+        }
+        // An empty list never holds; a field that is left empty asks for nothing.
+        let again = wanted.conditions().ok()?;
+        let is_same = again.len() == conditions.len()
+            && conditions.iter().all(|condition| again.contains(condition));
+        is_same.then_some(wanted)
+    }
+
     /// The conditions, all of which are to hold.
     ///
     /// # Errors
@@ -128,6 +156,13 @@ mod tests {
              from 203.0.113.0/24 or 2001:db8::7/128; in DE or AT; verified; \
              until 2027-01-31T18:00:00Z"
         );
+        let shown = Wanted::of(&made).unwrap();
+        assert_eq!(shown.conditions().unwrap(), made);
+        assert_eq!(Wanted::of(&[]), Some(Wanted::default()));
+        let twice = [Condition::Verified, Condition::Verified];
+        assert_eq!(Wanted::of(&twice), None);
+        let never = [Condition::Country { countries: vec![] }];
+        assert_eq!(Wanted::of(&never), None);
         assert_eq!(Wanted::default().conditions().unwrap(), []);
         assert_eq!(conditions(&[]), "always");
     }
