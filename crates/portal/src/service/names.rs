@@ -17,10 +17,21 @@ pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
     if text.chars().any(char::is_control) {
         return wrong("a name has no control characters, line breaks among them".to_owned());
     }
+    if text.chars().any(misleads) {
+        return wrong(
+            "a name has no marks that turn text around, and no line separators".to_owned(),
+        );
+    }
     if text.trim() != text {
         return wrong("a name neither begins nor ends with a space".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// Whether the character makes what stands around it look like something else (Unicode TR 36). Right-to-left
+/// scripts need none of these in a name.
+const fn misleads(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// The name of a resource: clients show it.
