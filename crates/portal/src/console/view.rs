@@ -119,8 +119,19 @@ pub(super) struct Table {
 pub(super) enum Cell {
     Text(String),
     Code(String),
-    Link { path: String, text: String },
-    Badge { kind: &'static str, text: String },
+    Link {
+        path: String,
+        text: String,
+    },
+    Badge {
+        kind: &'static str,
+        text: String,
+    },
+    /// An instant as it is written, and as people read it.
+    Time {
+        at: Timestamp,
+        shown: String,
+    },
     Actions(Vec<Action>),
 }
 
@@ -163,8 +174,16 @@ impl Cell {
         }
     }
 
+    /// An instant, to the second.
+    fn at(at: Timestamp) -> Self {
+        let text = at.to_string();
+        let seconds = text.get(..19).unwrap_or(&text).replace('T', " ");
+        let shown = format!("{seconds} UTC");
+        Self::Time { at, shown }
+    }
+
     pub(super) fn time(at: Option<Timestamp>) -> Self {
-        at.map_or_else(|| Self::text("–"), Self::text)
+        at.map_or_else(|| Self::text("–"), Self::at)
     }
 }
 
