@@ -488,6 +488,18 @@ mod tests {
     }
 
     #[test]
+    fn the_commands_that_the_console_gives_out_are_understood() {
+        use culvert_portal::machine_commands::{CLIENT, GATEWAY, RESOURCES};
+        for command in [GATEWAY, CLIENT, RESOURCES] {
+            let words: Vec<_> = command.split_whitespace().collect();
+            let Some((&"sudo", words)) = words.split_first() else {
+                panic!("{command}");
+            };
+            parse(words);
+        }
+    }
+
+    #[test]
     fn words_of_wireguard_go_name_levels() {
         assert_eq!(LogLevel::of_wireguard_go("verbose"), Some(LogLevel::Debug));
         assert_eq!(LogLevel::of_wireguard_go("silent"), Some(LogLevel::Off));

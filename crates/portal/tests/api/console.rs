@@ -161,7 +161,7 @@ async fn a_person_who_is_disabled_or_ends_signing_in_is_out_at_once() {
 }
 
 /// The version that the first form of a page has.
-fn version_on(text: &str) -> String {
+pub(crate) fn version_on(text: &str) -> String {
     let (_, rest) = text.split_once("name=\"version\" value=\"").unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
@@ -301,7 +301,7 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
         let page = browser.submit("/resources/new", &fields).await.expect(422);
         let marked = page.text.split("aria-invalid").next().unwrap();
         assert!(page.text.contains("aria-invalid"), "{field} {wrong:?}");
-        assert!(marked.ends_with(' ') && marked.contains(&format!("id=\"f-{field}\"")));
+        assert!(marked.ends_with(' ') && marked.contains(&format!("-{field}\" name=\"{field}\"")));
         for (other, value) in good {
             assert!(
                 other == field || page.text.contains(value),

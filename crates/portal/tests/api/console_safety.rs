@@ -1,98 +1,10 @@
 //! The console against those who mean harm, and those who may not.
 
 use crate::browser::{Browser, PASSWORD, encode, person, signed_in};
+use crate::console_routes::{forms, pages};
 use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
-
-const PAGES: [&str; 17] = [
-    "/",
-    "/me",
-    "/device",
-    "/settings/providers",
-    "/sites",
-    "/resources",
-    "/resources/new",
-    "/policies",
-    "/explain",
-    "/people",
-    "/groups",
-    "/clients",
-    "/log/access",
-    "/log/changes",
-    "/log/flows",
-    "/settings/retention",
-    "/settings/sinks",
-];
-
-const RES: &str = "res_00000000000000000000000000";
-const CLIENT: &str = "cli_00000000000000000000000000";
-
-/// What forms go to; with ids, to things that are not there.
-fn forms() -> Vec<String> {
-    let forms = [
-        "/set-up".to_owned(),
-        "/sign-in".to_owned(),
-        "/sign-out".to_owned(),
-        "/me/password".to_owned(),
-        "/me/sign-out-everywhere".to_owned(),
-        "/me/link".to_owned(),
-        "/me/unlink/{idn}".to_owned(),
-        "/device/approve".to_owned(),
-        "/device/deny".to_owned(),
-        "/settings/providers".to_owned(),
-        "/settings/providers/{idp}".to_owned(),
-        "/settings/providers/{idp}/delete".to_owned(),
-        "/people/{act}/link".to_owned(),
-        "/people/{act}/end-sessions".to_owned(),
-        "/identities/{idn}/unlink".to_owned(),
-        "/sites".to_owned(),
-        "/sites/{site}/token".to_owned(),
-        "/gateways/{gw}/drain".to_owned(),
-        "/gateways/{gw}/undrain".to_owned(),
-        "/gateways/{gw}/revoke".to_owned(),
-        "/resources/new".to_owned(),
-        format!("/resources/{RES}"),
-        format!("/resources/{RES}/delete"),
-        "/policies".to_owned(),
-        "/policies/{pol}/enable".to_owned(),
-        "/policies/{pol}/disable".to_owned(),
-        "/policies/{pol}/delete".to_owned(),
-        "/people".to_owned(),
-        "/people/{act}/sign-in".to_owned(),
-        "/people/{act}/end-sign-in".to_owned(),
-        "/people/{act}/disable".to_owned(),
-        "/people/{act}/enable".to_owned(),
-        "/people/{act}/token".to_owned(),
-        "/tokens/{tok}/revoke".to_owned(),
-        "/groups".to_owned(),
-        "/groups/{grp}".to_owned(),
-        "/groups/{grp}/remove/{act}".to_owned(),
-        format!("/clients/{CLIENT}/verify"),
-        format!("/clients/{CLIENT}/unverify"),
-        format!("/clients/{CLIENT}/revoke"),
-        "/settings/retention".to_owned(),
-        "/settings/sinks".to_owned(),
-        "/settings/sinks/none/pause".to_owned(),
-        "/settings/sinks/none/resume".to_owned(),
-        "/settings/sinks/none/delete".to_owned(),
-        "/settings/sinks/none/test".to_owned(),
-    ];
-    let routes = include_str!("../../src/console.rs");
-    let counted = routes.matches("post(").count();
-    assert_eq!(forms.len(), counted, "a new form: add it here");
-    forms
-        .into_iter()
-        .map(|form| {
-            let mut form = form;
-            while let (Some(from), Some(to)) = (form.find('{'), form.find('}')) {
-                let id = format!("{}_00000000000000000000000000", &form[from + 1..to]);
-                form.replace_range(from..=to, &id);
-            }
-            form
-        })
-        .collect()
-}
 
 /// Forms of who has not signed in, and of the own sign-in.
 fn is_own(form: &str) -> bool {
@@ -105,20 +17,29 @@ async fn seq(running: &Running) -> Seq {
     running.store.snapshot(running.account()).await.unwrap().seq
 }
 
+/// The portal's own script, where a page has it.
+const SCRIPT: &str = "<script src=\"/assets/console.js\" defer></script>";
+
 #[tokio::test]
-async fn pages_load_nothing_from_elsewhere_and_run_no_script() {
+async fn pages_load_nothing_from_elsewhere_and_run_no_script_but_the_portals() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Owner).await;
-    for path in PAGES {
-        let page = browser.get(path).await.expect(200);
+    for path in pages() {
+        let page = browser.get(&path).await.expect(200);
         let policy = page.header("content-security-policy");
         assert!(policy.starts_with("default-src 'none'; style-src 'self';"));
         assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"));
         assert_eq!(page.header("cache-control"), "no-store");
         assert_eq!(page.header("x-content-type-options"), "nosniff");
+        let text = page.text.replace(SCRIPT, "");
+        let is_scripted = text.len() < page.text.len();
         for part in ["<script", "style=", " onclick", "http://", "src="] {
-            assert!(!page.text.contains(part), "{path} has {part}");
+            assert!(!text.contains(part), "{path} has {part}");
         }
+        let allowed = "script-src 'self'; connect-src 'self'";
+        assert_eq!(policy.contains(allowed), is_scripted, "{path}: {policy}");
+        assert_eq!(policy.contains("script-src"), is_scripted, "{path}");
+        assert_eq!(policy.contains("trusted-types 'none'"), is_scripted);
         assert!(page.text.contains("<html lang=\"en\">"), "{path}");
         assert!(page.text.contains("href=\"#content\""), "{path}");
         for (at, _) in page.text.match_indices("<label for=\"") {
@@ -129,6 +50,21 @@ async fn pages_load_nothing_from_elsewhere_and_run_no_script() {
     let style = browser.get("/assets/style.css").await.expect(200);
     assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
     assert!(!style.text.contains("url("), "it loads nothing either");
+    let script = browser.get("/assets/console.js").await.expect(200);
+    assert_eq!(
+        script.header("content-type"),
+        "text/javascript; charset=utf-8"
+    );
+    for part in [
+        "eval",
+        "Function(",
+        "innerHTML",
+        "insertAdjacent",
+        "document.write",
+        "http",
+    ] {
+        assert!(!script.text.contains(part), "the script has {part}");
+    }
 }
 
 #[tokio::test]
@@ -141,9 +77,9 @@ async fn who_has_not_signed_in_sees_no_page_and_sends_no_form() {
         Some(format!("__Host-culvert={}", running.setup_token())),
     ] {
         let mut browser = Browser::open(&running).await;
-        for path in PAGES {
+        for path in pages() {
             browser.cookie.clone_from(&cookie);
-            let answer = browser.get(path).await.expect(303);
+            let answer = browser.get(&path).await.expect(303);
             assert!(answer.header("location").starts_with("/sign-in"), "{path}");
         }
         for form in forms()
@@ -301,7 +237,7 @@ async fn what_people_write_is_text_on_every_page() {
         .await
         .expect(200);
 
-    let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
+    let mut pages: Vec<String> = pages();
     pages.extend([
         format!("/sites/{site}"),
         format!("/groups/{group}"),
@@ -321,8 +257,9 @@ async fn what_people_write_is_text_on_every_page() {
             "{path} {}",
             page.status
         );
+        let text = page.text.replace(SCRIPT, "");
         for part in ["<script", "<b>", "\"'&<"] {
-            assert!(!page.text.contains(part), "{path} has {part}");
+            assert!(!text.contains(part), "{path} has {part}");
         }
         shown += page.text.matches("&#60;script&#62;alert(").count();
     }
@@ -359,8 +296,8 @@ async fn an_auditor_sees_every_page_and_sends_no_form() {
     let mut browser = signed_in(&running, Role::Auditor).await;
     let token = browser.form_token().await;
     let before = seq(&running).await;
-    for path in PAGES {
-        let page = browser.get(path).await.expect(200);
+    for path in pages() {
+        let page = browser.get(&path).await.expect(200);
         assert!(
             path == "/me" || !page.text.contains("class=\"grave\""),
             "{path}"
@@ -392,10 +329,10 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
     let mut browser = Browser::open(&running).await;
     browser.sign_in(&name, PASSWORD).await.expect(303);
     let token = browser.form_token().await;
-    for path in PAGES {
-        let page = browser.get(path).await;
-        match path {
-            "/me" | "/clients" | "/device" => assert_eq!(page.status, 200),
+    for path in pages() {
+        let page = browser.get(&path).await;
+        match &*path {
+            "/me" | "/clients" => assert_eq!(page.status, 200),
             "/" => assert_eq!(page.header("location"), "/clients"),
             // It shows an empty form and nothing else; what it is sent to refuses.
             "/resources/new" => assert_eq!(page.status, 200),

@@ -10,9 +10,9 @@ use culvert_store::{
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature};
@@ -382,6 +382,24 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<Vec<u8>>,
     ) -> Answer {
+        let response = self.begin(method, path, headers, body).await;
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8(bytes.into()).unwrap(),
+        }
+    }
+
+    /// The same, up to where the answer's body begins.
+    pub(crate) async fn begin(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Response<Incoming> {
         let mut request = Request::builder()
             .method(Method::from_bytes(method.as_bytes()).unwrap())
             .uri(path)
@@ -395,13 +413,7 @@ impl Client {
         let body = Full::new(Bytes::from(body.unwrap_or_default()));
         self.sender.ready().await.unwrap();
         let response = self.sender.send_request(request.body(body).unwrap()).await;
-        let (parts, body) = response.unwrap().into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Answer {
-            status: parts.status,
-            headers: parts.headers,
-            text: String::from_utf8(bytes.into()).unwrap(),
-        }
+        response.unwrap()
     }
 }
 

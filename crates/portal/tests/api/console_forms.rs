@@ -1,0 +1,241 @@
+//! Every form that stands on a page, filled in badly.
+
+use crate::browser::{Browser, encode, signed_in};
+use crate::console_routes::{form_shapes, pages, shape};
+use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
+use culvert_store::{ActorKind, Role, Seq};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// A form of a page, with its fields as they stand there.
+#[derive(Clone, Debug)]
+struct Form {
+    page: String,
+    action: String,
+    /// Name and value; which of them people write.
+    fields: Vec<(String, String)>,
+    written: Vec<String>,
+}
+
+/// The value of an attribute of the tag that `text` begins with.
+fn attribute<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let tag = text.split('>').next()?;
+    let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+    rest.split('"').next()
+}
+
+fn unescaped(text: &str) -> String {
+    let text = text.replace("&#60;", "<").replace("&#62;", ">");
+    let text = text.replace("&#34;", "\"").replace("&#39;", "'");
+    text.replace("&#38;", "&")
+}
+
+fn forms_on(page: &str, html: &str) -> Vec<Form> {
+    let mut forms = Vec::new();
+    for text in html.split("<form").skip(1) {
+        let text = text.split("</form>").next().unwrap();
+        if attribute(text, "method") != Some("post") {
+            continue;
+        }
+        let mut form = Form {
+            page: page.to_owned(),
+            action: attribute(text, "action").unwrap().to_owned(),
+            fields: Vec::new(),
+            written: Vec::new(),
+        };
+        for input in text.split("<input").skip(1) {
+            let name = attribute(input, "name").unwrap().to_owned();
+            let value = unescaped(attribute(input, "value").unwrap_or_default());
+            if attribute(input, "type") != Some("hidden") {
+                form.written.push(name.clone());
+            }
+            form.fields.push((name, value));
+        }
+        for area in text.split("<textarea").skip(1) {
+            let name = attribute(area, "name").unwrap().to_owned();
+            let (_, value) = area.split_once('>').unwrap();
+            let value = unescaped(value.split("</textarea>").next().unwrap());
+            form.written.push(name.clone());
+            form.fields.push((name, value.trim().to_owned()));
+        }
+        for select in text.split("<select").skip(1) {
+            let name = attribute(select, "name").unwrap().to_owned();
+            let chosen = select.split("<option").skip(1);
+            let mut chosen = chosen.filter(|option| option.contains(" selected"));
+            let value = chosen.next().and_then(|option| attribute(option, "value"));
+            let first = select.split("<option").nth(1);
+            let first = first.and_then(|option| attribute(option, "value"));
+            form.written.push(name.clone());
+            form.fields
+                .push((name, value.or(first).unwrap().to_owned()));
+        }
+        forms.push(form);
+    }
+    forms
+}
+
+/// One of everything, and the pages that show it.
+async fn everything(running: &Running) -> Vec<String> {
+    let mut owner = running.owner().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let site = owner.post("/api/v1/sites", json!({"name": "site"})).await;
+    let site = id_of(&site.expect(201).json());
+    let group = owner.post("/api/v1/groups", json!({"name": "group"})).await;
+    let group = id_of(&group.expect(201).json());
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let machine = make_actor(store, account, ActorKind::ServiceAccount).await;
+    let resource = json!({
+        "site": site, "name": "resource", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = owner.post("/api/v1/resources", resource).await;
+    let resource = id_of(&resource.expect(201).json());
+    let policy = json!({"name": "policy", "group": group, "resource": resource});
+    let policy = owner.post("/api/v1/policies", policy).await;
+    let policy = id_of(&policy.expect(201).json());
+    let members = format!("/api/v1/groups/{group}/members");
+    let member = owner.post(&members, json!({ "actor": actor })).await;
+    member.expect(201);
+    let sign_in = json!({"role": "user", "password": "correct horse battery"});
+    let path = format!("/api/v1/actors/{actor}/sign-in");
+    owner.post(&path, sign_in).await.expect(200);
+    let (client, _) = enrol_client(store, account, actor).await;
+    let (verified, _) = enrol_client(store, account, actor).await;
+    let path = format!("/api/v1/clients/{verified}/verify");
+    owner.send("POST", &path, &[], None).await.expect(200);
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    let (draining, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    let path = format!("/api/v1/gateways/{draining}/drain");
+    owner.send("POST", &path, &[], None).await.expect(200);
+    let idle = json!({"name": "idle", "group": group, "resource": resource, "disabled": true});
+    owner.post("/api/v1/policies", idle).await.expect(201);
+    let disabled = make_actor(store, account, ActorKind::User).await;
+    let path = format!("/api/v1/actors/{disabled}");
+    owner
+        .patch(&path, "*", json!({"disabled": true}))
+        .await
+        .expect(200);
+
+    let mut paths = pages();
+    paths.extend(["/sign-in".to_owned(), "/set-up".to_owned()]);
+    paths.extend([
+        format!("/sites/{site}"),
+        format!("/groups/{group}"),
+        format!("/people/{actor}"),
+        format!("/people/{machine}"),
+        format!("/people/{disabled}"),
+        format!("/resources/{resource}"),
+        format!("/policies/{policy}"),
+        format!("/clients/{client}"),
+        format!("/gateways/{gateway}"),
+    ]);
+    paths
+}
+
+async fn all_forms(browser: &mut Browser, running: &Running) -> Vec<Form> {
+    let mut forms = Vec::new();
+    for path in everything(running).await {
+        let page = browser.get(&path).await.expect(200);
+        forms.extend(forms_on(&path, &page.text));
+    }
+    forms
+}
+
+async fn seq(running: &Running) -> Seq {
+    running.store.snapshot(running.account()).await.unwrap().seq
+}
+
+#[tokio::test]
+async fn every_form_of_the_router_stands_on_a_page() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let forms = all_forms(&mut browser, &running).await;
+    let shown: BTreeSet<String> = forms.iter().map(|form| shape(&form.action)).collect();
+    assert_eq!(shown, form_shapes());
+}
+
+#[tokio::test]
+async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let forms = all_forms(&mut browser, &running).await;
+    let long = "x".repeat(5_000);
+    let bad: [(&str, &str); 6] = [
+        ("stored script", "<script>alert(1)</script>\"'&<b>"),
+        ("too long", &long),
+        ("control characters", "a\u{0}b\u{7}c\u{1b}[31m"),
+        ("bidi marks", "a\u{202e}txt.exe\u{2066}"),
+        ("line separators", "a\u{2028}b"),
+        ("template", "{{ 7*7 }} {% raw %} ${7*7}"),
+    ];
+    let token = browser.form_token().await;
+    let mut tried = BTreeSet::new();
+    for form in &forms {
+        // Who signs out, or in as somebody, is another afterwards.
+        let is_session = form.action.starts_with("/me/") || form.action.starts_with("/sign-");
+        if is_session || form.written.is_empty() {
+            continue;
+        }
+        for name in &form.written {
+            if !tried.insert((shape(&form.action), name.clone())) {
+                continue;
+            }
+            for (what, text) in bad {
+                let before = seq(&running).await;
+                let value = |(known, value): &(String, String)| match known == name {
+                    true => (known.clone(), text.to_owned()),
+                    false => (known.clone(), value.clone()),
+                };
+                let fields: Vec<_> = form.fields.iter().map(value).collect();
+                let pairs = fields.iter().map(|(name, value)| (&**name, &**value));
+                let pairs: Vec<_> = pairs.filter(|(name, _)| *name != "form_token").collect();
+                let answer = browser.submit_with(&form.action, &token, &pairs).await;
+                let (page, to) = (&form.page, &form.action);
+                let at = format!("{page}: {to} {name}: {what}: {}", answer.status);
+                assert!(!answer.status.is_server_error(), "{at}");
+                assert_ne!(answer.status, 429, "{at}");
+                for part in ["<script>alert", "<b>"] {
+                    assert!(!answer.text.contains(part), "{at}: {part:?}");
+                }
+                let names = ["name", "site", "owner", "account", "gateway", "client"];
+                let is_name = names.contains(&&**name);
+                let misleads = !matches!(what, "stored script" | "template");
+                if is_name && misleads {
+                    assert!(answer.status.is_client_error(), "{at}");
+                    assert_eq!(seq(&running).await, before, "{at}");
+                }
+            }
+        }
+    }
+    assert!(tried.len() >= 60, "{tried:?}");
+}
+
+#[tokio::test]
+async fn no_form_takes_more_than_it_must() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let token = browser.form_token().await;
+    let forms = all_forms(&mut browser, &running).await;
+    let before = seq(&running).await;
+    let mut actions: Vec<String> = forms.into_iter().map(|form| form.action).collect();
+    actions.sort();
+    actions.dedup();
+    let cookie = browser.cookie.clone();
+    for action in actions {
+        // What is too long to be read ends the connection.
+        let mut browser = Browser::open(&running).await;
+        browser.cookie.clone_from(&cookie);
+        let body = encode(&token, &[("name", &"x".repeat(64 * 1024))]);
+        let origin = [("origin", "https://localhost")];
+        let answer = browser.send("POST", &action, &origin, Some(body)).await;
+        assert_eq!(answer.status, 413, "{action}");
+        let mut browser = Browser::open(&running).await;
+        browser.cookie.clone_from(&cookie);
+        let many = (0..65)
+            .map(|at| format!("f{at}=x"))
+            .collect::<Vec<_>>()
+            .join("&");
+        let answer = browser.send("POST", &action, &origin, Some(many)).await;
+        assert_eq!(answer.status, 400, "{action}");
+    }
+    assert_eq!(seq(&running).await, before, "nothing was changed");
+}

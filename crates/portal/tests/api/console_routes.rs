@@ -1,0 +1,104 @@
+//! The routes of the console, read from its router: whatever is new there is walked by the tests.
+
+use std::collections::BTreeSet;
+
+/// A route, with ids of things that are not there.
+struct Route {
+    path: String,
+    /// Its path has no ids.
+    is_single: bool,
+    is_page: bool,
+    is_form: bool,
+}
+
+/// What ids in the path are of, by what the path begins with.
+const IDS: [(&str, &str); 9] = [
+    ("clients", "cli"),
+    ("gateways", "gw"),
+    ("groups", "grp"),
+    ("people", "act"),
+    ("policies", "pol"),
+    ("resources", "res"),
+    ("sites", "site"),
+    ("tokens", "tok"),
+    ("actor", "act"),
+];
+
+fn routes() -> Vec<Route> {
+    let router = include_str!("../../src/console.rs");
+    let router = router.split_once("Router::new()").unwrap().1;
+    let router = router.split_once(".layer(").unwrap().0;
+    let route = |text: &str| {
+        let (_, rest) = text.split_once('"').unwrap();
+        let (template, handlers) = rest.split_once('"').unwrap();
+        Route {
+            path: with_ids(template),
+            is_single: !template.contains('{'),
+            is_page: handlers.contains("get("),
+            is_form: handlers.contains("post("),
+        }
+    };
+    router.split(".route(").skip(1).map(route).collect()
+}
+
+fn with_ids(template: &str) -> String {
+    let id_of = |name: &str| {
+        let kind = IDS.iter().find(|(known, _)| *known == name);
+        let kind = kind.unwrap_or_else(|| panic!("ids of {name}: add their kind"));
+        format!("{}_00000000000000000000000000", kind.1)
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for part in template.split('/') {
+        parts.push(match part {
+            "{id}" => id_of(parts.last().unwrap()),
+            part if part.starts_with('{') => id_of(part.trim_matches(['{', '}'])),
+            part => part.to_owned(),
+        });
+    }
+    parts.join("/")
+}
+
+/// Pages of who has signed in that name no thing.
+pub(crate) fn pages() -> Vec<String> {
+    let is_other = |path: &str| {
+        path.starts_with("/assets/") || matches!(path, "/live" | "/set-up" | "/sign-in")
+    };
+    let pages = routes()
+        .into_iter()
+        .filter(|route| route.is_page && route.is_single && !is_other(&route.path));
+    pages.map(|route| route.path).collect()
+}
+
+/// What forms go to; with ids, to things that are not there.
+pub(crate) fn forms() -> Vec<String> {
+    let forms = routes().into_iter().filter(|route| route.is_form);
+    forms.map(|route| route.path).collect()
+}
+
+/// The same with every id as a star, which a form on a page can be held against.
+pub(crate) fn form_shapes() -> BTreeSet<String> {
+    forms().iter().map(|form| shape(form)).collect()
+}
+
+/// A path with every id as a star.
+pub(crate) fn shape(path: &str) -> String {
+    let is_id = |part: &str| part.rsplit_once('_').is_some_and(|(_, id)| id.len() == 26);
+    let parts = path
+        .split('/')
+        .map(|part| if is_id(part) { "*" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn the_router_is_read_whole() {
+    let routes = routes();
+    assert!(routes.iter().all(|route| route.is_page || route.is_form));
+    assert!(
+        pages().len() >= 17 && forms().len() >= 40,
+        "{}",
+        forms().len()
+    );
+    assert!(forms().contains(
+        &"/groups/grp_00000000000000000000000000/remove/act_00000000000000000000000000".to_owned()
+    ));
+}
