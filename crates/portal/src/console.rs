@@ -3,16 +3,21 @@
 
 mod chart;
 mod clients;
+mod device;
 mod dns;
 mod edit;
 mod explain;
+mod exports;
 mod first;
 mod first_steps;
+mod flows;
 mod forms;
 mod gateways;
 mod groups;
 mod guard;
+mod identities;
 mod live;
+mod log_settings;
 mod logs;
 mod me;
 mod overview;
@@ -179,6 +184,31 @@ pub(crate) fn router(console: Console) -> Router {
         )
         .route("/log/changes", get(logs::changes))
         .route("/log/access", get(logs::access))
+        .route("/log/flows", get(flows::show))
+        .route("/log/access/export/{format}", get(exports::access))
+        .route("/log/changes/export/{format}", get(exports::changes))
+        .route("/log/flows/export/{format}", get(exports::flows))
+        .route(
+            "/settings/retention",
+            get(log_settings::show_retention).post(log_settings::change_retention),
+        )
+        .route(
+            "/settings/sinks",
+            get(log_settings::show_sinks).post(log_settings::create_sink),
+        )
+        .route(
+            "/settings/sinks/{name}/pause",
+            post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),
+        )
+        .route(
+            "/settings/sinks/{name}/resume",
+            post(|console, name, posted| log_settings::pause_sink(console, name, posted, false)),
+        )
+        .route(
+            "/settings/sinks/{name}/delete",
+            post(log_settings::delete_sink),
+        )
+        .route("/settings/sinks/{name}/test", post(log_settings::test_sink))
         .route("/dns", get(dns::show).post(dns::change))
         .route(
             "/first-steps",

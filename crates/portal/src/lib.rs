@@ -14,6 +14,7 @@ mod error;
 mod fault;
 pub mod hub;
 pub mod machine_commands;
+mod oidc;
 pub mod server;
 mod service;
 pub mod sessions;

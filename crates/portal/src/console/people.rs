@@ -3,6 +3,7 @@
 use super::Console;
 use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
 use super::forms::{Asked, Posted, done, taken};
+use super::identities;
 use super::person::Person;
 use super::tokens::{self, Machine};
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
@@ -206,6 +207,8 @@ async fn actor_page(
         *form = refused;
     }
     page.sections.extend(person.forms(forms));
+    let linked = identities::of_actor(console, person, &actor).await?;
+    page.sections.extend(linked);
     Ok(page)
 }
 
@@ -220,11 +223,16 @@ fn actions(actor: &Actor) -> Vec<Action> {
         false => buttons.grave("Disable", "disable"),
     }];
     if actor.sign_in.is_some() {
-        let end = buttons.grave("End signing in", "end-sign-in");
-        actions.push(Action {
-            version: None,
-            ..end
-        });
+        for (name, word) in [
+            ("End all sessions", "end-sessions"),
+            ("End signing in", "end-sign-in"),
+        ] {
+            let end = buttons.grave(name, word);
+            actions.push(Action {
+                version: None,
+                ..end
+            });
+        }
     }
     actions
 }
@@ -238,7 +246,7 @@ pub(super) async fn set_sign_in(
     let set = async {
         let new = NewSignIn {
             role: fields.word("role")?,
-            password: fields.raw("password").to_owned(),
+            password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
         };
         console
             .service

@@ -41,6 +41,7 @@ const PAGES: &[Link] = &[
     page("/dns", "DNS"),
     page("/log/access", "Access log"),
     page("/log/changes", "Change log"),
+    page("/log/flows", "Flow log"),
     page("/settings", "Settings"),
 ];
 

@@ -27,6 +27,21 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "For the API and for machines: kind, end, last use",
     ),
     (
+        "/settings/providers",
+        "Identity providers",
+        "Who else may say who somebody is",
+    ),
+    (
+        "/settings/retention",
+        "Retention",
+        "How long logs are kept, and whether there is a flow log",
+    ),
+    (
+        "/settings/sinks",
+        "Log sinks",
+        "Files and endpoints that get the logs besides",
+    ),
+    (
         "/dns",
         "DNS",
         "Names that clients complete, and whom they ask",

@@ -1,5 +1,6 @@
 //! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
 
+use super::chart::Chart;
 use super::guard::POLICY_WITH_SCRIPT;
 use crate::fault::Fault;
 use askama::Template;

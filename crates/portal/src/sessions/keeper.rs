@@ -2,7 +2,7 @@
 //! it hands to the sessions and to the database, waiting for neither.
 
 use super::pulse::Pulse;
-use super::recorder::{Record, Recorder};
+use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use crate::hub::limits::MAX_QUEUED_MESSAGES;
 use crate::hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,

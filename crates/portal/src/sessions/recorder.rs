@@ -3,6 +3,7 @@
 
 use super::MAX_SESSIONS;
 use super::pulse::Pulse;
+use crate::hub::SessionId;
 use culvert_ids::{AccountId, GrantId, TokenId};
 use culvert_store::{
     ACTIVITY_BUCKET_MS, AccessEntry, FlowBatch, Grant, MAX_BATCH, SeenMachine, Store, StoreError,

@@ -12,7 +12,7 @@ struct Route {
 }
 
 /// What ids in the path are of, by what the path begins with.
-const IDS: [(&str, &str); 9] = [
+const IDS: [(&str, &str); 12] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
@@ -22,6 +22,9 @@ const IDS: [(&str, &str); 9] = [
     ("sites", "site"),
     ("tokens", "tok"),
     ("actor", "act"),
+    ("providers", "idp"),
+    ("identities", "idn"),
+    ("unlink", "idn"),
 ];
 
 fn routes() -> Vec<Route> {

@@ -332,7 +332,7 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
     for path in pages() {
         let page = browser.get(&path).await;
         match &*path {
-            "/me" | "/clients" => assert_eq!(page.status, 200),
+            "/me" | "/clients" | "/device" => assert_eq!(page.status, 200),
             "/" => assert_eq!(page.header("location"), "/clients"),
             // It shows an empty form and nothing else; what it is sent to refuses.
             "/resources/new" => assert_eq!(page.status, 200),
