@@ -3,11 +3,8 @@
 
 mod chart;
 mod clients;
-mod device;
-mod dns;
-mod edit;
-mod explain;
-mod exports;
+mod drawing;
+mod factors;
 mod first;
 mod first_steps;
 mod flows;
@@ -69,8 +66,7 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
-        .route("/sign-in/with/{id}", get(provider_sign_in::begin))
-        .route("/sign-in/callback", get(provider_sign_in::finish))
+        .route("/sign-in/code", post(factors::sign_in))
         .route("/sign-out", post(me::sign_out))
         .route("/me/link", post(identities::link_own))
         .route("/me/unlink/{id}", post(identities::unlink_own))
@@ -98,6 +94,12 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/me", get(me::show))
         .route("/me/password", post(me::change_password))
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
+        .route("/me/sessions/end-others", post(me::end_others))
+        .route("/me/sessions/{id}/end", post(me::end_session))
+        .route("/me/second-factor", get(factors::show).post(factors::begin))
+        .route("/me/second-factor/confirm", post(factors::confirm))
+        .route("/me/second-factor/remove", post(factors::remove))
+        .route("/me/recovery-codes", post(factors::new_codes))
         .route("/sites", get(sites::list).post(sites::create))
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", post(sites::make_token))
@@ -144,6 +146,11 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/people", get(people::list).post(people::create))
         .route("/people/{id}", get(people::show))
         .route("/people/{id}/sign-in", post(people::set_sign_in))
+        .route("/people/second-factor", post(people::require_factor))
+        .route(
+            "/people/{id}/reset-second-factor",
+            post(people::reset_factor),
+        )
         .route("/people/{id}/end-sign-in", post(people::end_sign_in))
         .route(
             "/people/{id}/disable",

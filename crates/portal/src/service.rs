@@ -9,7 +9,7 @@ mod caller;
 mod devices;
 mod dns_rules;
 mod explain;
-mod export;
+mod factors;
 mod groups;
 mod list;
 mod live;
@@ -31,11 +31,12 @@ mod show;
 mod sinks;
 mod sites;
 mod tokens;
+mod totp;
 mod touch;
+mod waiting;
 
 pub(crate) use caller::Caller;
-pub(crate) use export::{ExportFilter, ExportFormat};
-pub(crate) use devices::{WaitingDevice, written as written_code};
+pub(crate) use factors::{Enrolment, OwnFactors, RecoveryCodes, SignedIn};
 pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
 pub(crate) use machines::{ClientAction, GatewayAction};
@@ -55,7 +56,7 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
-use devices::Devices;
+use factors::Factors;
 use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
@@ -86,6 +87,7 @@ pub(crate) struct Service {
     /// Places for those who export a log.
     exports: Arc<Semaphore>,
     passwords: Passwords,
+    factors: Factors,
     /// Attempts to sign in from an address, and under a name.
     sign_ins_from: RateLimit,
     sign_ins_as: RateLimit,
@@ -119,6 +121,7 @@ impl Service {
             sinks,
             exports: Arc::new(Semaphore::new(export::MAX_EXPORTS)),
             passwords: Passwords::default(),
+            factors: Factors::default(),
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             oidc: Oidc::default(),

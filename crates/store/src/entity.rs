@@ -8,7 +8,7 @@ mod provider;
 mod site;
 mod token;
 
-pub use account::{Account, AccountSettings};
+pub use account::{Account, AccountSettings, SecondFactorRule};
 pub use actor::{Actor, ActorKind, Group, Membership, SignIn};
 pub use machine::{Client, Gateway, MachineId, Seen};
 pub use policy::Policy;

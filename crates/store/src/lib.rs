@@ -23,7 +23,7 @@ mod access_log;
 mod change;
 mod entity;
 mod error;
-mod flow_log;
+mod factor;
 mod grant;
 mod limits;
 mod logs;
@@ -40,17 +40,16 @@ pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAcces
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, GroupOfClaim, Identity, Kind, MachineId, Membership, Policy, Provider, ProviderSettings,
-    Resource, Role, Seen, SignIn, Site, Stamp, Token, TokenScope, TokenUse, TokenUses,
-    UnknownPeople,
+    Group, Kind, MachineId, Membership, Policy, Resource, Role, SecondFactorRule, Seen, SignIn,
+    Site, Stamp, Token, TokenScope, TokenUse, TokenUses,
 };
 pub use error::{Denial, StoreError};
-pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
+pub use factor::FactorChange;
 pub use grant::Grant;
 pub use limits::{
     ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_MACHINE_LEN,
-    MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_ROWS_PER_KIND,
-    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
+    MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_RECOVERY_CODES,
+    MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};

@@ -45,6 +45,9 @@ pub const MAX_SUBJECT_LEN: usize = 255;
 /// Bytes of a named secret: keys have 32 or 64.
 pub const MAX_SECRET_LEN: usize = 1_024;
 
+/// Recovery codes of one person: a list that fits a purse, for a year or two of lost devices.
+pub const MAX_RECOVERY_CODES: usize = 10;
+
 /// How many of the rows that stand in the way of a deletion are named: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 

@@ -5,7 +5,8 @@ use crate::limits::{
 };
 use crate::range::Range;
 use crate::{
-    Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
+    Account, Actor, Entity, EntityId, EntityKind, Role, SignIn, StoreError, Token, TokenScope,
+    TokenUses,
 };
 use culvert_wire::Timestamp;
 
@@ -288,10 +289,13 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
             }
             Some("group")
         }
-        // The role may change, and that somebody signs in may end; a password comes by its own way.
+        // The role may change, and that somebody signs in may end; passwords and factors come by their own way.
         (Entity::Actor(was), Entity::Actor(is)) => {
-            let since = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.password_set);
-            let kept = since(is).is_none() || since(was) == since(is);
+            let rest = |actor: &Actor| {
+                let role = Role::User;
+                actor.sign_in.map(|sign_in| SignIn { role, ..sign_in })
+            };
+            let kept = is.sign_in.is_none() || rest(was) == rest(is);
             first_changed(&[("sign_in", kept)])
         }
         (Entity::Token(was), Entity::Token(is)) => {

@@ -17,6 +17,7 @@ mod auth;
 mod backup;
 mod delete;
 mod enrol;
+mod factors;
 mod fault;
 mod flows;
 mod grants;
@@ -241,21 +242,12 @@ impl Store for SqliteStore {
         passwords::find(&mut *self.reading().await?, account, name).await
     }
 
-    async fn provider_secret(
+    async fn totp_secret(
         &self,
         account: AccountId,
-        provider: ProviderId,
+        actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        providers::secret(&mut *self.reading().await?, account, provider).await
-    }
-
-    async fn identity(
-        &self,
-        account: AccountId,
-        provider: ProviderId,
-        subject: &str,
-    ) -> Result<Option<Identity>, StoreError> {
-        providers::identity(&mut *self.reading().await?, account, provider, subject).await
+        factors::totp_secret(&mut *self.reading().await?, account, actor).await
     }
 
     async fn consume_one_time(

@@ -121,20 +121,12 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError>;
 
-    /// The portal's secret at a provider, where it has one there.
-    async fn provider_secret(
+    /// What the codes of a person's authenticator app are made of, where they are asked for.
+    async fn totp_secret(
         &self,
         account: AccountId,
-        provider: ProviderId,
+        actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError>;
-
-    /// Whom the provider knows under the subject, as it is written.
-    async fn identity(
-        &self,
-        account: AccountId,
-        provider: ProviderId,
-        subject: &str,
-    ) -> Result<Option<Identity>, StoreError>;
 
     /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
     /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where

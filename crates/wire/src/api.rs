@@ -27,8 +27,7 @@ mod site;
 mod status;
 mod token;
 
-pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain};
-pub use activity::{Activity, ActivitySpan, ActivityStep};
+pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain, SecondFactorRule};
 pub use actor::{Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SignIn};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,

@@ -158,22 +158,20 @@ pub(super) async fn end_sign_in(
         .map(Shown)
 }
 
-/// End the sessions of a person
+/// Take a person's second factor away
+///
+/// For who has lost it: the person signs in by password alone then, and sets up another. The sessions that
+/// there are end. An owner's is taken away by owners alone.
 #[utoipa::path(
-    delete, path = "/actors/{id}/sessions", tag = "actors", operation_id = "end_sessions",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "The actor's `ETag`: only at that version"),
-    ),
-    responses((status = 204, description = "They have ended"), Problems),
+    delete, path = "/actors/{id}/second-factor", tag = "actors", operation_id = "reset_second_factor",
+    params(("id" = String, Path, description = "Which one")),
+    responses((status = 200, description = "As it is now", body = Actor), Problems),
     security(("token" = []))
 )]
-pub(super) async fn end_sessions(
+pub(super) async fn reset_second_factor(
     State(api): State<Api>,
     caller: Caller,
     Id(id): Id<ActorId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.end_sessions(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Shown<Actor>, Fault> {
+    api.service.reset_factor(&caller, id).await.map(Shown)
 }

@@ -1,18 +1,20 @@
 //! Pages before anyone has signed in: set-up, and signing in.
 
 use super::Console;
+use super::factors::code_form;
 use super::forms::{Asked, Fields};
 use super::person::{keep, next_page, session};
 use super::view::{Cell, Field, Form, Link, Page, Section};
 use crate::fault::Fault;
 use crate::server::PublicAddress;
+use crate::service::SignedIn;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_wire::api::{FieldProblem, SetupRequest};
 
-fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
+pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
     let mut sections = vec![Section::Form(form)];
     sections.extend(more);
     Page {
@@ -37,26 +39,14 @@ fn sign_in_form(name: &str, next: &str) -> Form {
     form
 }
 
-async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page, Fault> {
-    let ways = console.service.ways_to_sign_in().await?;
-    let ways = ways.into_iter().map(|(id, name)| {
-        let query = form_urlencoded::Serializer::new(String::new())
-            .append_pair("next", next)
-            .finish();
-        let way = Cell::link(
-            format!("/sign-in/with/{id}?{query}"),
-            format_args!("Sign in with {name}"),
-        );
-        ("Identity provider", way)
-    });
-    let ways: Vec<_> = ways.collect();
-    let mut more = Vec::new();
-    if !ways.is_empty() {
-        more.push(Section::Facts {
-            title: "Without a password of this portal".to_owned(),
-            facts: ways,
-        });
-    }
+/// The form for signing in once more, and why.
+pub(super) fn sign_in_again(next: &str, why: &str) -> Response {
+    let mut form = sign_in_form("", next);
+    form.problem = Some(why.to_owned());
+    sign_in_page(form).with_status(StatusCode::UNAUTHORIZED)
+}
+
+fn sign_in_page(form: Form) -> Page {
     let set_up = Link {
         path: "/set-up",
         name: "First start? Set the portal up",
@@ -101,7 +91,17 @@ pub(super) async fn sign_in(
     {
         console.service.sign_out(&caller).await?;
     }
-    Ok(with_session(&begun.token, &next))
+    Ok(signed_in(begun, next))
+}
+
+/// The session, or the question for what is lacking.
+fn signed_in(signed_in: SignedIn, next: &str) -> Response {
+    match signed_in {
+        SignedIn::Begun(begun) => with_session(&begun.token, next),
+        SignedIn::CodeWanted(ticket) => {
+            page("Sign in", code_form(&ticket, next), Vec::new()).into_response()
+        }
+    }
 }
 
 /// To a page, with a session.
@@ -180,5 +180,5 @@ pub(super) async fn set_up(
         Err(fault) => return Err(fault),
     }
     let begun = console.service.sign_in(from, owner, password).await?;
-    Ok(with_session(&begun.token, super::first_steps::AT))
+    Ok(signed_in(begun, "/"))
 }

@@ -1,8 +1,7 @@
 //! Forms that come in: bounded, of a page of this session, and each field once.
 
 use super::Console;
-use super::person::Person;
-use super::view::{Field, Form, Page};
+use super::person::{Person, Refusal};
 use crate::api;
 use crate::fault::Fault;
 use crate::service::ListRequest;
@@ -115,19 +114,18 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
 }
 
 impl FromRequest<Console> for Posted {
-    type Rejection = Fault;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, console: &Console) -> Result<Self, Fault> {
+    async fn from_request(request: Request, console: &Console) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
         // Nobody who is not known makes the portal read a form.
         let person = Person::from_request_parts(&mut parts, console).await?;
         let request = Request::from_parts(parts, body);
         let fields = Fields::from_request(request, console).await?;
         if !person.sent(fields.text("form_token")) {
-            return Err(Fault::Forbidden(
-                "The page is of another session: open it again and send the form from there."
-                    .to_owned(),
-            ));
+            let text =
+                "The page is of another session: open it again and send the form from there.";
+            return Err(Fault::Forbidden(text.to_owned()).into());
         }
         Ok(Self { person, fields })
     }
@@ -236,12 +234,7 @@ const DONE: &[(&str, &str)] = &[
     ("changed", "It is changed."),
     ("deleted", "It is deleted."),
     ("revoked", "It is revoked."),
-    ("linked", "You may sign in this way from now on."),
-    (
-        "unlinked",
-        "It is not linked any more, and other sessions have ended.",
-    ),
-    ("sessions", "The sessions have ended."),
+    ("ended", "It has ended."),
     (
         "password",
         "The password is changed, and all other sessions have ended.",

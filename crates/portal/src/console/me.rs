@@ -1,17 +1,19 @@
 //! Who has signed in: sessions and the password.
 
 use super::Console;
+use super::factors;
 use super::first::with_session;
-use super::forms::{Asked, Posted};
-use super::identities;
+use super::forms::{Asked, Posted, done};
 use super::person::{Person, forget};
 use super::view::{Action, Cell, Field, Form, Section, Table};
+use crate::api::Id;
 use crate::fault::Fault;
 use crate::server::PublicAddress;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use culvert_ids::TokenId;
 use culvert_wire::api::FieldProblem;
 
 pub(super) async fn show(
@@ -39,6 +41,13 @@ async fn page(
             Cell::time(Some(session.created)),
             Cell::time(session.last_used),
             Cell::time(session.expires),
+            Cell::Actions(vec![Action {
+                name: "End",
+                what: format!("the session since {}", session.created),
+                path: format!("/me/sessions/{}/end", session.id),
+                version: None,
+                is_grave: true,
+            }]),
         ]
     });
     let everywhere = Action {
@@ -48,6 +57,13 @@ async fn page(
         version: None,
         is_grave: true,
     };
+    let others = Action {
+        name: "Sign out all others",
+        path: "/me/sessions/end-others".to_owned(),
+        is_grave: true,
+        ..everywhere.clone()
+    };
+    let factors = console.service.own_factors(&person.caller).await?;
     let fields = vec![
         Field::password("current", "Your password now", "current-password"),
         Field::password("password", "New password", "new-password").hint("12 to 256 characters."),
@@ -62,13 +78,24 @@ async fn page(
     page.sections = vec![
         Section::Table(Table {
             title: "Sessions".to_owned(),
-            columns: vec!["Browser", "Since", "Last used", "Ends"],
+            columns: vec!["Browser", "Since", "Last used", "Ends", "Do"],
             rows: rows.collect(),
             ..Table::default()
         }),
         Section::Facts {
             title: "All sessions".to_owned(),
-            facts: vec![("This one included", Cell::Actions(vec![everywhere]))],
+            facts: vec![
+                ("But this one", Cell::Actions(vec![others])),
+                ("This one included", Cell::Actions(vec![everywhere])),
+            ],
+        },
+        Section::Facts {
+            title: "Second factor".to_owned(),
+            facts: vec![
+                ("State", factors::state(&factors)),
+                ("Recovery codes left", factors::codes_left_if(&factors)),
+                ("Change", Cell::link(factors::AT, "Second factor")),
+            ],
         },
         Section::Form(form),
     ];
@@ -101,6 +128,23 @@ pub(super) async fn change_password(
         }
         Err(fault) => Err(fault),
     }
+}
+
+pub(super) async fn end_session(
+    State(console): State<Console>,
+    Id(id): Id<TokenId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console.service.end_own_session(&person.caller, id).await?;
+    Ok(done("/me", "ended"))
+}
+
+pub(super) async fn end_others(
+    State(console): State<Console>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console.service.end_other_sessions(&person.caller).await?;
+    Ok(done("/me", "ended"))
 }
 
 pub(super) async fn sign_out(

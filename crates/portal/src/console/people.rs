@@ -12,8 +12,12 @@ use crate::fault::Fault;
 use crate::service::Caller;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::ActorId;
-use culvert_wire::api::{Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, NewToken};
+use culvert_ids::{ActorId, TokenId};
+use culvert_wire::api::{
+    AccountPatch, Actor, ActorKind, ActorPatch, ApiRole, IssuedToken, NewActor, NewSignIn,
+    NewToken, SecondFactorRule, Token,
+};
+use culvert_wire::token::TokenKind;
 
 pub(super) const AT: &str = "/people";
 
@@ -33,7 +37,26 @@ const ROLES: &[(&str, &str)] = &[
     ("owner", "owner: everything"),
 ];
 
-pub(super) const fn role_name(role: ApiRole) -> &'static str {
+const RULES: &[(&str, &str)] = &[
+    ("off", "nobody"),
+    ("administrators", "all roles but user"),
+    ("everybody", "everybody who signs in with a password"),
+];
+
+const fn rule_name(rule: SecondFactorRule) -> &'static str {
+    match rule {
+        SecondFactorRule::Off => "off",
+        SecondFactorRule::Administrators => "administrators",
+        SecondFactorRule::Everybody => "everybody",
+    }
+}
+
+/// A word of one of the API's enumerations.
+fn word<T: serde::de::DeserializeOwned>(field: &str, text: &str) -> Result<T, Fault> {
+    serde_json::from_value(text.into()).map_err(|error| Fault::invalid(field, error))
+}
+
+const fn role_name(role: ApiRole) -> &'static str {
     match role {
         ApiRole::User => "user",
         ApiRole::Auditor => "auditor",
@@ -76,7 +99,13 @@ pub(super) fn state(actor: &Actor) -> Cell {
 
 fn sign_in_of(actor: &Actor) -> Cell {
     match actor.sign_in {
-        Some(sign_in) => Cell::text(format_args!("as {}", role_name(sign_in.role))),
+        Some(sign_in) => {
+            let with = match sign_in.second_factor {
+                Some(_) => "with a second factor",
+                None => "by password alone",
+            };
+            Cell::text(format_args!("as {}, {with}", role_name(sign_in.role)))
+        }
         None => Cell::plain("no"),
     }
 }
@@ -105,10 +134,42 @@ async fn list_page(
         rows: rows.collect(),
         empty: "There is none.",
         next: asked.next(AT, found.next_cursor.as_deref()),
-    };
-    let mut page = person.list_page(AT, asked, list, form);
-    page.sections.insert(0, Section::Form(asked.search(AT)));
+    }));
+    if person.may_change() {
+        page.sections.push(Section::Form(form));
+        let account = console.service.account(&person.caller).await?;
+        let rule = Field::choice("second_factor", "Who must have one", RULES)
+            .value(rule_name(account.second_factor));
+        let form = Form::new("Second factor", "/people/second-factor", "Set", vec![rule]);
+        let form = form.with_version(account.version);
+        page.sections.push(Section::Form(form));
+    }
     Ok(page)
+}
+
+/// Sets who must have a second factor.
+pub(super) async fn require_factor(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let patch = AccountPatch {
+        second_factor: Some(word("second_factor", fields.text("second_factor"))?),
+        ..AccountPatch::default()
+    };
+    console
+        .service
+        .change_account(&person.caller, fields.version()?, patch)
+        .await?;
+    Ok(done(AT, "changed"))
+}
+
+pub(super) async fn reset_factor(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console.service.reset_factor(&person.caller, id).await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
 }
 
 pub(super) async fn create(
@@ -233,6 +294,13 @@ fn actions(actor: &Actor) -> Vec<Action> {
                 ..end
             });
         }
+    }
+    if actor
+        .sign_in
+        .is_some_and(|sign_in| sign_in.second_factor.is_some())
+    {
+        let word = "reset-second-factor";
+        actions.push(action("Remove the second factor", word, None, true));
     }
     actions
 }

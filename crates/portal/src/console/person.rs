@@ -1,6 +1,7 @@
 //! Who asks for a page: the session of a browser.
 
 use super::Console;
+use super::factors;
 use super::forms::Asked;
 use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
 use crate::fault::Fault;
@@ -9,6 +10,7 @@ use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_store::Role;
@@ -54,17 +56,29 @@ pub(super) fn page_of(path: &str) -> Option<&'static str> {
     known.map(|page| page.path)
 }
 
-/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
-/// its code; the overview otherwise.
-pub(super) fn next_page(asked: &str) -> String {
-    if let Some(page) = page_of(asked) {
-        return page.to_owned();
+/// What is open to who must get a second factor first. The service refuses the rest as well.
+const UNTIL_ENROLLED: &[&str] = &[factors::AT, "/me/second-factor/confirm", "/sign-out"];
+
+/// Why a page is not shown to who asks for it.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Fault(Fault),
+    /// A second factor comes first.
+    Enrol,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
     }
-    let code = asked.strip_prefix("/device?code=").and_then(written_code);
-    match (asked, code) {
-        ("/device", _) => "/device".to_owned(),
-        (_, Some(code)) => format!("/device?code={code}"),
-        (_, None) => "/".to_owned(),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Fault(fault) => fault.into_response(),
+            Self::Enrol => Redirect::to(factors::AT).into_response(),
+        }
     }
 }
 
@@ -152,14 +166,14 @@ impl Person {
 }
 
 impl FromRequestParts<Console> for Person {
-    type Rejection = Fault;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        let caller = match parts.headers.contains_key(LIVE) {
-            true => console.service.resume_unused(&session).await?,
-            false => console.service.resume(&session).await?,
-        };
+        let caller = console.service.resume(&session).await?;
+        if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
+            return Err(Refusal::Enrol);
+        }
         let name = console.service.own_name(&caller).await?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
         let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));

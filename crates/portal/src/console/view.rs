@@ -1,7 +1,6 @@
 //! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
 
-use super::chart::Chart;
-use super::guard::POLICY_WITH_SCRIPT;
+use super::drawing::Drawing;
 use crate::fault::Fault;
 use askama::Template;
 use axum::http::{StatusCode, header};
@@ -71,8 +70,10 @@ pub(super) enum Section {
         text: String,
     },
     Links(Vec<Link>),
-    /// Ways to files with what a page shows.
-    Exports(Vec<(String, &'static str)>),
+    Drawing {
+        title: String,
+        drawing: Drawing,
+    },
     Facts {
         title: String,
         facts: Vec<(&'static str, Cell)>,

@@ -35,6 +35,9 @@ impl Service {
             if let Some(dns) = &patch.dns {
                 row.settings.dns = dns_rules::checked("dns.", dns)?;
             }
+            if let Some(rule) = patch.second_factor {
+                row.settings.second_factor = show::second_factor_rule(rule);
+            }
             if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
                 dns_rules::outside_of_the_tunnel("dns.", &row.settings)?;
             }

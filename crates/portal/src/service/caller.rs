@@ -11,6 +11,8 @@ use culvert_wire::token::{Token, TokenKind};
 pub(crate) struct Caller {
     principal: Principal,
     role: Role,
+    /// Must get a second factor before anything else.
+    must_enrol: bool,
 }
 
 impl Caller {
@@ -23,7 +25,8 @@ impl Caller {
     }
 
     /// May change the configuration, but for what is the owners'.
-    pub(crate) fn may_change(&self) -> Result<(), Fault> {
+    pub(super) fn may_change(&self) -> Result<(), Fault> {
+        self.has_enrolled()?;
         match self.role {
             Role::Admin | Role::Owner => Ok(()),
             Role::Auditor => Err(Fault::Forbidden(
@@ -35,6 +38,7 @@ impl Caller {
 
     /// May read the configuration, what is live and the logs.
     pub(crate) fn may_read(&self) -> Result<(), Fault> {
+        self.has_enrolled()?;
         match self.role {
             Role::Auditor | Role::Admin | Role::Owner => Ok(()),
             Role::User => Err(own_devices_only()),
@@ -43,9 +47,24 @@ impl Caller {
 
     /// Whose clients it may see; everybody's, where it may read everything.
     pub(super) fn sees_clients_of(&self) -> Result<Option<ActorId>, Fault> {
+        self.has_enrolled()?;
         match self.role {
             Role::Auditor | Role::Admin | Role::Owner => Ok(None),
             Role::User => self.actor().map(Some),
+        }
+    }
+
+    /// Whether the account has the caller get a second factor before anything else.
+    pub(crate) const fn must_enrol(&self) -> bool {
+        self.must_enrol
+    }
+
+    fn has_enrolled(&self) -> Result<(), Fault> {
+        match self.must_enrol {
+            false => Ok(()),
+            true => Err(Fault::Forbidden(
+                "a second factor is required first: set one up at `My sign-in`".to_owned(),
+            )),
         }
     }
 
@@ -88,7 +107,9 @@ impl Service {
 
     /// Whose session it is that a browser presents.
     pub(crate) async fn resume(&self, session: &str) -> Result<Caller, Fault> {
-        self.caller(session, TokenKind::Session).await
+        let mut caller = self.caller(session, TokenKind::Session).await?;
+        caller.must_enrol = self.lacks_factor(&caller).await?;
+        Ok(caller)
     }
 
     /// The same, for what a page asks by itself: nobody uses the session by it, and it does not stay
@@ -123,7 +144,12 @@ impl Service {
         let (Holder::Api { role, .. } | Holder::Session { role, .. }) = principal.holder else {
             return Err(denied("token of another kind"));
         };
-        Ok(Caller { principal, role })
+        self.touched.note(principal.account, principal.token, now());
+        Ok(Caller {
+            principal,
+            role,
+            must_enrol: false,
+        })
     }
 }
 

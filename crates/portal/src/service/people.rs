@@ -1,7 +1,7 @@
 //! People who sign in: their passwords, and the sessions of their browsers.
 
 use super::tokens::issue;
-use super::{Caller, Service, now, show};
+use super::{Caller, Service, SignedIn, now, show};
 use crate::fault::Fault;
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
@@ -9,7 +9,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
 use culvert_wire::token::{Bearer, TokenKind};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// How long a session lasts at most, however much it is used: a working day.
@@ -25,24 +25,44 @@ pub(crate) struct Begun {
 }
 
 impl Service {
-    /// Begins a session. Which of name and password is wrong, nobody is told.
+    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told.
     pub(crate) async fn sign_in(
         &self,
         from: IpAddr,
         name: &str,
         password: &str,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<SignedIn, Fault> {
         let actor = self.prove(from, name, password).await?;
-        let crowded_out = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
-        self.begin_session(actor, crowded_out).await
+        self.after_password(actor).await
+    }
+
+    /// That an attempt came too early.
+    pub(super) fn limited(&self, wait: Duration) -> Fault {
+        self.metrics.rate_limited.inc();
+        Fault::TooMany { wait }
+    }
+
+    /// Refuses a password that is not the caller's own.
+    pub(super) async fn prove_own(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        password: &str,
+    ) -> Result<(), Fault> {
+        let actor = caller.actor()?;
+        let row: store::Actor = self.get(caller.account(), actor).await?;
+        match self.prove(from, &row.name, password).await {
+            Ok(proven) if proven == actor => Ok(()),
+            Ok(_) | Err(Fault::Unauthenticated) => {
+                Err(Fault::invalid("current", "it is not your password"))
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Who it is whose name and password these are.
     async fn prove(&self, from: IpAddr, name: &str, password: &str) -> Result<ActorId, Fault> {
-        let limited = |wait| {
-            self.metrics.rate_limited.inc();
-            Fault::TooMany { wait }
-        };
+        let limited = |wait| self.limited(wait);
         let at = Instant::now();
         self.sign_ins_from.take(from, at).map_err(limited)?;
         let key = name.trim().to_lowercase();
@@ -137,20 +157,26 @@ impl Service {
         Ok(())
     }
 
-    /// Ends all sessions of a person.
-    pub(crate) async fn end_sessions(
+    /// Ends one of the caller's own sessions.
+    pub(crate) async fn end_own_session(
         &self,
         caller: &Caller,
-        actor: ActorId,
-        expected: Option<u64>,
+        session: TokenId,
     ) -> Result<(), Fault> {
-        self.may_touch_actor(caller, actor).await?;
-        let row: store::Actor = self.read(caller, actor).await?;
-        let current = row.stamp.version;
-        if expected.is_some_and(|expected| expected != current) {
-            return Err(Fault::VersionConflict { current });
+        let rows = self.sessions_of(caller.actor()?).await?;
+        if !rows.iter().any(|row| row.id == session) {
+            return Err(Fault::NotFound(format!("you have no session {session}")));
         }
-        let mutations = self.ends_of(actor).await?;
+        self.write(caller.account(), caller.author(), vec![end(session)])
+            .await?;
+        Ok(())
+    }
+
+    /// Ends all sessions that the caller has but this one.
+    pub(crate) async fn end_other_sessions(&self, caller: &Caller) -> Result<(), Fault> {
+        let rows = self.sessions_of(caller.actor()?).await?;
+        let others = rows.into_iter().filter(|row| row.id != caller.token());
+        let mutations = others.map(|row| end(row.id)).collect();
         self.write(caller.account(), caller.author(), mutations)
             .await?;
         Ok(())
@@ -171,13 +197,7 @@ impl Service {
     ) -> Result<Begun, Fault> {
         let actor = caller.actor()?;
         let row: store::Actor = self.get(caller.account(), actor).await?;
-        match self.prove(from, &row.name, current).await {
-            Ok(proven) if proven == actor => {}
-            Ok(_) | Err(Fault::Unauthenticated) => {
-                return Err(Fault::invalid("current", "it is not your password"));
-            }
-            Err(fault) => return Err(fault),
-        }
+        self.prove_own(caller, from, current).await?;
         let verifier = self.passwords.verifier("password", &row.name, new).await?;
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(Mutation::SetPassword {

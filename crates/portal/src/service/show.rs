@@ -11,9 +11,26 @@ pub(super) fn account(row: store::Account) -> api::Account {
         ranges: row.settings.ranges,
         applications: row.settings.applications,
         dns: row.settings.dns,
+        second_factor: api_second_factor_rule(row.settings.second_factor),
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn second_factor_rule(rule: api::SecondFactorRule) -> store::SecondFactorRule {
+    match rule {
+        api::SecondFactorRule::Off => store::SecondFactorRule::Off,
+        api::SecondFactorRule::Administrators => store::SecondFactorRule::Administrators,
+        api::SecondFactorRule::Everybody => store::SecondFactorRule::Everybody,
+    }
+}
+
+const fn api_second_factor_rule(rule: store::SecondFactorRule) -> api::SecondFactorRule {
+    match rule {
+        store::SecondFactorRule::Off => api::SecondFactorRule::Off,
+        store::SecondFactorRule::Administrators => api::SecondFactorRule::Administrators,
+        store::SecondFactorRule::Everybody => api::SecondFactorRule::Everybody,
     }
 }
 
@@ -30,6 +47,8 @@ pub(super) fn actor(row: store::Actor) -> api::Actor {
         sign_in: row.sign_in.map(|sign_in| api::SignIn {
             role: api_role(sign_in.role),
             password_set: sign_in.password_set,
+            second_factor: sign_in.second_factor,
+            recovery_codes: sign_in.recovery_codes,
         }),
         version: row.stamp.version,
         created: row.stamp.created,

@@ -1,6 +1,6 @@
 //! An organisation and its settings.
 
-use super::Stamp;
+use super::{Role, Stamp};
 use culvert_ids::AccountId;
 use culvert_wire::messages::Ranges;
 use culvert_wire::model::{Applications, Dns, LogSettings};
@@ -33,8 +33,32 @@ pub struct AccountSettings {
     pub applications: Applications,
     /// What clients do with names that are no resource's.
     pub dns: Dns,
-    /// What becomes of the logs.
-    pub logs: LogSettings,
+    /// Who must have a second factor besides a password.
+    pub second_factor: SecondFactorRule,
+}
+
+/// Who must have a second factor besides the password with which they sign in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecondFactorRule {
+    /// Nobody; whoever wants may.
+    #[default]
+    Off,
+    /// Who sees or changes more than the own clients: all roles but [`Role::User`].
+    Administrators,
+    /// Everybody.
+    Everybody,
+}
+
+impl SecondFactorRule {
+    /// Whether it is about those who sign in as this.
+    pub const fn binds(self, role: Role) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Administrators => !matches!(role, Role::User),
+            Self::Everybody => true,
+        }
+    }
 }
 
 impl Default for AccountSettings {
@@ -49,7 +73,7 @@ impl Default for AccountSettings {
             grant_lifetime_s: 3_600,
             applications: Applications::Any,
             dns: Dns::default(),
-            logs: LogSettings::default(),
+            second_factor: SecondFactorRule::Off,
         }
     }
 }

@@ -42,9 +42,14 @@ pub struct Actor {
 pub struct SignIn {
     /// What the person may do then.
     pub role: Role,
-    /// Since when the password is the one that it is; without one, there is none.
+    /// Since when the password is the one that it is.
+    pub password_set: Timestamp,
+    /// Since when codes are asked for beside the password, where they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password_set: Option<Timestamp>,
+    pub second_factor: Option<Timestamp>,
+    /// Recovery codes that are left.
+    #[serde(default)]
+    pub recovery_codes: u32,
 }
 
 /// A set of actors.

@@ -56,9 +56,12 @@ impl Writing {
         let Some(mut after) = Actor::from_entity(before.clone()) else {
             return Err(StoreError::NotFound(actor.into()));
         };
+        // A second factor stays: who sets a password does not thereby get past it.
         after.sign_in = Some(SignIn {
             role,
-            password_set: Some(self.at()),
+            password_set: self.at(),
+            second_factor: after.sign_in.and_then(|was| was.second_factor),
+            recovery_codes: after.sign_in.map_or(0, |was| was.recovery_codes),
         });
         self.replace(before, Entity::Actor(after)).await?;
         let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \

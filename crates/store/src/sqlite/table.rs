@@ -179,6 +179,8 @@ impl Table for Actor {
         "disabled",
         "sign_in_role",
         "password_set_ms",
+        "second_factor_ms",
+        "recovery_codes",
     ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
@@ -191,7 +193,11 @@ impl Table for Actor {
                 Some(sign_in) => word(&sign_in.role)?,
                 None => Value::Null,
             },
-            self.sign_in.and_then(|sign_in| sign_in.password_set).into(),
+            self.sign_in.map(|sign_in| sign_in.password_set).into(),
+            self.sign_in
+                .and_then(|sign_in| sign_in.second_factor)
+                .into(),
+            u64::from(self.sign_in.map_or(0, |sign_in| sign_in.recovery_codes)).into(),
         ])
     }
 
@@ -204,7 +210,12 @@ impl Table for Actor {
             sign_in: match row.get::<Option<&str>>("sign_in_role")? {
                 Some(_) => Some(SignIn {
                     role: row.word("sign_in_role")?,
-                    password_set: row.optional_time("password_set_ms")?,
+                    password_set,
+                    second_factor: row.optional_time("second_factor_ms")?,
+                    recovery_codes: row
+                        .number("recovery_codes")?
+                        .try_into()
+                        .map_err(|_| damaged("recovery_codes", "too many"))?,
                 }),
                 None => None,
             },

@@ -3,6 +3,7 @@
 //! An implementation calls `conformance!(name, factory)`, where the factory is an `async fn` that
 //! makes an empty store; each check becomes a test of its own in a module of that name.
 
+pub(crate) mod factors;
 pub(crate) mod feed;
 pub(crate) mod high_rate;
 pub(crate) mod isolation;
@@ -78,6 +79,10 @@ macro_rules! conformance {
                 tokens::a_failed_mutation_leaves_the_one_time_token_unused
                 tokens::last_use_is_no_change
                 people::a_password_is_found_under_its_name_until_it_ends
+                factors::a_second_factor_stays_with_the_password_and_goes_with_it
+                factors::a_step_is_used_once_and_never_goes_back
+                factors::a_recovery_code_is_used_once_by_any_number_of_callers
+                factors::a_factor_is_of_one_person_in_one_account
                 people::a_session_ends_unused_and_with_the_password
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::an_issuer_stays_what_it_is

@@ -23,6 +23,9 @@ pub struct Account {
     /// What clients do with names that are no resource's.
     #[serde(default)]
     pub dns: Dns,
+    /// Who must have a second factor besides a password.
+    #[serde(default)]
+    pub second_factor: SecondFactorRule,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
@@ -77,4 +80,22 @@ pub struct AccountPatch {
     /// What clients are to do with names that are no resource's: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DesiredDns>,
+    /// Who must have a second factor besides a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_factor: Option<SecondFactorRule>,
+}
+
+/// Who must have a second factor besides the password with which they sign in. Whoever has none can do
+/// nothing in the console but get one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SecondFactorRule {
+    /// Nobody; whoever wants may.
+    #[default]
+    Off,
+    /// All roles but `user`.
+    Administrators,
+    /// Everybody.
+    Everybody,
 }

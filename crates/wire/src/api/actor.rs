@@ -47,9 +47,14 @@ pub struct Actor {
 pub struct SignIn {
     /// What the person may do then.
     pub role: ApiRole,
-    /// Since when the password is the one that it is, where there is one.
+    /// Since when the password is the one that it is.
+    pub password_set: Timestamp,
+    /// Since when a code is asked for beside it, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password_set: Option<Timestamp>,
+    pub second_factor: Option<Timestamp>,
+    /// Recovery codes that the person has left.
+    #[serde(default)]
+    pub recovery_codes: u32,
 }
 
 /// How a person is to sign in. It ends the sessions that the person has.

@@ -1,0 +1,174 @@
+//! What second factors are checked by. It goes in, and comes out for nothing but a check.
+
+use super::fault::fault;
+use super::read;
+use super::value::{Value, query};
+use super::write::Writing;
+use crate::{
+    Actor, Denial, Entity, FactorChange, Kind, MAX_RECOVERY_CODES, MAX_SECRET_LEN, SecretBytes,
+    SignIn, StoreError,
+};
+use culvert_ids::{AccountId, ActorId};
+use culvert_wire::token::SecretDigest;
+use sqlx::{Row, SqliteConnection};
+
+/// What a person's codes are made of, where they are asked for.
+pub(super) async fn totp_secret(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    actor: ActorId,
+) -> Result<Option<SecretBytes>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT secret FROM totp WHERE account = ? AND actor_id = ?";
+    let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    row.map(|row| row.try_get("secret").map(SecretBytes::new).map_err(fault))
+        .transpose()
+}
+
+impl Writing {
+    pub(super) async fn change_factor(
+        &mut self,
+        actor: ActorId,
+        change: FactorChange,
+    ) -> Result<(), StoreError> {
+        let before = self.current(actor.into(), None).await?;
+        let sign_in = match &before {
+            Entity::Actor(actor) => actor.sign_in,
+            _ => None,
+        };
+        let Some(sign_in) = sign_in else {
+            return Err(StoreError::NotFound(actor.into()));
+        };
+        let after = match change {
+            FactorChange::UseStep(step) => return self.use_step(actor, step).await,
+            FactorChange::UseCode(digest) => {
+                self.use_code(actor, &digest).await?;
+                SignIn {
+                    recovery_codes: sign_in.recovery_codes.saturating_sub(1),
+                    ..sign_in
+                }
+            }
+            FactorChange::Set {
+                secret,
+                step,
+                codes,
+            } => {
+                self.set_totp(actor, &secret, step).await?;
+                SignIn {
+                    second_factor: Some(self.at()),
+                    recovery_codes: self.set_codes(actor, &codes).await?,
+                    ..sign_in
+                }
+            }
+            FactorChange::NewCodes(codes) => {
+                if sign_in.second_factor.is_none() {
+                    return Err(StoreError::NotFound(actor.into()));
+                }
+                SignIn {
+                    recovery_codes: self.set_codes(actor, &codes).await?,
+                    ..sign_in
+                }
+            }
+            FactorChange::Remove => {
+                let sql = "DELETE FROM totp WHERE account = ? AND actor_id = ?";
+                let values = self.person(actor);
+                self.execute(sql, values).await?;
+                SignIn {
+                    second_factor: None,
+                    recovery_codes: self.set_codes(actor, &[]).await?,
+                    ..sign_in
+                }
+            }
+        };
+        let Some(row) = Actor::from_entity(before.clone()) else {
+            return Err(StoreError::NotFound(actor.into()));
+        };
+        if sign_in == after {
+            return Ok(());
+        }
+        let row = Actor {
+            sign_in: Some(after),
+            ..row
+        };
+        self.replace(before, row.into()).await?;
+        Ok(())
+    }
+
+    fn person(&self, actor: ActorId) -> Vec<Value> {
+        vec![self.account().as_bytes().into(), actor.as_bytes().into()]
+    }
+
+    async fn set_totp(
+        &mut self,
+        actor: ActorId,
+        secret: &SecretBytes,
+        step: u64,
+    ) -> Result<(), StoreError> {
+        if secret.expose().len() > MAX_SECRET_LEN {
+            return Err(StoreError::TooMany {
+                what: "bytes of a secret",
+                limit: MAX_SECRET_LEN as u64,
+            });
+        }
+        let sql = "INSERT INTO totp (account, actor_id, secret, last_step) VALUES (?, ?, ?, ?) \
+                   ON CONFLICT (account, actor_id) DO UPDATE \
+                   SET secret = excluded.secret, last_step = excluded.last_step";
+        let mut values = self.person(actor);
+        values.extend([secret.expose().into(), step.into()]);
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// Replaces all codes. Returns how many there are.
+    async fn set_codes(
+        &mut self,
+        actor: ActorId,
+        codes: &[SecretDigest],
+    ) -> Result<u32, StoreError> {
+        if codes.len() > MAX_RECOVERY_CODES {
+            return Err(StoreError::TooMany {
+                what: "recovery codes",
+                limit: MAX_RECOVERY_CODES as u64,
+            });
+        }
+        let sql = "DELETE FROM recovery_code WHERE account = ? AND actor_id = ?";
+        let values = self.person(actor);
+        self.execute(sql, values).await?;
+        for code in codes {
+            let sql = "INSERT INTO recovery_code (account, actor_id, digest) VALUES (?, ?, ?)";
+            let mut values = self.person(actor);
+            values.push(code.as_bytes().as_slice().into());
+            self.execute(sql, values).await?;
+        }
+        Ok(u32::try_from(codes.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The transaction has the writer: of several who use one code, one comes first.
+    async fn use_step(&mut self, actor: ActorId, step: u64) -> Result<(), StoreError> {
+        let sql = "UPDATE totp SET last_step = ? \
+                   WHERE account = ? AND actor_id = ? AND last_step < ?";
+        let mut values = vec![step.into()];
+        values.extend(self.person(actor));
+        values.push(step.into());
+        match self.execute(sql, values).await? {
+            0 => Err(Denial::Used.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Codes are found by their digests: how long that takes says something of digests alone, and codes
+    /// have 80 random bits.
+    async fn use_code(&mut self, actor: ActorId, code: &SecretDigest) -> Result<(), StoreError> {
+        let sql = "DELETE FROM recovery_code WHERE account = ? AND actor_id = ? AND digest = ?";
+        let mut values = self.person(actor);
+        values.push(code.as_bytes().as_slice().into());
+        match self.execute(sql, values).await? {
+            0 => Err(Denial::WrongSecret.into()),
+            _ => Ok(()),
+        }
+    }
+}
