@@ -22,6 +22,7 @@ mod interrupt;
 mod login;
 mod logs;
 mod output;
+mod passwords;
 mod policies;
 mod providers;
 mod resources;
@@ -34,11 +35,12 @@ mod words;
 
 use crate::exit::{Failure, Status};
 use crate::help::ADMIN_EXIT_STATUS;
+use crate::token_input::STANDARD_INPUT;
 use api::Api;
 use clap::{Args, Subcommand};
 use http::Http;
 use output::Format;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) use credentials::SecretFile;
@@ -110,6 +112,7 @@ enum AdminCommand {
     Dns(dns::DnsCommand),
     #[command(subcommand)]
     Actor(actors::ActorCommand),
+    Password(passwords::PasswordArguments),
     #[command(subcommand)]
     Group(groups::GroupCommand),
     #[command(subcommand)]
@@ -194,6 +197,14 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Account(command) => account::run(&mut common.shell()?, command).await,
         AdminCommand::Dns(command) => dns::run(&mut common.shell()?, command).await,
         AdminCommand::Actor(command) => actors::run(&mut common.shell()?, command).await,
+        AdminCommand::Password(arguments) => {
+            if common.token_on_input() && arguments.on_input() {
+                return Err(common::usage(
+                    "standard input is one line: token or password",
+                ));
+            }
+            passwords::run(&mut common.shell()?, arguments).await
+        }
         AdminCommand::Group(command) => groups::run(&mut common.shell()?, command).await,
         AdminCommand::Provider(command) => providers::run(&mut common.shell()?, command).await,
         AdminCommand::Site(command) => sites::run(&mut common.shell()?, command).await,
@@ -215,6 +226,11 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
 }
 
 impl CommonArguments {
+    /// Whether the token is read from standard input.
+    fn token_on_input(&self) -> bool {
+        self.token_file.as_deref() == Some(Path::new(STANDARD_INPUT))
+    }
+
     /// The portal's API, by the token that is at hand. Nothing is sent yet.
     fn shell(&self) -> Result<Shell, Failure> {
         let token = credentials::api_token(self.token_file.as_deref())?;

@@ -28,6 +28,7 @@ mod log_files;
 mod logging;
 mod netcheck;
 mod node_metrics;
+mod password_input;
 mod ping;
 mod portal;
 mod resources;

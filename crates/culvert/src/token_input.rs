@@ -34,19 +34,27 @@ pub(crate) fn not_enrolled(message: impl std::fmt::Display) -> Failure {
 
 /// One line, so that a person can end it by a line break. A terminal does not show it.
 fn from_input() -> Result<Zeroizing<String>, Failure> {
-    let silence = std::io::stdin().is_terminal().then(Silence::begin);
-    let mut text = Zeroizing::new(String::with_capacity(MAX_TOKEN_FILE_BYTES));
-    let limit = u64::try_from(MAX_TOKEN_FILE_BYTES).unwrap_or(u64::MAX);
-    let mut input = std::io::stdin().lock().take(limit);
-    let read = input.read_line(&mut text);
-    drop(silence);
-    read.map_err(|error| not_enrolled(format_args!("standard input: {error}")))?;
+    let text = line_of_input("Paste the token, then press Enter: ")
+        .map_err(|error| not_enrolled(format_args!("standard input: {error}")))?;
     if text.trim().is_empty() {
         return Err(not_enrolled(
             "there is no token on standard input; give it one line with the token",
         ));
     }
     Ok(text)
+}
+
+/// A line of standard input, its end included. A terminal is shown the prompt, and nothing of the line.
+pub(crate) fn line_of_input(prompt: &str) -> std::io::Result<Zeroizing<String>> {
+    let silence = std::io::stdin()
+        .is_terminal()
+        .then(|| Silence::begin(prompt));
+    let mut text = Zeroizing::new(String::with_capacity(MAX_TOKEN_FILE_BYTES));
+    let limit = u64::try_from(MAX_TOKEN_FILE_BYTES).unwrap_or(u64::MAX);
+    let mut input = std::io::stdin().lock().take(limit);
+    let read = input.read_line(&mut text);
+    drop(silence);
+    read.map(|_| text)
 }
 
 /// A terminal that shows nothing of what is typed, until this is dropped. Where the process is killed
@@ -56,7 +64,7 @@ struct Silence {
 }
 
 impl Silence {
-    fn begin() -> Self {
+    fn begin(prompt: &str) -> Self {
         let before = tcgetattr(std::io::stdin()).ok();
         if let Some(before) = &before {
             let mut silent = before.clone();
@@ -64,7 +72,7 @@ impl Silence {
             let _shown = tcsetattr(std::io::stdin(), OptionalActions::Now, &silent);
         }
         // A prompt that can't be shown is no reason to stop.
-        let _unseen = write!(std::io::stderr(), "Paste the token, then press Enter: ");
+        let _unseen = write!(std::io::stderr(), "{prompt}");
         Self { before }
     }
 }

@@ -68,7 +68,9 @@ pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
 pub use table_claim::TableClaim;
-pub use token_file::{MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_token_file};
+pub use token_file::{
+    MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_token_file,
+};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]

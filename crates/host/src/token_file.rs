@@ -63,6 +63,29 @@ pub fn read_credential(directory: &Path, name: &str) -> Result<TokenText, HostEr
     read_token(file, &path)
 }
 
+/// Reads a password: one line of text, of which the line break at its end alone is left out.
+///
+/// The file must be as [`read_token_file`] asks for.
+///
+/// # Errors
+/// As [`read_token_file`].
+pub fn read_password_file(path: &Path) -> Result<TokenText, HostError> {
+    let file = open_private(CWD, path, Kind::File, path)?;
+    let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
+    let Ok(text) = std::str::from_utf8(content.expose()) else {
+        return Err(refuse(path, FileRefusal::NotOneLine));
+    };
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.is_empty() {
+        return Err(refuse(path, FileRefusal::Empty));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(refuse(path, FileRefusal::NotOneLine));
+    }
+    Ok(TokenText(Zeroizing::new(text.to_owned())))
+}
+
 fn read_token(file: File, path: &Path) -> Result<TokenText, HostError> {
     let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
     let text = content.expose().trim_ascii();

@@ -5,8 +5,8 @@ use super::common::something;
 use super::output::instant;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
-use clap::{Args, Subcommand};
-use culvert_wire::api::AccountPatch;
+use clap::{Args, Subcommand, ValueEnum};
+use culvert_wire::api::{AccountPatch, SecondFactorRule};
 use culvert_wire::model::Applications;
 
 /// The account: its name, how long grants last, the networks of the tunnel, and who may use it
@@ -45,9 +45,41 @@ pub(super) struct SetArguments {
     /// It holds for every resource, together with what the resource itself says.
     #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
     applications: Option<Applications>,
+    /// Who must have a second factor besides a password: off, administrators (all roles but user) or
+    /// everybody
+    ///
+    /// Whoever has none can do nothing in the console but get one. API tokens are not concerned.
+    #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true)]
+    second_factor: Option<SecondFactor>,
     /// Only if it is still at version N, as "show" said
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
+}
+
+/// Who must have a second factor, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum SecondFactor {
+    Off,
+    Administrators,
+    Everybody,
+}
+
+impl From<SecondFactor> for SecondFactorRule {
+    fn from(who: SecondFactor) -> Self {
+        match who {
+            SecondFactor::Off => Self::Off,
+            SecondFactor::Administrators => Self::Administrators,
+            SecondFactor::Everybody => Self::Everybody,
+        }
+    }
+}
+
+const fn rule(rule: SecondFactorRule) -> &'static str {
+    match rule {
+        SecondFactorRule::Off => "off",
+        SecondFactorRule::Administrators => "administrators",
+        SecondFactorRule::Everybody => "everybody",
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -56,6 +88,7 @@ Examples:
   culvert admin account set --grant-lifetime 30m
   culvert admin account set --range4 10.20.0.0/16 --range6 fd12:3456:789a::/48
   culvert admin account set --applications except:browser
+  culvert admin account set --second-factor administrators
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -74,6 +107,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 ),
                 ("names", both(&ranges.names_ipv4, &ranges.names_ipv6)),
                 ("applications", applications(&found.applications)),
+                ("second factor", rule(found.second_factor).to_owned()),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -87,6 +121,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 range6: set.range6,
                 applications: set.applications,
                 dns: None,
+                second_factor: set.second_factor.map(SecondFactorRule::from),
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -21,6 +21,11 @@ pub(super) enum ActorCommand {
     ///
     /// The tokens and clients of a disabled actor are refused, and its live connections end.
     Set(SetArguments),
+    /// Take a person's second factor away, for who has lost it
+    ///
+    /// The person signs in to the console by password alone then, and sets up another. The sessions that
+    /// there are end.
+    ResetSecondFactor(Which),
     /// Delete an actor
     ///
     /// Its memberships go with it; its tokens and clients only with --cascade.
@@ -72,7 +77,7 @@ Examples:
   culvert admin actor list --search build
   culvert admin actor show ada
   culvert admin actor set ada --disable
-  culvert admin actor end-sessions ada
+  culvert admin actor reset-second-factor ada
   culvert admin actor delete ada --cascade";
 
 pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), Failure> {
@@ -97,6 +102,7 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
                     ("name", actor.name.clone()),
                     ("kind", kind(actor.kind).to_owned()),
                     ("state", state(&actor).to_owned()),
+                    ("signs in", signs_in(&actor)),
                     ("created", instant(Some(actor.created))),
                     ("changed", instant(Some(actor.updated))),
                     ("version", actor.version.to_string()),
@@ -118,11 +124,12 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
             })?;
             shell.change(&set.seen, |_: &Actor| Ok(patch)).await
         }
-        ActorCommand::EndSessions(which) => {
-            let actor: Actor = shell.api.find(&which.which).await?;
-            let path = format!("/actors/{}/sessions", actor.id);
+        ActorCommand::ResetSecondFactor(which) => {
+            let found: Actor = shell.api.find(&which.which).await?;
+            let path = format!("/actors/{}/second-factor", found.id);
             shell.api.remove(&path).await?;
-            let sentence = format!("the sessions of {:?} have ended", actor.name);
+            let actor: Actor = shell.api.by_id(found.id).await?;
+            let sentence = format!("{:?} signs in by password alone now", actor.name);
             shell.format.done(&actor, sentence)
         }
         ActorCommand::Delete(delete) => shell.delete_with_others::<Actor>(&delete).await,
@@ -144,6 +151,16 @@ const fn kind(kind: ActorKind) -> &'static str {
         ActorKind::Admin => "admin",
         ActorKind::User => "user",
         ActorKind::ServiceAccount => "service-account",
+    }
+}
+
+fn signs_in(actor: &Actor) -> String {
+    match actor.sign_in {
+        None => "no".to_owned(),
+        Some(sign_in) => match sign_in.second_factor {
+            None => "by password alone".to_owned(),
+            Some(since) => format!("with a second factor since {}", instant(Some(since))),
+        },
     }
 }
 

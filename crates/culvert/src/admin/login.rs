@@ -2,11 +2,14 @@
 
 use super::CommonArguments;
 use super::api::{Api, Query};
+use super::common::usage;
 use super::credentials::{Profile, SecretFile, named_token, portal_of};
 use super::http::Http;
 use super::interrupt::uninterrupted;
 use super::output::{Format, note, print_json, print_line};
 use crate::exit::{Failure, Status, print_once};
+use crate::password_input;
+use crate::token_input::STANDARD_INPUT;
 use clap::Args;
 use culvert_wire::api::{Account, Actor, SetupAnswer, SetupRequest, Token};
 use culvert_wire::token::TokenKind;
@@ -34,6 +37,9 @@ pub(super) struct SetupArguments {
     /// What the account is called
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
+    /// Have the owner sign in to the console as well, with the password in FILE, mode 0600, one line
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Write the API token to FILE, mode 0600, instead of saving it; FILE must not be there yet
     #[arg(long, value_name = "FILE", conflicts_with = "replace")]
     out: Option<PathBuf>,
@@ -62,6 +68,7 @@ pub(super) struct LogoutArguments {}
 const SETUP_EXAMPLES: &str = "\
 Examples:
   culvert admin setup --token-file - --owner ada
+  culvert admin setup --token-file setup.token --password-file ada.password
   culvert admin setup --token-file setup.token --account \"Example Ltd\"";
 
 const LOGIN_EXAMPLES: &str = "\
@@ -119,6 +126,13 @@ pub(super) async fn set_up(
 ) -> Result<(), Failure> {
     let token = named_token(common.token_file.as_deref(), TokenKind::Setup)?;
     let portal = portal_of(&token, common.portal.as_deref())?;
+    let password = match &arguments.password_file {
+        Some(path) if path == Path::new(STANDARD_INPUT) && common.token_on_input() => {
+            return Err(usage("standard input is one line: token or password"));
+        }
+        Some(path) => Some(password_input::read(Some(path))?),
+        None => None,
+    };
     // The set-up token is good for one attempt: what can go wrong here goes wrong before it.
     let place = match &arguments.out {
         Some(path) => Place::File(SecretFile::create(path)?),
@@ -128,7 +142,7 @@ pub(super) async fn set_up(
     let request = SetupRequest {
         owner: arguments.owner,
         account: arguments.account,
-        password: None,
+        password: password.map(|password| password.to_string()),
     };
     let (answer, file) = own(&mut api, &request, place).await?;
     match common.output {

@@ -11,7 +11,7 @@ mod first_start;
 mod hostile;
 mod machines;
 mod output;
-mod providers;
+mod passwords;
 mod quick_start;
 mod readme;
 mod scene;

@@ -132,7 +132,7 @@ fn help_teaches_with_examples_and_exit_statuses() {
     }
     for line in [
         "setup", "login", "actor", "group", "site", "resource", "policy", "token", "client",
-        "gateway", "apply", "explain", "log",
+        "gateway", "apply", "explain", "log", "password",
     ] {
         let help = shell.line(&format!("{line} --help")).ok();
         assert!(

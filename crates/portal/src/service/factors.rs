@@ -357,9 +357,7 @@ impl Service {
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_touch_actor(caller, actor).await?;
         if row.sign_in.is_none() {
-            return Err(Fault::Conflict(
-                "it does not sign in with a password".to_owned(),
-            ));
+            return Ok(show::actor(row));
         }
         let mut mutations = self.ends_of(actor).await?;
         let change = FactorChange::Remove;

@@ -37,6 +37,13 @@ impl Browser {
         self.submit_with(path, &form_token, fields).await
     }
 
+    /// The same for who must get a second factor first, and sees no other page.
+    pub(crate) async fn submit_enrolling(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let page = self.get("/me/second-factor").await.expect(200);
+        let form_token = Self::form_token_of(&page);
+        self.submit_with(path, &form_token, fields).await
+    }
+
     pub(crate) async fn submit_with(
         &mut self,
         path: &str,
@@ -52,6 +59,10 @@ impl Browser {
     /// What the pages of this session have their forms send.
     pub(crate) async fn form_token(&mut self) -> String {
         let page = self.get("/me").await.expect(200);
+        Self::form_token_of(&page)
+    }
+
+    fn form_token_of(page: &Answer) -> String {
         let (_, rest) = page
             .text
             .split_once("name=\"form_token\" value=\"")

@@ -18,6 +18,7 @@ mod console_routes;
 mod console_safety;
 mod devices;
 mod document;
+mod factors;
 mod lists;
 mod live;
 mod logs;
