@@ -126,9 +126,7 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
         }
         ActorCommand::ResetSecondFactor(which) => {
             let found: Actor = shell.api.find(&which.which).await?;
-            let path = format!("/actors/{}/second-factor", found.id);
-            shell.api.remove(&path).await?;
-            let actor: Actor = shell.api.by_id(found.id).await?;
+            let actor = shell.api.take_away(&found, "second-factor").await?;
             let sentence = format!("{:?} signs in by password alone now", actor.name);
             shell.format.done(&actor, sentence)
         }

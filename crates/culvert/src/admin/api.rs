@@ -308,9 +308,28 @@ impl Api {
         expected: Option<u64>,
         word: &str,
     ) -> Result<T, Failure> {
+        self.ask_of(Method::POST, found, expected, word).await
+    }
+
+    /// Takes away what the word at the end of the path says, such as `second-factor`.
+    pub(super) async fn take_away<T: Entity>(
+        &mut self,
+        found: &T,
+        word: &str,
+    ) -> Result<T, Failure> {
+        self.ask_of(Method::DELETE, found, None, word).await
+    }
+
+    async fn ask_of<T: Entity>(
+        &mut self,
+        method: Method,
+        found: &T,
+        expected: Option<u64>,
+        word: &str,
+    ) -> Result<T, Failure> {
         let path = format!("{PREFIX}{}/{}/{word}", T::PATH, found.id());
         let ask = Ask {
-            method: Method::POST,
+            method,
             if_match: expected,
             ..Ask::get(&path)
         };

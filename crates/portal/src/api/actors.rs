@@ -164,7 +164,10 @@ pub(super) async fn end_sign_in(
 /// there are end. An owner's is taken away by owners alone.
 #[utoipa::path(
     delete, path = "/actors/{id}/second-factor", tag = "actors", operation_id = "reset_second_factor",
-    params(("id" = String, Path, description = "Which one")),
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed"),
+    ),
     responses((status = 200, description = "As it is now", body = Actor), Problems),
     security(("token" = []))
 )]
@@ -172,6 +175,10 @@ pub(super) async fn reset_second_factor(
     State(api): State<Api>,
     caller: Caller,
     Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service.reset_factor(&caller, id).await.map(Shown)
+    api.service
+        .reset_factor(&caller, id, version)
+        .await
+        .map(Shown)
 }

@@ -168,7 +168,10 @@ pub(super) async fn reset_factor(
     Id(id): Id<ActorId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
-    console.service.reset_factor(&person.caller, id).await?;
+    console
+        .service
+        .reset_factor(&person.caller, id, None)
+        .await?;
     Ok(done(&format!("{AT}/{id}"), "changed"))
 }
 

@@ -352,16 +352,22 @@ impl Service {
         &self,
         caller: &Caller,
         actor: ActorId,
+        expected: Option<u64>,
     ) -> Result<Actor, Fault> {
         let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_touch_actor(caller, actor).await?;
-        if row.sign_in.is_none() {
-            return Ok(show::actor(row));
-        }
+        let signs_in = row.sign_in.is_some();
         let mut mutations = self.ends_of(actor).await?;
-        let change = FactorChange::Remove;
-        mutations.push(Mutation::ChangeFactor { actor, change });
+        // It changes nothing, and is refused where the row is at another version.
+        mutations.push(Mutation::Update {
+            entity: row.into(),
+            expected_version: expected,
+        });
+        if signs_in {
+            let change = FactorChange::Remove;
+            mutations.push(Mutation::ChangeFactor { actor, change });
+        }
         self.write(caller.account(), caller.author(), mutations)
             .await?;
         show_now(self, caller, actor).await
