@@ -67,6 +67,20 @@ pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
         .routes(routes!(actors::list, actors::create))
         .routes(routes!(actors::show, actors::change, actors::delete))
         .routes(routes!(actors::set_sign_in, actors::end_sign_in))
+        .routes(routes!(actors::end_sessions))
+        .routes(routes!(providers::list, providers::create))
+        .routes(routes!(
+            providers::show,
+            providers::change,
+            providers::delete
+        ))
+        .routes(routes!(
+            providers::list_identities,
+            providers::create_identity
+        ))
+        .routes(routes!(providers::delete_identity))
+        .routes(routes!(devices::begin))
+        .routes(routes!(devices::ask))
         .routes(routes!(actors::reset_second_factor))
         .routes(routes!(groups::list, groups::create))
         .routes(routes!(groups::show, groups::change, groups::delete))

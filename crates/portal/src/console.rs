@@ -3,7 +3,12 @@
 
 mod chart;
 mod clients;
+mod device;
+mod dns;
 mod drawing;
+mod edit;
+mod explain;
+mod exports;
 mod factors;
 mod first;
 mod first_steps;
@@ -66,6 +71,8 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
+        .route("/sign-in/with/{id}", get(provider_sign_in::begin))
+        .route("/sign-in/callback", get(provider_sign_in::finish))
         .route("/sign-in/code", post(factors::sign_in))
         .route("/sign-out", post(me::sign_out))
         .route("/me/link", post(identities::link_own))

@@ -9,6 +9,7 @@ mod caller;
 mod devices;
 mod dns_rules;
 mod explain;
+mod export;
 mod factors;
 mod groups;
 mod list;
@@ -36,6 +37,8 @@ mod touch;
 mod waiting;
 
 pub(crate) use caller::Caller;
+pub(crate) use devices::{WaitingDevice, written as written_code};
+pub(crate) use export::{ExportFilter, ExportFormat};
 pub(crate) use factors::{Enrolment, OwnFactors, RecoveryCodes, SignedIn};
 pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
@@ -56,6 +59,7 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
+use devices::Devices;
 use factors::Factors;
 use passwords::Passwords;
 use std::fmt;

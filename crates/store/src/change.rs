@@ -1,7 +1,7 @@
 //! Changes of the configuration: what is asked for, and what was recorded.
 
 use crate::{Entity, EntityId, EntityKind, FactorChange, Role, SecretBytes, Token};
-use culvert_ids::{AccountId, ActorId, TokenId};
+use culvert_ids::{AccountId, ActorId, ProviderId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,13 @@ pub enum Mutation {
         verifier: SecretBytes,
         /// The version of the actor that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
+    },
+    /// The portal has this secret at the provider from now on.
+    SetProviderSecret {
+        /// At which.
+        provider: ProviderId,
+        /// The secret; it is never in the change log.
+        secret: SecretBytes,
     },
     /// A change of how a person who signs in with a password proves the rest.
     ChangeFactor {

@@ -24,6 +24,7 @@ mod change;
 mod entity;
 mod error;
 mod factor;
+mod flow_log;
 mod grant;
 mod limits;
 mod logs;
@@ -40,16 +41,19 @@ pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAcces
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, Kind, MachineId, Membership, Policy, Resource, Role, SecondFactorRule, Seen, SignIn,
-    Site, Stamp, Token, TokenScope, TokenUse, TokenUses,
+    Group, GroupOfClaim, Identity, Kind, MachineId, Membership, Policy, Provider, ProviderSettings,
+    Resource, Role, SecondFactorRule, Seen, SignIn, Site, Stamp, Token, TokenScope, TokenUse,
+    TokenUses, UnknownPeople,
 };
 pub use error::{Denial, StoreError};
 pub use factor::FactorChange;
+pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
 pub use grant::Grant;
 pub use limits::{
     ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_MACHINE_LEN,
     MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_RECOVERY_CODES,
-    MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
+    MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED,
+    SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};

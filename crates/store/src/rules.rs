@@ -225,6 +225,8 @@ pub(crate) fn without_secrets(entity: &mut Entity) {
         Entity::Actor(actor) => {
             if let Some(sign_in) = &mut actor.sign_in {
                 sign_in.password_set = None;
+                sign_in.second_factor = None;
+                sign_in.recovery_codes = 0;
             }
         }
         Entity::Provider(provider) => provider.secret_set = None,
@@ -291,11 +293,13 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
         }
         // The role may change, and that somebody signs in may end; passwords and factors come by their own way.
         (Entity::Actor(was), Entity::Actor(is)) => {
-            let rest = |actor: &Actor| {
-                let role = Role::User;
-                actor.sign_in.map(|sign_in| SignIn { role, ..sign_in })
+            let since = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.password_set);
+            let factors = |actor: &Actor| {
+                let sign_in = actor.sign_in;
+                sign_in.map_or((None, 0), |of| (of.second_factor, of.recovery_codes))
             };
-            let kept = is.sign_in.is_none() || rest(was) == rest(is);
+            let password = since(is).is_none() || since(was) == since(is);
+            let kept = password && (is.sign_in.is_none() || factors(was) == factors(is));
             first_changed(&[("sign_in", kept)])
         }
         (Entity::Token(was), Entity::Token(is)) => {

@@ -242,6 +242,23 @@ impl Store for SqliteStore {
         passwords::find(&mut *self.reading().await?, account, name).await
     }
 
+    async fn provider_secret(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        providers::secret(&mut *self.reading().await?, account, provider).await
+    }
+
+    async fn identity(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+        subject: &str,
+    ) -> Result<Option<Identity>, StoreError> {
+        providers::identity(&mut *self.reading().await?, account, provider, subject).await
+    }
+
     async fn totp_secret(
         &self,
         account: AccountId,

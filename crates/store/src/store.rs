@@ -2,8 +2,9 @@
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs, MachineId,
-    Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StoreError,
+    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
+    MachineId, Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot,
+    StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -120,6 +121,21 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         account: AccountId,
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError>;
+
+    /// The portal's secret at a provider, where it has one there.
+    async fn provider_secret(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+    ) -> Result<Option<SecretBytes>, StoreError>;
+
+    /// Whom the provider knows under the subject, as it is written.
+    async fn identity(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+        subject: &str,
+    ) -> Result<Option<Identity>, StoreError>;
 
     /// What the codes of a person's authenticator app are made of, where they are asked for.
     async fn totp_secret(

@@ -28,6 +28,7 @@ mod status;
 mod token;
 
 pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain, SecondFactorRule};
+pub use activity::{Activity, ActivitySpan, ActivityStep};
 pub use actor::{Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SignIn};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,

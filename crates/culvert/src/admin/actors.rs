@@ -77,6 +77,7 @@ Examples:
   culvert admin actor list --search build
   culvert admin actor show ada
   culvert admin actor set ada --disable
+  culvert admin actor end-sessions ada
   culvert admin actor reset-second-factor ada
   culvert admin actor delete ada --cascade";
 
@@ -123,6 +124,13 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
                 disabled,
             })?;
             shell.change(&set.seen, |_: &Actor| Ok(patch)).await
+        }
+        ActorCommand::EndSessions(which) => {
+            let actor: Actor = shell.api.find(&which.which).await?;
+            let path = format!("/actors/{}/sessions", actor.id);
+            shell.api.remove(&path).await?;
+            let sentence = format!("the sessions of {:?} have ended", actor.name);
+            shell.format.done(&actor, sentence)
         }
         ActorCommand::ResetSecondFactor(which) => {
             let found: Actor = shell.api.find(&which.which).await?;

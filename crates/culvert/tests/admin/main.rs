@@ -12,6 +12,7 @@ mod hostile;
 mod machines;
 mod output;
 mod passwords;
+mod providers;
 mod quick_start;
 mod readme;
 mod scene;

@@ -158,6 +158,26 @@ pub(super) async fn end_sign_in(
         .map(Shown)
 }
 
+/// End the sessions of a person
+#[utoipa::path(
+    delete, path = "/actors/{id}/sessions", tag = "actors", operation_id = "end_sessions",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "The actor's `ETag`: only at that version"),
+    ),
+    responses((status = 204, description = "They have ended"), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn end_sessions(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<ActorId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<StatusCode, Fault> {
+    api.service.end_sessions(&caller, id, version).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Take a person's second factor away
 ///
 /// For who has lost it: the person signs in by password alone then, and sets up another. The sessions that

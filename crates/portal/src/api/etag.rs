@@ -7,7 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use culvert_wire::api::{
-    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site, Token,
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site,
+    Token,
 };
 use serde::Serialize;
 
@@ -27,7 +28,8 @@ macro_rules! versioned {
 }
 
 versioned!(
-    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site, Token
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site,
+    Token
 );
 
 /// A thing with its `ETag`.

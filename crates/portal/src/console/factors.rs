@@ -4,7 +4,7 @@ use super::Console;
 use super::drawing::Drawing;
 use super::first::{page, sign_in_again, with_session};
 use super::forms::{Asked, Fields, Posted, done};
-use super::person::{Person, page_of};
+use super::person::{Person, next_page};
 use super::view::{Cell, Field, Form, Page, Section};
 use crate::fault::Fault;
 use crate::server::PublicAddress;
@@ -40,22 +40,22 @@ pub(super) async fn sign_in(
     Extension(PublicAddress(from)): Extension<PublicAddress>,
     fields: Fields,
 ) -> Result<Response, Fault> {
-    let next = page_of(fields.text("next")).unwrap_or("/");
+    let next = next_page(fields.text("next"));
     let ticket = fields.text("ticket");
     let begun = console
         .service
         .sign_in_by_code(from, ticket, fields.text("code"))
         .await;
     match begun {
-        Ok(begun) => Ok(with_session(&begun.token, next)),
+        Ok(begun) => Ok(with_session(&begun.token, &next)),
         Err(Fault::Invalid(problems)) => {
-            let form = code_form(ticket, next).with_problems(&problems);
+            let form = code_form(ticket, &next).with_problems(&problems);
             Ok(page("Sign in", form, Vec::new()).with_status(StatusCode::UNPROCESSABLE_ENTITY))
         }
-        Err(Fault::Unauthenticated) => Ok(sign_in_again(
-            next,
-            "It took too long, or too many codes were wrong. Begin again.",
-        )),
+        Err(Fault::Unauthenticated) => {
+            let why = "It took too long, or too many codes were wrong. Begin again.";
+            sign_in_again(&console, &next, why).await
+        }
         Err(fault) => Err(fault),
     }
 }

@@ -40,13 +40,37 @@ fn sign_in_form(name: &str, next: &str) -> Form {
 }
 
 /// The form for signing in once more, and why.
-pub(super) fn sign_in_again(next: &str, why: &str) -> Response {
+pub(super) async fn sign_in_again(
+    console: &Console,
+    next: &str,
+    why: &str,
+) -> Result<Response, Fault> {
     let mut form = sign_in_form("", next);
     form.problem = Some(why.to_owned());
-    sign_in_page(form).with_status(StatusCode::UNAUTHORIZED)
+    let page = sign_in_page(console, form, next).await?;
+    Ok(page.with_status(StatusCode::UNAUTHORIZED))
 }
 
-fn sign_in_page(form: Form) -> Page {
+async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page, Fault> {
+    let ways = console.service.ways_to_sign_in().await?;
+    let ways = ways.into_iter().map(|(id, name)| {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("next", next)
+            .finish();
+        let way = Cell::link(
+            format!("/sign-in/with/{id}?{query}"),
+            format_args!("Sign in with {name}"),
+        );
+        ("Identity provider", way)
+    });
+    let ways: Vec<_> = ways.collect();
+    let mut more = Vec::new();
+    if !ways.is_empty() {
+        more.push(Section::Facts {
+            title: "Without a password of this portal".to_owned(),
+            facts: ways,
+        });
+    }
     let set_up = Link {
         path: "/set-up",
         name: "First start? Set the portal up",
@@ -91,7 +115,7 @@ pub(super) async fn sign_in(
     {
         console.service.sign_out(&caller).await?;
     }
-    Ok(signed_in(begun, next))
+    Ok(signed_in(begun, &next))
 }
 
 /// The session, or the question for what is lacking.
@@ -180,5 +204,5 @@ pub(super) async fn set_up(
         Err(fault) => return Err(fault),
     }
     let begun = console.service.sign_in(from, owner, password).await?;
-    Ok(signed_in(begun, "/"))
+    Ok(signed_in(begun, super::first_steps::AT))
 }

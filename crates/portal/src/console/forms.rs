@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::person::{Person, Refusal};
+use super::view::{Field, Form, Page};
 use crate::api;
 use crate::fault::Fault;
 use crate::service::ListRequest;
@@ -234,6 +235,12 @@ const DONE: &[(&str, &str)] = &[
     ("changed", "It is changed."),
     ("deleted", "It is deleted."),
     ("revoked", "It is revoked."),
+    ("linked", "You may sign in this way from now on."),
+    (
+        "unlinked",
+        "It is not linked any more, and other sessions have ended.",
+    ),
+    ("sessions", "The sessions have ended."),
     ("ended", "It has ended."),
     (
         "password",

@@ -4,6 +4,7 @@ use super::Console;
 use super::factors;
 use super::first::with_session;
 use super::forms::{Asked, Posted, done};
+use super::identities;
 use super::person::{Person, forget};
 use super::view::{Action, Cell, Field, Form, Section, Table};
 use crate::api::Id;

@@ -12,12 +12,11 @@ use crate::fault::Fault;
 use crate::service::Caller;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ActorId, TokenId};
+use culvert_ids::ActorId;
 use culvert_wire::api::{
-    AccountPatch, Actor, ActorKind, ActorPatch, ApiRole, IssuedToken, NewActor, NewSignIn,
-    NewToken, SecondFactorRule, Token,
+    AccountPatch, Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, NewToken,
+    SecondFactorRule,
 };
-use culvert_wire::token::TokenKind;
 
 pub(super) const AT: &str = "/people";
 
@@ -51,12 +50,7 @@ const fn rule_name(rule: SecondFactorRule) -> &'static str {
     }
 }
 
-/// A word of one of the API's enumerations.
-fn word<T: serde::de::DeserializeOwned>(field: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_value(text.into()).map_err(|error| Fault::invalid(field, error))
-}
-
-const fn role_name(role: ApiRole) -> &'static str {
+pub(super) const fn role_name(role: ApiRole) -> &'static str {
     match role {
         ApiRole::User => "user",
         ApiRole::Auditor => "auditor",
@@ -134,9 +128,10 @@ async fn list_page(
         rows: rows.collect(),
         empty: "There is none.",
         next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
+    };
+    let mut page = person.list_page(AT, asked, list, form);
+    page.sections.insert(0, Section::Form(asked.search(AT)));
     if person.may_change() {
-        page.sections.push(Section::Form(form));
         let account = console.service.account(&person.caller).await?;
         let rule = Field::choice("second_factor", "Who must have one", RULES)
             .value(rule_name(account.second_factor));

@@ -56,6 +56,20 @@ pub(super) fn page_of(path: &str) -> Option<&'static str> {
     known.map(|page| page.path)
 }
 
+/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
+/// its code; the overview otherwise.
+pub(super) fn next_page(asked: &str) -> String {
+    if let Some(page) = page_of(asked) {
+        return page.to_owned();
+    }
+    let code = asked.strip_prefix("/device?code=").and_then(written_code);
+    match (asked, code) {
+        ("/device", _) => "/device".to_owned(),
+        (_, Some(code)) => format!("/device?code={code}"),
+        (_, None) => "/".to_owned(),
+    }
+}
+
 /// What is open to who must get a second factor first. The service refuses the rest as well.
 const UNTIL_ENROLLED: &[&str] = &[factors::AT, "/me/second-factor/confirm", "/sign-out"];
 
@@ -170,7 +184,10 @@ impl FromRequestParts<Console> for Person {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        let caller = console.service.resume(&session).await?;
+        let caller = match parts.headers.contains_key(LIVE) {
+            true => console.service.resume_unused(&session).await?,
+            false => console.service.resume(&session).await?,
+        };
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(Refusal::Enrol);
         }

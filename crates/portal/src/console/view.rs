@@ -1,6 +1,8 @@
 //! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
 
+use super::chart::Chart;
 use super::drawing::Drawing;
+use super::guard::POLICY_WITH_SCRIPT;
 use crate::fault::Fault;
 use askama::Template;
 use axum::http::{StatusCode, header};
@@ -70,6 +72,8 @@ pub(super) enum Section {
         text: String,
     },
     Links(Vec<Link>),
+    /// Ways to files with what a page shows.
+    Exports(Vec<(String, &'static str)>),
     Drawing {
         title: String,
         drawing: Drawing,

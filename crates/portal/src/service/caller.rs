@@ -25,7 +25,7 @@ impl Caller {
     }
 
     /// May change the configuration, but for what is the owners'.
-    pub(super) fn may_change(&self) -> Result<(), Fault> {
+    pub(crate) fn may_change(&self) -> Result<(), Fault> {
         self.has_enrolled()?;
         match self.role {
             Role::Admin | Role::Owner => Ok(()),
@@ -144,7 +144,6 @@ impl Service {
         let (Holder::Api { role, .. } | Holder::Session { role, .. }) = principal.holder else {
             return Err(denied("token of another kind"));
         };
-        self.touched.note(principal.account, principal.token, now());
         Ok(Caller {
             principal,
             role,

@@ -60,7 +60,7 @@ pub(super) struct Factors {
 struct HalfSignedIn {
     actor: ActorId,
     /// Which password it was.
-    password_set: Timestamp,
+    password_set: Option<Timestamp>,
     attempts_left: u32,
 }
 
@@ -220,7 +220,8 @@ impl Service {
     pub(super) async fn lacks_factor(&self, caller: &Caller) -> Result<bool, Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
         match row.sign_in {
-            Some(sign_in) if sign_in.second_factor.is_none() => {
+            // Who has no password comes in by a provider, which asks for what it wants.
+            Some(sign_in) if sign_in.password_set.is_some() && sign_in.second_factor.is_none() => {
                 self.is_required_of(caller, sign_in).await
             }
             Some(_) | None => Ok(false),

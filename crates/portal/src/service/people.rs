@@ -157,6 +157,25 @@ impl Service {
         Ok(())
     }
 
+    /// Ends all sessions of a person.
+    pub(crate) async fn end_sessions(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.may_touch_actor(caller, actor).await?;
+        let row: store::Actor = self.read(caller, actor).await?;
+        let current = row.stamp.version;
+        if expected.is_some_and(|expected| expected != current) {
+            return Err(Fault::VersionConflict { current });
+        }
+        let mutations = self.ends_of(actor).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
     /// Ends one of the caller's own sessions.
     pub(crate) async fn end_own_session(
         &self,
@@ -249,10 +268,10 @@ impl Service {
             None => {
                 let row: store::Actor = self.read(caller, actor).await?;
                 let version = row.stamp.version;
-                let password_set = row.sign_in.and_then(|sign_in| sign_in.password_set);
+                let was = row.sign_in.unwrap_or(super::providers::AS_USER);
                 Mutation::Update {
                     entity: store::Actor {
-                        sign_in: Some(store::SignIn { role, password_set }),
+                        sign_in: Some(store::SignIn { role, ..was }),
                         ..row
                     }
                     .into(),

@@ -383,6 +383,8 @@ impl Service {
 pub(super) const AS_USER: store::SignIn = store::SignIn {
     role: store::Role::User,
     password_set: None,
+    second_factor: None,
+    recovery_codes: 0,
 };
 
 pub(super) fn new_identity(

@@ -33,6 +33,8 @@ pub struct AccountSettings {
     pub applications: Applications,
     /// What clients do with names that are no resource's.
     pub dns: Dns,
+    /// What becomes of the logs.
+    pub logs: LogSettings,
     /// Who must have a second factor besides a password.
     pub second_factor: SecondFactorRule,
 }
@@ -73,6 +75,7 @@ impl Default for AccountSettings {
             grant_lifetime_s: 3_600,
             applications: Applications::Any,
             dns: Dns::default(),
+            logs: LogSettings::default(),
             second_factor: SecondFactorRule::Off,
         }
     }

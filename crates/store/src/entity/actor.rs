@@ -42,8 +42,9 @@ pub struct Actor {
 pub struct SignIn {
     /// What the person may do then.
     pub role: Role,
-    /// Since when the password is the one that it is.
-    pub password_set: Timestamp,
+    /// Since when the password is the one that it is; without one, there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_set: Option<Timestamp>,
     /// Since when codes are asked for beside the password, where they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<Timestamp>,

@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
+    include_str!("schema_flows.sql"),
+    include_str!("schema_providers.sql"),
     include_str!("schema_factors.sql"),
 ];
 

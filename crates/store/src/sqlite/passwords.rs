@@ -59,7 +59,7 @@ impl Writing {
         // A second factor stays: who sets a password does not thereby get past it.
         after.sign_in = Some(SignIn {
             role,
-            password_set: self.at(),
+            password_set: Some(self.at()),
             second_factor: after.sign_in.and_then(|was| was.second_factor),
             recovery_codes: after.sign_in.map_or(0, |was| was.recovery_codes),
         });

@@ -193,7 +193,7 @@ impl Table for Actor {
                 Some(sign_in) => word(&sign_in.role)?,
                 None => Value::Null,
             },
-            self.sign_in.map(|sign_in| sign_in.password_set).into(),
+            self.sign_in.and_then(|sign_in| sign_in.password_set).into(),
             self.sign_in
                 .and_then(|sign_in| sign_in.second_factor)
                 .into(),
@@ -210,7 +210,7 @@ impl Table for Actor {
             sign_in: match row.get::<Option<&str>>("sign_in_role")? {
                 Some(_) => Some(SignIn {
                     role: row.word("sign_in_role")?,
-                    password_set,
+                    password_set: row.optional_time("password_set_ms")?,
                     second_factor: row.optional_time("second_factor_ms")?,
                     recovery_codes: row
                         .number("recovery_codes")?

@@ -142,6 +142,9 @@ impl Writing {
                 self.set_password(actor, role, &verifier, expected_version)
                     .await
             }
+            Mutation::SetProviderSecret { provider, secret } => {
+                self.set_provider_secret(provider, &secret).await
+            }
             Mutation::ChangeFactor { actor, change } => self.change_factor(actor, change).await,
             Mutation::Update {
                 entity,

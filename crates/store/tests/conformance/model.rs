@@ -292,8 +292,10 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
     match mutation {
         Mutation::Create(row) => create(rows, row.clone()),
         Mutation::CreateToken { token, .. } => create(rows, token.clone().into()),
-        Mutation::SetPassword { .. } | Mutation::ChangeFactor { .. } => {
-            panic!("the model has no passwords")
+        Mutation::SetPassword { .. }
+        | Mutation::SetProviderSecret { .. }
+        | Mutation::ChangeFactor { .. } => {
+            panic!("the model has no secrets")
         }
         Mutation::Update {
             entity,

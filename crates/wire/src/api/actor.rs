@@ -47,8 +47,9 @@ pub struct Actor {
 pub struct SignIn {
     /// What the person may do then.
     pub role: ApiRole,
-    /// Since when the password is the one that it is.
-    pub password_set: Timestamp,
+    /// Since when the password is the one that it is, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_set: Option<Timestamp>,
     /// Since when a code is asked for beside it, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<Timestamp>,
