@@ -40,11 +40,12 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	@# other features of what they share with the rest.
 	@# Where Debian can't be had, its tests alone fail.
 	status=0; \
+	scripts/axe.sh || status=1; \
 	scripts/packages-under-test.sh || status=1; \
 	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
 	cargo test -p culvert-lab --lib || status=1; \
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
-		cargo test --workspace --test access --test lab --test packages --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
+		cargo test --workspace --test access --test lab --test packages --test browser --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
 
 test-packages: # What tests of the packages install

@@ -165,25 +165,28 @@ impl Portal {
         )
     }
 
+    /// The set-up token that it printed, once its line is whole.
+    #[must_use]
+    pub fn setup_token(&self) -> Option<String> {
+        let output = self.output();
+        let (_, rest) = output.split_once("cv_setup_")?;
+        let (line, _) = rest.split_once('\n')?;
+        let end = line.find([' ', '\'']).unwrap_or(line.len());
+        Some(format!("cv_setup_{}", &line[..end]))
+    }
+
     /// Makes the first administrator by the set-up token that the portal printed.
     ///
     /// # Errors
     /// When it printed none, or refuses it.
     pub fn set_up(&self) -> Result<()> {
         // It may be ready a moment before what it printed has been read here.
-        wait_until("the set-up token", SOON, || {
-            let output = self.output();
-            output
-                .split_once("cv_setup_")
-                .is_some_and(|(_, rest)| rest.contains('\n'))
-        })?;
-        let output = self.output();
-        let token = output
-            .split(|letter: char| letter.is_whitespace() || letter == '\'')
-            .find(|word| word.starts_with("cv_setup_"))
-            .with_context(|| format!("the portal printed no set-up token:\n{output}"))?;
+        wait_until("the set-up token", SOON, || self.setup_token().is_some())?;
+        let token = self
+            .setup_token()
+            .with_context(|| format!("the portal printed no set-up token:\n{}", self.output()))?;
         let file = self.dir.join("setup-token");
-        write_secret(&file, token)?;
+        write_secret(&file, &token)?;
         self.admin(&format!("setup --token-file {}", file.display()))?;
         Ok(())
     }

@@ -1,0 +1,69 @@
+//! Every form with what nobody should write into it.
+
+use crate::console::Console;
+use crate::crawl::{self, Form};
+use crate::page::{self, STORED_SCRIPT};
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+/// What is written into every field of a form at once, with what it is.
+fn inputs() -> [(&'static str, String); 4] {
+    [
+        ("nothing", String::new()),
+        ("a script", STORED_SCRIPT.to_owned()),
+        // What a form asks for stands in the address: with some fields of this, it still has room there.
+        ("1,000 letters", "x".repeat(1000)),
+        (
+            "control characters",
+            "a\u{0}\u{1b}[31m\u{202e}b\u{feff}".to_owned(),
+        ),
+    ]
+}
+
+#[test]
+fn no_form_breaks_by_what_is_written_into_it_and_scripts_are_shown_as_text() {
+    let console = Console::with_people().unwrap();
+    console.sign_in("olivia").unwrap();
+    let walk = crawl::walk(&console, |_| Ok(())).unwrap();
+    assert!(walk.forms.len() >= 12, "{:#?}", walk.forms);
+    for form in &walk.forms {
+        for (what, text) in inputs() {
+            send(&console, form, &text)
+                .with_context(|| format!("{what} in the form {form:?}"))
+                .unwrap();
+        }
+    }
+    // What was accepted, such as a name, is now on pages that others read.
+    console.sign_in("audrey").unwrap();
+    let mut shown = 0;
+    crawl::walk(&console, |_| {
+        let text = console.browser.page_text()?;
+        shown += usize::from(text.contains(STORED_SCRIPT));
+        Ok(())
+    })
+    .unwrap();
+    assert!(shown >= 3, "the script is text on {shown} pages alone");
+}
+
+/// Fills a form and sends it as the browser would without its own checks.
+fn send(console: &Console, form: &Form, text: &str) -> Result<()> {
+    const FILL: &str = "const form = document.forms[arguments[0]];
+        for (const field of form.elements) {
+            if (field.matches('textarea, input:not([type=hidden]):not([type=checkbox]):not([type=radio])'))
+                { field.type = field.type === 'textarea' ? field.type : 'text'; field.value = arguments[1]; }
+        }
+        form.noValidate = true; form.requestSubmit();";
+    console.open(&form.page)?;
+    page::look(console)?;
+    let written = [json!(form.index), json!(text)];
+    let browser = &console.browser;
+    browser.leave_by(|| browser.run(FILL, &written).map(drop))?;
+    let loaded = page::look(console)?;
+    if !loaded.is_page || loaded.status >= 500 {
+        bail!(
+            "the answer was {loaded:?}: {}",
+            console.browser.page_text()?
+        );
+    }
+    console.browser.one("main h1").map(drop)
+}

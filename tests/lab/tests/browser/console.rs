@@ -1,0 +1,172 @@
+//! The console in a browser: a portal, and an administrator's machine with a browser.
+
+use crate::driver::Browser;
+use anyhow::{Context, Result};
+use culvert_lab::product::{PRIVATE_V4, Product};
+use culvert_lab::wait_until;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Something on this machine that should happen at once may take this long when others compile.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Whatever people of these tests sign in with.
+pub(crate) const PASSWORD: &str = "correct horse battery staple";
+
+/// Everybody who signs in, by name and role.
+pub(crate) const PEOPLE: [(&str, &str); 4] = [
+    ("olivia", "owner"),
+    ("adam", "admin"),
+    ("audrey", "auditor"),
+    ("ursula", "user"),
+];
+
+/// A portal that runs, and a browser behind a router that reaches it.
+#[derive(Debug)]
+pub(crate) struct Console {
+    pub(crate) browser: Browser,
+    /// Where the portal is.
+    pub(crate) url: String,
+    pub(crate) product: Product,
+}
+
+impl Console {
+    /// With a portal that nobody owns yet.
+    pub(crate) fn new(gateways: u8) -> Result<Self> {
+        let mut product = Product::networks(gateways)?;
+        product.portal.start()?;
+        let machine = product.other_client()?.namespace;
+        Ok(Self {
+            browser: Browser::start(&machine, product.dir())?,
+            url: product.portal.url(),
+            product,
+        })
+    }
+
+    /// With a portal that has an owner, something of everything, and all of [`PEOPLE`].
+    pub(crate) fn with_people() -> Result<Self> {
+        let console = Self::new(0)?;
+        let portal = &console.product.portal;
+        portal.set_up()?;
+        portal.apply(&access())?;
+        let actors = console.api("GET", "/actors", None)?;
+        for (name, role) in PEOPLE {
+            let actors = actors["items"].as_array().context("no actors")?;
+            let actor = actors.iter().find(|actor| actor["name"] == name);
+            let id = actor.and_then(|actor| actor["id"].as_str());
+            let path = format!("/actors/{}/sign-in", id.context("an actor")?);
+            let sign_in = json!({ "role": role, "password": PASSWORD });
+            console.api("POST", &path, Some(&sign_in))?;
+        }
+        Ok(console)
+    }
+
+    /// A request to the API as the owner.
+    fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        let file = self.product.dir().join("body.json");
+        std::fs::write(&file, body.map(Value::to_string).unwrap_or_default())?;
+        let portal = &self.product.portal;
+        let text = portal.namespace.shell(&format!(
+            "curl -gksS --fail-with-body -m 20 -X {method} -H 'authorization: Bearer {}' \
+             -H 'content-type: application/json' --data-binary @{} {}/api/v1{path}",
+            portal.owner_token()?,
+            file.display(),
+            self.url
+        ))?;
+        Ok(serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// Opens a page by its path.
+    pub(crate) fn open(&self, path: &str) -> Result<()> {
+        self.browser.open(&format!("{}{path}", self.url))
+    }
+
+    /// The path of the page that is open.
+    pub(crate) fn path(&self) -> Result<String> {
+        let url = self.browser.url()?;
+        Ok(url.strip_prefix(&self.url).unwrap_or(&url).to_owned())
+    }
+
+    /// Signs in as somebody, and whoever was signed in is forgotten.
+    pub(crate) fn sign_in(&self, name: &str) -> Result<()> {
+        self.open("/sign-in")?;
+        self.browser.forget_cookies()?;
+        self.open("/sign-in")?;
+        self.send("Sign in", &[("name", name), ("password", PASSWORD)])?;
+        self.comes_to("My clients", |path| !path.starts_with("/sign-in"))
+    }
+
+    /// Fills fields of the form with this title in, and sends it.
+    pub(crate) fn send(&self, form: &str, fields: &[(&str, &str)]) -> Result<()> {
+        let form = format!("form[aria-label=\"{form}\"]");
+        for (name, value) in fields {
+            self.browser
+                .fill(&format!("{form} [name=\"{name}\"]"), value)?;
+        }
+        let button = self.browser.one(&format!("{form} button[type=submit]"))?;
+        self.browser.follow(&button)
+    }
+
+    /// Waits until the page that is open has such a path.
+    pub(crate) fn comes_to(&self, what: &str, is_there: impl Fn(&str) -> bool) -> Result<()> {
+        wait_until(what, SOON, || self.path().is_ok_and(|path| is_there(&path)))
+            .with_context(|| self.browser.page_text().unwrap_or_default())
+    }
+}
+
+/// Something of everything.
+fn access() -> String {
+    format!(
+        r#"
+[[site]]
+name = "office"
+
+[[actor]]
+name = "olivia"
+kind = "admin"
+
+[[actor]]
+name = "adam"
+kind = "admin"
+
+[[actor]]
+name = "audrey"
+kind = "admin"
+
+[[actor]]
+name = "ursula"
+kind = "user"
+
+[[actor]]
+name = "build server"
+kind = "service_account"
+
+[[group]]
+name = "staff"
+members = ["ursula", "build server"]
+
+[[resource]]
+name = "intranet"
+site = "office"
+address = "{PRIVATE_V4}"
+allow = "tcp:80,443"
+
+[[resource]]
+name = "database"
+site = "office"
+address = "db.corp.example"
+allow = "tcp:5432"
+
+[[policy]]
+name = "staff to intranet"
+group = "staff"
+resource = "intranet"
+
+[[policy]]
+name = "office hours"
+group = "staff"
+resource = "database"
+time = ["mon-fri 08:00-18:00 Europe/Berlin"]
+"#
+    )
+}

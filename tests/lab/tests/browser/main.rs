@@ -1,0 +1,12 @@
+//! The console in a real browser, against a real portal (docs/adr/0021-browser-tests-and-site.md).
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bad_input;
+mod console;
+mod crawl;
+mod driver;
+mod first_run;
+mod page;
+mod pages;
+mod ways;

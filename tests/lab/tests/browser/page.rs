@@ -1,0 +1,158 @@
+//! What holds for every page, whichever it is.
+
+use crate::console::Console;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+
+/// What `scripts/axe.sh` fetches: rules for pages that everybody can use, as a script.
+const AXE: &str = "target/tools/axe-core/axe.min.js";
+
+/// Where pictures are kept for people to look at.
+const PICTURES: &str = "target/screenshots";
+
+/// What a script that came out of a field would do.
+pub(crate) const STORED_SCRIPT: &str =
+    "<script>window.intruder=1</script><img src=x onerror=window.intruder=1>\"'&{{7*7}}";
+
+/// A page that has just been loaded.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Its status of HTTP.
+    pub(crate) status: u64,
+    /// Whether it is a page, and not a file.
+    pub(crate) is_page: bool,
+}
+
+/// Looks at the page that was just opened: nothing was asked of anybody but the portal, the console was told
+/// of no error, and no script of a field ran.
+pub(crate) fn look(console: &Console) -> Result<Loaded> {
+    let mut problems = Vec::new();
+    let mut loaded = Loaded {
+        status: 0,
+        is_page: false,
+    };
+    for event in console.browser.network()? {
+        let parameters = &event["params"];
+        let asked = parameters["request"]["url"].as_str();
+        match (event["method"].as_str(), asked) {
+            (Some("Network.requestWillBeSent"), Some(url)) if !is_own(console, url) => {
+                problems.push(format!("something was asked of {url}"));
+            }
+            (Some("Network.responseReceived"), _) if parameters["type"] == "Document" => {
+                let response = &parameters["response"];
+                loaded.status = response["status"].as_u64().unwrap_or_default();
+                loaded.is_page = response["mimeType"] == "text/html";
+            }
+            _ => {}
+        }
+    }
+    for entry in console.browser.console()? {
+        // A form that was refused is a page with a status of 422, which the browser notes.
+        if entry["source"] == "network" && loaded.status >= 400 && is_about(console, &entry) {
+            continue;
+        }
+        if entry["level"] == "SEVERE" || entry["source"] == "security" {
+            problems.push(format!("the browser's console: {}", entry["message"]));
+        }
+    }
+    if loaded.is_page && console.browser.run("return window.intruder === 1", &[])? == true {
+        problems.push("a script that was written into a field ran".to_owned());
+    }
+    if !problems.is_empty() {
+        let path = console.path()?;
+        let path = path.split('?').next().unwrap_or_default();
+        bail!("{path} ({}): {}", loaded.status, problems.join("; "));
+    }
+    Ok(loaded)
+}
+
+/// Whether the browser asks the portal, or nobody: what is in a page, and the empty page that it starts with.
+fn is_own(console: &Console, url: &str) -> bool {
+    let rest = url.strip_prefix(&console.url);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        || url.starts_with("data:")
+        || url.starts_with("chrome:")
+}
+
+/// Whether an entry of the browser's console tells of the page itself.
+fn is_about(console: &Console, entry: &Value) -> bool {
+    let message = entry["message"].as_str().unwrap_or_default();
+    let about = message.split(' ').next().unwrap_or_default();
+    console
+        .browser
+        .url()
+        .is_ok_and(|url| url.split('?').next() == about.split('?').next())
+}
+
+/// Fails where the page keeps somebody out: no violation of the rules of axe-core whose impact is serious or
+/// critical.
+pub(crate) fn is_for_everybody(console: &Console) -> Result<()> {
+    const CHECK: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(result => \
+        result.violations.filter(rule => ['serious', 'critical'].includes(rule.impact)).map(rule => \
+        rule.id + ': ' + rule.help + ': ' + rule.nodes.map(node => node.html).join(' ')))";
+    console.browser.run(axe()?, &[])?;
+    let found = console.browser.run(CHECK, &[])?;
+    match found.as_array() {
+        Some(found) if found.is_empty() => Ok(()),
+        Some(found) => bail!("{}: {found:#?}", console.path()?),
+        None => bail!("axe-core said {found}"),
+    }
+}
+
+fn axe() -> Result<&'static str> {
+    static SCRIPT: OnceLock<String> = OnceLock::new();
+    if let Some(script) = SCRIPT.get() {
+        return Ok(script);
+    }
+    let path = culvert_lab::workspace_dir().join(AXE);
+    let script = std::fs::read_to_string(&path)
+        .with_context(|| format!("{} is missing: run scripts/axe.sh", path.display()))?;
+    Ok(SCRIPT.get_or_init(|| script))
+}
+
+/// Keeps pictures of the page: light and dark, on a desk, and 360 pixels wide. Fails where the page is wider
+/// than the screen.
+pub(crate) fn keep_pictures(console: &Console, name: &str) -> Result<()> {
+    let dir = culvert_lab::workspace_dir().join(PICTURES);
+    std::fs::create_dir_all(&dir)?;
+    for (screen, width) in [("desk", 1280), ("phone", 360)] {
+        let metrics = json!({
+            "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500
+        });
+        console
+            .browser
+            .developer("Emulation.setDeviceMetricsOverride", &metrics)?;
+        let wide = console
+            .browser
+            .run("return document.documentElement.scrollWidth", &[])?;
+        if wide.as_u64().is_none_or(|wide| wide > width) {
+            bail!(
+                "{}: {wide} pixels wide on a screen of {width}",
+                console.path()?
+            );
+        }
+        for scheme in ["light", "dark"] {
+            set_scheme(console, scheme)?;
+            let picture = console.browser.picture()?;
+            let file = dir.join(format!("{name}.{screen}.{scheme}.png"));
+            std::fs::write(file, picture)?;
+        }
+    }
+    set_scheme(console, "light")?;
+    let nothing = json!({});
+    console
+        .browser
+        .developer("Emulation.clearDeviceMetricsOverride", &nothing)?;
+    Ok(())
+}
+
+/// Has the browser prefer light or dark pages.
+pub(crate) fn set_scheme(console: &Console, scheme: &str) -> Result<()> {
+    let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+    let media = json!({ "features": [feature] });
+    console
+        .browser
+        .developer("Emulation.setEmulatedMedia", &media)
+        .map(drop)
+}
