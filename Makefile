@@ -18,7 +18,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages static bench bench-quick study lint lint-containers audit fuzz docs clean-lab ci rust
+.PHONY: help setup demo test test-packages packages static bench bench-quick lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,7 +89,13 @@ audit: rust ## Licences, duplicates, sources and known vulnerabilities of depend
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
 
-docs: rust ## The documentation of the code, as web pages
+docs: rust ## The documentation site, into target/site
+	@scripts/site.sh
+
+docs-serve: rust ## The same at http://127.0.0.1:8000, made anew whenever a document changes
+	@scripts/site.sh serve
+
+rustdoc: rust ## The documentation of the code, as web pages
 	@# Pages for who works on the code: private items are in them, and may be linked to.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items
 

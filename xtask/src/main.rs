@@ -1,5 +1,5 @@
 //! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`; and `cargo xtask
-//! licences`, which packages need.
+//! licences`, which packages need, and `cargo xtask site`, which `make docs` needs.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
 //! they hold are data: `layering/rules.rs`.
@@ -10,18 +10,20 @@ mod documents;
 mod layering;
 mod licences;
 mod metadata;
+mod site;
 mod source;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use metadata::Workspace;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs|licences
+const USAGE: &str = "usage: cargo xtask layering|docs|licences|site PROGRAM DIR
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3)
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate
-  licences  prints the licence texts of all crates that the program is linked with";
+  licences  prints the licence texts of all crates that the program is linked with
+  site      writes the source of the documentation site into DIR; PROGRAM is culvert";
 
 fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
@@ -32,6 +34,14 @@ fn main() -> Result<ExitCode> {
             let texts = root()?.join("packaging/licences");
             let text = licences::write(&metadata::of_target()?, "culvert", &texts)?;
             std::io::stdout().write_all(text.as_bytes())?;
+            Vec::new()
+        }
+        (Some("site"), Some(program)) => {
+            let [out] = arguments
+                .collect::<Vec<_>>()
+                .try_into()
+                .map_err(|_| anyhow!("{USAGE}"))?;
+            site::stage(&root()?, Path::new(&program), Path::new(&out))?;
             Vec::new()
         }
         _ => bail!("{USAGE}"),

@@ -45,6 +45,9 @@ enum PortalCommand {
     SetupToken(SetupTokenArguments),
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
+    /// Print the document that describes the REST API (OpenAPI 3.1)
+    #[command(after_help = OPENAPI_EXAMPLES)]
+    Openapi,
 }
 
 /// Run the portal
@@ -191,6 +194,15 @@ Exit status:
   1  something failed
   2  the command line is wrong";
 
+const OPENAPI_EXAMPLES: &str = "\
+Examples:
+  culvert portal openapi > openapi.json
+
+Exit status:
+  0  done
+  1  something failed
+  2  the command line is wrong";
+
 /// Carries out `culvert portal`.
 pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -207,6 +219,10 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
         PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
+        PortalCommand::Openapi => {
+            print(culvert_portal::openapi().as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -60,8 +60,27 @@ pub(crate) const MAX_APPLY_BYTES: usize = 4 * 1024 * 1024;
 /// The one path whose body may have [`MAX_APPLY_BYTES`].
 pub(crate) const APPLY_PATH: &str = "/api/v1/apply";
 
+/// The document that describes the API, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    described().1.to_json().unwrap_or_default()
+}
+
 /// The routes, and the document that describes them.
 pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
+    let (routes, document) = described();
+    let text = document.to_json().unwrap_or_default();
+    let serve_document = move || {
+        let text = text.clone();
+        async move { ([(header::CONTENT_TYPE, "application/json")], text).into_response() }
+    };
+    let routes = routes
+        .with_state(api)
+        .route(culvert_wire::api::OPENAPI_PATH, get(serve_document));
+    (routes, document)
+}
+
+fn described() -> (axum::Router<Api>, OpenApi) {
     let routes = OpenApiRouter::new()
         .routes(routes!(account::show, account::change))
         .routes(routes!(actors::list, actors::create))
@@ -127,18 +146,9 @@ pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
         .routes(routes!(status::explain))
         .routes(routes!(apply::apply))
         .routes(routes!(setup::set_up));
-    let (routes, document) = OpenApiRouter::with_openapi(describe())
+    OpenApiRouter::with_openapi(describe())
         .nest("/api/v1", routes)
-        .split_for_parts();
-    let text = document.to_json().unwrap_or_default();
-    let serve_document = move || {
-        let text = text.clone();
-        async move { ([(header::CONTENT_TYPE, "application/json")], text).into_response() }
-    };
-    let routes = routes
-        .with_state(api)
-        .route(culvert_wire::api::OPENAPI_PATH, get(serve_document));
-    (routes, document)
+        .split_for_parts()
 }
 
 fn describe() -> OpenApi {

@@ -20,6 +20,7 @@ mod service;
 pub mod sessions;
 mod sinks;
 
+pub use api::openapi;
 pub use error::PortalError;
 pub use server::{CertificateFiles, Home, Options, Portal, PublicAddress, SetupState};
 pub use service::{SetupToken, issue_setup_token};
