@@ -65,7 +65,7 @@ fn help(program: &Path, path: &[String]) -> Result<String> {
 fn run(program: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
-        .env("COLUMNS", "100")
+        .env("COLUMNS", "84")
         .output()
         .with_context(|| format!("cannot run {}", program.display()))?;
     if !output.status.success() {

@@ -4,7 +4,7 @@ use crate::console::Console;
 use crate::page;
 use anyhow::{Result, bail};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// More kinds of pages than the console will ever have: links that lead on for ever end here.
 const MAX_PAGES: usize = 100;
@@ -32,9 +32,8 @@ pub(crate) struct Walk {
 /// Opens each kind of page that links lead to from `/`, once, and has `visit` look at it.
 pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>) -> Result<Walk> {
     let mut walk = Walk::default();
-    let mut known = BTreeMap::new();
+    let mut known = BTreeSet::from([kind_of("/")]);
     let mut ahead = VecDeque::from(["/".to_owned()]);
-    known.insert(kind_of("/"), "/".to_owned());
     while let Some(path) = ahead.pop_front() {
         console.open(&path)?;
         let loaded = page::look(console)?;
@@ -49,9 +48,7 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
         visit(&shown)?;
         walk.pages.insert(kind_of(&shown), shown.clone());
         for link in strings(&console.browser.run(LINKS, &[])?) {
-            let kind = kind_of(&link);
-            if !known.contains_key(&kind) {
-                known.insert(kind, link.clone());
+            if known.insert(kind_of(&link)) {
                 ahead.push_back(link);
             }
         }
@@ -70,10 +67,7 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
             }
         }
         if known.len() > MAX_PAGES {
-            bail!(
-                "there are over {MAX_PAGES} kinds of pages: {:?}",
-                known.keys()
-            );
+            bail!("there are over {MAX_PAGES} kinds of pages: {known:?}");
         }
     }
     Ok(walk)
