@@ -18,7 +18,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages static bench bench-quick lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
+.PHONY: help setup demo test test-packages packages static bench bench-quick study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

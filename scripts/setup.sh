@@ -37,6 +37,8 @@ setcap        libcap2-bin  tests
 dh            debhelper  tests
 mmdebstrap    mmdebstrap  tests
 systemd-nspawn  systemd-container  tests
+perf          linux-perf  study
+sshd          openssh-server  study
 chromium      chromium  tests
 chromedriver  chromium-driver  tests
 npm           npm  tests
