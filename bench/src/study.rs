@@ -21,7 +21,7 @@ mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -257,21 +257,4 @@ impl Lab {
     pub(crate) fn crosses_weather(&self, subject: &Subject) -> bool {
         self.scope == Scope::Full || subject.kind != Kind::Peer
     }
-}
-
-/// Processor time that the whole machine has used, interrupts included.
-pub(crate) fn machine_busy() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    let line = stat.lines().next().unwrap_or_default();
-    // proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .skip(1)
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    anyhow::ensure!(ticks.len() >= 7, "unknown form of /proc/stat");
-    let busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
-    Ok(Duration::from_millis(
-        busy * 1000 / rustix::param::clock_ticks_per_second(),
-    ))
 }

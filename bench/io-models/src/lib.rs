@@ -11,10 +11,12 @@ mod calls;
 mod ends;
 mod proxy;
 mod ring;
+mod wire;
 
 pub use calls::{Call, Outcome, Purpose, probe};
 pub use ends::{Ends, Plan};
 pub use proxy::{Model, run};
+pub use wire::{Way, Weather};
 
 /// Why a plain tunnel can't be made or goes on no more.
 #[derive(Debug, thiserror::Error)]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use culvert_io_models::Weather;
 use culvert_lab::measure::TcpLoad;
 use culvert_lab::{LinkShape, Namespace, Subnet};
 
 use super::sheet::{At, Sheet};
-use super::wire::{Weather, Wire};
+use super::wire::Wire;
 use super::{Lab, Scope};
 use crate::bed::Bed;
 use crate::subject::Subject;

@@ -1,11 +1,11 @@
 //! How many workers are best, and what more cores would bring (R11).
 
 use anyhow::Result;
-use culvert_lab::measure::{TcpCounters, TcpLoad};
+use culvert_lab::measure::{TcpCounters, TcpLoad, busy_of_machine};
 
 use super::counted::gigabytes;
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, machine_busy};
+use super::{Lab, Scope};
 use crate::bed::Bed;
 use crate::tcp::float;
 
@@ -48,10 +48,10 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
             connections,
             ..TcpLoad::forward(lab.effort().tcp_s)
         };
-        let (ends, all) = (bed.cpu()?.unwrap_or_default(), machine_busy()?);
+        let (ends, all) = (bed.cpu()?.unwrap_or_default(), busy_of_machine()?);
         let tcp = bed.iperf.tcp(&bed.client, &load)?;
         let ends = (bed.cpu()?.unwrap_or_default() - ends).as_secs_f64();
-        let all = (machine_busy()? - all).as_secs_f64();
+        let all = (busy_of_machine()? - all).as_secs_f64();
         let bytes = gigabytes(tcp.received_bytes);
         let column = format!("{connections} flows");
         let mut add = |table, value| {

@@ -8,4 +8,4 @@ mod usage;
 pub use iperf::{IperfServer, TcpLoad, TcpReport, UdpReport};
 pub use ping::{PingReport, start_ping};
 pub use tcp_counters::TcpCounters;
-pub use usage::Usage;
+pub use usage::{Usage, busy_of_machine};

@@ -87,6 +87,8 @@ pub(super) const EDGES: [(&str, &[&str]); 25] = [
         "culvert-bench",
         &[
             "culvert-ids",
+            "culvert-aead",
+            "culvert-engine",
             "culvert-io-models",
             "culvert-lab",
             "culvert-link",

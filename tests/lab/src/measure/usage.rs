@@ -35,6 +35,25 @@ impl Usage {
     }
 }
 
+/// Processor time that the whole machine has used, interrupts included.
+///
+/// # Errors
+/// When /proc/stat has another form than proc(5) says.
+pub fn busy_of_machine() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    // user, nice, system, idle, iowait, irq, softirq, steal.
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    anyhow::ensure!(ticks.len() >= 7, "unknown form of /proc/stat");
+    let busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
+    let ticks_per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_millis(busy * 1000 / ticks_per_second))
+}
+
 /// User and system time in clock ticks, from /proc/PID/stat.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     // The second field, the name in parentheses, may hold spaces and parentheses itself.
