@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,10 @@ const FIRST_UDP_PORT: u16 = 5300;
 /// How long the setting up of a UDP test may take: it waits for a single datagram that nobody sends
 /// again, so a longer wait is in vain.
 const UDP_GRACE: Duration = Duration::from_secs(4);
+
+/// How often a test is started anew on a server that is still busy with the one before, and after which time.
+const BUSY_TIMES: u32 = 50;
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a UDP test is started before it counts as failed, for the same reason.
 const UDP_ATTEMPTS: usize = 3;
@@ -102,7 +107,18 @@ impl IperfServer {
     /// # Errors
     /// When a connection fails, or the sender uses another congestion control than asked for.
     pub fn tcp(&self, client: &Namespace, load: &TcpLoad) -> Result<TcpReport> {
-        self.finish_tcp(self.start_tcp(client, load)?, load)
+        let mut busy = 0;
+        loop {
+            let report = self.finish_tcp(self.start_tcp(client, load)?, load);
+            match report {
+                // It takes a moment to be done with the test before, on a machine that does much else.
+                Err(error) if busy < BUSY_TIMES && error.to_string().contains("server is busy") => {
+                    busy += 1;
+                    thread::sleep(BUSY_PAUSE);
+                }
+                report => return report,
+            }
+        }
     }
 
     /// Starts a TCP test; [`IperfServer::finish_tcp`] waits for it.
