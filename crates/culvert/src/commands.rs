@@ -152,7 +152,7 @@ const SIGN_IN_EXAMPLES: &str = concat!(
     "\
 Examples:
   culvert sign-in --portal https://portal.example.com
-  culvert sign-in --portal https://192.0.2.10:8443 --certificate 1KS-JH2d… --token-out laptop.token
+  culvert sign-in --portal https://192.0.2.10:8443 --certificate 1KS-JH2dFWy6w02HNBrZZWfEo7teceA-zsiiMLyk0tI --token-out laptop.token
   culvert sign-in --token-file laptop.token
   pass show culvert | culvert sign-in --json
 

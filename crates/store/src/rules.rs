@@ -5,8 +5,7 @@ use crate::limits::{
 };
 use crate::range::Range;
 use crate::{
-    Account, Actor, Entity, EntityId, EntityKind, Role, SignIn, StoreError, Token, TokenScope,
-    TokenUses,
+    Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
 

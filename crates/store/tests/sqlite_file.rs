@@ -231,7 +231,11 @@ async fn resources_of_the_first_version_are_for_every_application() {
     store.close().await;
     let mut other = place.raw().await;
     other
-        .execute("ALTER TABLE resource DROP COLUMN applications; DROP TABLE totp; \
+        .execute("ALTER TABLE resource DROP COLUMN applications; DROP INDEX access_log_actor; \
+             DROP INDEX access_log_decision; DROP INDEX change_log_at; \
+             ALTER TABLE access_log DROP COLUMN actor_id; ALTER TABLE account DROP COLUMN last_flow; \
+             DROP TABLE flow_log; DROP TABLE flow_source; DROP TABLE activity; \
+             DROP TABLE sink_position; DROP TABLE sink_secret; DROP TABLE totp; \
              DROP TABLE recovery_code; DROP TABLE password; DROP TABLE identity; \
              DROP TABLE provider_secret; DROP TABLE provider; \
              ALTER TABLE actor DROP COLUMN second_factor_ms; \

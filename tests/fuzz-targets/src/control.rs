@@ -178,6 +178,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             .to_owned(),
         r#"{"type":"candidates_changed","candidates":[]}"#.to_owned(),
         r#"{"type":"draining","on":true}"#.to_owned(),
+        format!(
+            r#"{{"type":"flows","run":9,"batch":1,"lost":2,"flows":[{{"client":"cli_{ID}","resource":"res_{ID}","grant":"grt_{ID}","protocol":6,"address":"10.1.2.3","port":443,"started":"2027-01-31T18:00:00Z","ended":"2027-01-31T18:00:01Z","sent_bytes":1,"sent_packets":2,"received_bytes":3,"received_packets":4,"end":"later"}}]}}"#
+        ),
     ];
     let granted = format!(
         r#"{{"epoch":7,"seq":2,"type":"access_granted","request":4,"resource":"res_{ID}","grant":"grt_{ID}","expires":"2027-01-31T18:00:00Z","gateway":"gw_{ID}","gateway_name":"gw","gateway_key":"{key}","gateway_interface":{interface},"candidates":["192.0.2.1:51820"],"preshared_key":"{key}","cipher":"chacha20poly1305","names":{resolved}}}"#
@@ -224,6 +227,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#"{{"epoch":7,"seq":2,"type":"filters_changed","resource":"res_{ID}","filters":[{{"protocol":"any"}},{{"protocol":"udp","ports":[],"except":1}},null]}}"#
         ),
         r#"{"epoch":7,"seq":2,"type":"drain","on":true}"#.to_owned(),
+        r#"{"epoch":7,"seq":2,"type":"flow_log","on":true}"#.to_owned(),
+        r#"{"epoch":7,"seq":3,"type":"flows_taken","run":9,"batch":1}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
     ];
     let claims = [format!(

@@ -117,7 +117,8 @@ const EXAMPLES: &str = "\
 Examples:
   culvert admin log changes --actor ada --from 7d
   culvert admin log changes --entity policy --output json
-  culvert admin log access --client laptop --decision denied --from 1h";
+  culvert admin log access --client laptop --decision denied --from 1h
+  culvert admin log flows --actor ada --from 1d";
 
 pub(super) async fn run(shell: &mut Shell, command: LogCommand) -> Result<(), Failure> {
     match command {

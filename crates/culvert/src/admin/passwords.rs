@@ -69,7 +69,7 @@ pub(super) async fn run(shell: &mut Shell, arguments: PasswordArguments) -> Resu
     let password = password_input::read(arguments.password_file.as_deref())?;
     let new = NewSignIn {
         role,
-        password: password.to_string(),
+        password: Some(password.to_string()),
     };
     let path = format!("/actors/{}/sign-in", actor.id);
     let actor: Actor = shell.api.post(&path, &Query::default(), &new).await?;

@@ -134,7 +134,9 @@ Examples:
   culvert admin provider set Example --groups-claim groups --scope profile,groups \\
       --group staff=Staff --unknown-people make
   culvert admin provider link Example --subject 00u1a2b3 --actor ada
+  culvert admin provider list
   culvert admin provider show Example
+  culvert admin provider unlink idn_01k2e4f5g6h7j8k9m0n1p2q3r4
   culvert admin provider set Example --disable
   culvert admin provider delete Example";
 

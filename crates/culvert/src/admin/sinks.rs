@@ -72,7 +72,10 @@ Examples:
   culvert admin sink create archive --file culvert.jsonl --max-mib 50 --keep 20
   culvert admin sink create siem --log access,changes --url https://siem.example/in --bearer-file token
   culvert admin sink test siem
-  culvert admin sink list";
+  culvert admin sink list
+  culvert admin sink pause siem
+  culvert admin sink resume siem
+  culvert admin sink delete siem";
 
 pub(super) async fn run(shell: &mut Shell, command: SinkCommand) -> Result<(), Failure> {
     match command {

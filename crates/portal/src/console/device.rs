@@ -2,7 +2,7 @@
 
 use super::Console;
 use super::forms::{Asked, Posted};
-use super::person::Person;
+use super::person::{Person, Refusal};
 use super::view::{Cell, Field, Form, Page, Section};
 use crate::fault::Fault;
 use crate::service::{WaitingDevice, written_code};
@@ -16,13 +16,13 @@ const AT: &str = "/device";
 /// code.
 pub(super) async fn show(
     State(console): State<Console>,
-    person: Result<Person, Fault>,
+    person: Result<Person, Refusal>,
     Asked(fields): Asked,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
     let person = match person {
         Ok(person) => person,
-        Err(Fault::Unauthenticated) => {
+        Err(Refusal::Fault(Fault::Unauthenticated)) => {
             let next = match written_code(code) {
                 // The one sign in it that has a meaning in a query.
                 Some(code) => format!("{AT}%3Fcode%3D{code}"),
@@ -30,7 +30,8 @@ pub(super) async fn show(
             };
             return Ok(Redirect::to(&format!("/sign-in?next={next}")).into_response());
         }
-        Err(fault) => return Err(fault),
+        Err(Refusal::Fault(fault)) => return Err(fault),
+        Err(refusal @ Refusal::Enrol) => return Ok(refusal.into_response()),
     };
     if code.is_empty() {
         return Ok(page(&person, code_form("")).into_response());

@@ -148,7 +148,7 @@ pub(super) async fn require_factor(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let patch = AccountPatch {
-        second_factor: Some(word("second_factor", fields.text("second_factor"))?),
+        second_factor: Some(fields.word("second_factor")?),
         ..AccountPatch::default()
     };
     console
@@ -281,24 +281,20 @@ fn actions(actor: &Actor) -> Vec<Action> {
         true => buttons.button("Enable", "enable"),
         false => buttons.grave("Disable", "disable"),
     }];
-    if actor.sign_in.is_some() {
-        for (name, word) in [
-            ("End all sessions", "end-sessions"),
-            ("End signing in", "end-sign-in"),
-        ] {
-            let end = buttons.grave(name, word);
-            actions.push(Action {
-                version: None,
-                ..end
-            });
-        }
-    }
-    if actor
-        .sign_in
-        .is_some_and(|sign_in| sign_in.second_factor.is_some())
-    {
-        let word = "reset-second-factor";
-        actions.push(action("Remove the second factor", word, None, true));
+    let Some(sign_in) = actor.sign_in else {
+        return actions;
+    };
+    let mut at_any_version = |name, word| {
+        let button = buttons.grave(name, word);
+        actions.push(Action {
+            version: None,
+            ..button
+        });
+    };
+    at_any_version("End all sessions", "end-sessions");
+    at_any_version("End signing in", "end-sign-in");
+    if sign_in.second_factor.is_some() {
+        at_any_version("Remove the second factor", "reset-second-factor");
     }
     actions
 }

@@ -57,13 +57,13 @@ async fn list_page(
         ]
     });
     let list = Table {
-        title: "Who vouches for people who sign in".to_owned(),
+        title: "Identity providers".to_owned(),
         columns: vec!["Name", "Issuer", "State"],
         rows: rows.collect(),
         empty: "There is none: people sign in with passwords of this portal.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page("Identity providers", AT, asked, list, form))
+    Ok(person.list_page(AT, asked, list, form))
 }
 
 /// The fields of a new one, as they were filled in.

@@ -133,7 +133,7 @@ impl Written {
             range4: filled("range4"),
             range6: filled("range6"),
             applications: Some(applications),
-            dns: None,
+            ..AccountPatch::default()
         })
     }
 }

@@ -13,6 +13,7 @@ pub(crate) struct Browser {
     pub(crate) cookie: Option<String>,
     /// What it keeps while it is on the way to an identity provider.
     pub(crate) way: Option<String>,
+    moves: u8,
 }
 
 impl Browser {
@@ -21,7 +22,14 @@ impl Browser {
             client: running.client().await,
             cookie: None,
             way: None,
+            moves: 0,
         }
+    }
+
+    /// Goes on at the next address.
+    pub(crate) async fn move_on(&mut self, running: &Running) {
+        self.moves = self.moves.wrapping_add(1);
+        self.client = running.client_at(self.moves).await;
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {

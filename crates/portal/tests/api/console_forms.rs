@@ -115,6 +115,23 @@ async fn everything(running: &Running) -> Vec<String> {
         .await
         .expect(200);
 
+    let provider = json!({
+        "name": "provider", "issuer": "https://id.example", "client_id": "culvert",
+    });
+    let provider = owner.post("/api/v1/providers", provider).await;
+    let provider = id_of(&provider.expect(201).json());
+    let identity = json!({"provider": provider, "subject": "1", "actor": actor});
+    let identity = owner.post("/api/v1/identities", identity).await;
+    identity.expect(201);
+    for (name, paused) in [("archive", false), ("idle", true)] {
+        let sink = json!({
+            "name": name, "logs": ["access"], "paused": paused,
+            "target": {"kind": "file", "file": format!("{name}.jsonl"), "max_mib": 1, "keep": 1},
+        });
+        let sink = owner.post("/api/v1/sinks", json!({ "sink": sink })).await;
+        sink.expect(201);
+    }
+
     let mut paths = pages();
     paths.extend(["/sign-in".to_owned(), "/set-up".to_owned()]);
     paths.extend([
@@ -125,11 +142,25 @@ async fn everything(running: &Running) -> Vec<String> {
         format!("/people/{disabled}"),
         format!("/resources/{resource}"),
         format!("/policies/{policy}"),
+        format!("/settings/providers/{provider}"),
         format!("/clients/{client}"),
         format!("/gateways/{gateway}"),
     ]);
     paths
 }
+
+/// Forms that stand on a page in a state that [`everything`] does not have: somebody is about to sign in, or has a
+/// second factor, an identity, a machine that waits. Their own tests send them.
+const IN_OTHER_STATES: [&str; 8] = [
+    "/device/approve",
+    "/device/deny",
+    "/me/recovery-codes",
+    "/me/second-factor/confirm",
+    "/me/second-factor/remove",
+    "/me/unlink/*",
+    "/people/*/reset-second-factor",
+    "/sign-in/code",
+];
 
 async fn all_forms(browser: &mut Browser, running: &Running) -> Vec<Form> {
     let mut forms = Vec::new();
@@ -150,7 +181,10 @@ async fn every_form_of_the_router_stands_on_a_page() {
     let mut browser = signed_in(&running, Role::Owner).await;
     let forms = all_forms(&mut browser, &running).await;
     let shown: BTreeSet<String> = forms.iter().map(|form| shape(&form.action)).collect();
-    assert_eq!(shown, form_shapes());
+    let mut known = form_shapes();
+    known.retain(|form| !IN_OTHER_STATES.contains(&form.as_str()));
+    let unexpected: Vec<_> = shown.symmetric_difference(&known).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
 }
 
 #[tokio::test]
@@ -179,6 +213,7 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
             if !tried.insert((shape(&form.action), name.clone())) {
                 continue;
             }
+            browser.move_on(&running).await;
             for (what, text) in bad {
                 let before = seq(&running).await;
                 let value = |(known, value): &(String, String)| match known == name {

@@ -12,7 +12,7 @@ struct Route {
 }
 
 /// What ids in the path are of, by what the path begins with.
-const IDS: [(&str, &str); 12] = [
+const IDS: [(&str, &str); 16] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
@@ -25,6 +25,10 @@ const IDS: [(&str, &str); 12] = [
     ("providers", "idp"),
     ("identities", "idn"),
     ("unlink", "idn"),
+    ("with", "idp"),
+    ("sessions", "tok"),
+    ("name", "snk"),
+    ("format", "csv"),
 ];
 
 fn routes() -> Vec<Route> {
@@ -64,7 +68,8 @@ fn with_ids(template: &str) -> String {
 /// Pages of who has signed in that name no thing.
 pub(crate) fn pages() -> Vec<String> {
     let is_other = |path: &str| {
-        path.starts_with("/assets/") || matches!(path, "/live" | "/set-up" | "/sign-in")
+        path.starts_with("/assets/")
+            || matches!(path, "/live" | "/set-up" | "/sign-in" | "/sign-in/callback")
     };
     let pages = routes()
         .into_iter()
@@ -86,10 +91,13 @@ pub(crate) fn form_shapes() -> BTreeSet<String> {
 /// A path with every id as a star.
 pub(crate) fn shape(path: &str) -> String {
     let is_id = |part: &str| part.rsplit_once('_').is_some_and(|(_, id)| id.len() == 26);
-    let parts = path
-        .split('/')
-        .map(|part| if is_id(part) { "*" } else { part });
-    parts.collect::<Vec<_>>().join("/")
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        // Sinks stand in paths by their names.
+        let is_named = parts.last() == Some(&"sinks");
+        parts.push(if is_named || is_id(part) { "*" } else { part });
+    }
+    parts.join("/")
 }
 
 #[test]

@@ -127,6 +127,7 @@ async fn a_form_that_no_page_of_this_session_sent_changes_nothing() {
         ],
     ];
     for form in forms() {
+        browser.move_on(&running).await;
         for headers in strange {
             let body = encode(&own, &[("name", "x"), ("version", "1")]);
             let answer = browser.send("POST", &form, headers, Some(body)).await;

@@ -19,13 +19,13 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signatur
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 
 pub(crate) fn now() -> Timestamp {
@@ -91,6 +91,13 @@ impl Running {
 
     pub(crate) async fn client(&self) -> Client {
         Client::connect(self.portal.address(), &self.portal).await
+    }
+
+    /// A connection from `127.0.1.HOST`: tests that ask more often than one address may take turns of them.
+    pub(crate) async fn client_at(&self, host: u8) -> Client {
+        let from = Ipv4Addr::new(127, 0, 1, host);
+        let to = self.portal.address();
+        Client::connect_from(from, to, &self.portal).await
     }
 
     /// An owner of the portal's account.
@@ -308,6 +315,10 @@ pub(crate) fn id_of(json: &Value) -> String {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr, portal: &Portal) -> Self {
+        Self::connect_from(Ipv4Addr::LOCALHOST, address, portal).await
+    }
+
+    async fn connect_from(from: Ipv4Addr, address: SocketAddr, portal: &Portal) -> Self {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let pinned = Pinned {
             pin: portal.pin().to_string(),
@@ -319,7 +330,9 @@ impl Client {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(pinned))
             .with_no_client_auth();
-        let stream = TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let stream = socket.connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let stream = TlsConnector::from(Arc::new(config))
             .connect(name, stream)
