@@ -53,7 +53,7 @@ fn page(person: &Person, form: Form) -> Page {
 
 fn code_form(code: &str) -> Form {
     let code = Field::line("code", "Code")
-        .hint("Eight letters, which `culvert sign-in` shows on the machine.")
+        .hint("Eight letters, which “culvert sign-in” shows on the machine.")
         .value(code);
     Form::new("Which machine", AT, "Go on", vec![code]).question()
 }
@@ -61,7 +61,7 @@ fn code_form(code: &str) -> Form {
 fn decision(person: &Person, device: &WaitingDevice) -> Page {
     let mut page = person.page("Sign a machine in", AT);
     let warning = format!(
-        "Approve this only if you have just started `culvert sign-in` yourself, on a machine before you, and \
+        "Approve this only if you have just started “culvert sign-in” yourself, on a machine before you, and \
          it shows the code {}. The machine will have access to everything that you have access to.",
         device.code
     );

@@ -140,7 +140,7 @@ pub(super) fn with_session(token: &str, next: &str) -> Response {
 fn set_up_page(owner: &str, account: &str, problems: &[FieldProblem]) -> Page {
     let fields = vec![
         Field::password("token", "Set-up token", "off").hint(
-            "`culvert portal run` prints it at the first start; `culvert portal setup-token`, on the \
+            "“culvert portal run” prints it at the first start; “culvert portal setup-token”, on the \
              portal's machine, makes another.",
         ),
         Field::line("owner", "Your name")

@@ -38,7 +38,7 @@ pub(super) async fn of_actor(
         let fields = vec![
             choice(&providers),
             Field::line("subject", "Subject").hint(
-                "Who it is at the provider: the claim `sub`, as the page says it that refuses.",
+                "Who it is at the provider: the claim “sub”, as the page says it that refuses.",
             ),
         ];
         let at = format!("/people/{}/link", actor.id);

@@ -258,7 +258,7 @@ fn sink_form() -> Form {
         Field::line("name", "Name").hint("Lower-case letters, digits, - and _."),
         Field::choice("logs", "Logs", &logs),
         Field::choice("kind", "Where", &kinds),
-        optional("file", "Name of the file").hint("In `logs` of the portal's state directory."),
+        optional("file", "Name of the file").hint("In “logs” of the portal's state directory."),
         optional("max_mib", "MiB of a file").value("100"),
         optional("keep", "Older files that are kept").value("10"),
         optional("url", "URL of the endpoint").hint("It takes POST."),

@@ -134,7 +134,7 @@ pub(super) async fn show(
         "Gateways that are connected",
         vec!["Gateway", "Since", "State", "Clients", "Flows", "Carries"],
         carrying,
-        "No gateway is connected. Make a token at a site, and run `culvert gateway run` with it.",
+        "No gateway is connected. Make a token at a site, and run “culvert gateway run” with it.",
     ));
     page.sections.push(table(
         "Clients that are connected",

@@ -118,10 +118,10 @@ fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
             .value(filled.scopes),
         Field::line("groups_claim", "Claim with groups")
             .optional()
-            .hint("Such as `groups`; without one, the provider brings no groups.")
+            .hint("Such as “groups”; without one, the provider brings no groups.")
             .value(filled.groups_claim),
         Field::lines("groups", "Groups")
-            .hint("A line each: a value of the claim, `=`, and the name of a group here.")
+            .hint("A line each: a value of the claim, “=”, and the name of a group here.")
             .value(filled.groups),
         Field::choice("unknown_people", "People whom nobody knows yet", UNKNOWN)
             .value(filled.unknown),
@@ -140,7 +140,7 @@ async fn groups(
     let mut groups = Vec::new();
     for line in fields.lines("groups") {
         let Some((value, name)) = line.rsplit_once('=') else {
-            let detail = format!("{line:?} is not like `value=Group`");
+            let detail = format!("{line:?} is not like “value=Group”");
             return Err(Fault::invalid("groups", detail));
         };
         let group = console.service.group_named(&person.caller, name.trim());
@@ -160,7 +160,7 @@ fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
         other => {
             let problem = FieldProblem {
                 field: "unknown_people".to_owned(),
-                detail: format!("{other:?} is neither `refuse` nor `make`"),
+                detail: format!("{other:?} is neither “refuse” nor “make”"),
             };
             Err(Fault::Invalid(vec![problem]))
         }

@@ -125,7 +125,7 @@ async fn site_page(
             "Do",
         ],
         rows: rows.collect(),
-        empty: "There is none. Make a token, and run `culvert gateway run` with it on a machine there.",
+        empty: "There is none. Make a token, and run “culvert gateway run” with it on a machine there.",
         next: asked.next(&at, found.next_cursor.as_deref()),
     }));
     let rename = rename_form(&at, &site.name).with_version(site.version);
