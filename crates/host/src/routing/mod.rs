@@ -248,11 +248,16 @@ impl Network {
     async fn addresses(&mut self, index: u32) -> Result<Vec<AddressMessage>, HostError> {
         let mut request = AddressMessage::default();
         request.header.index = index;
-        let entries = self
+        let entries = match self
             .netlink
             .dump(RouteNetlinkMessage::GetAddress(request))
-            .await;
-        let entries = entries.map_err(|error| HostError::system("list the addresses", error))?;
+            .await
+        {
+            Ok(entries) => entries,
+            // The interface went after it was looked up: whoever held its last descriptor closed it.
+            Err(error) if is(&error, Errno::NODEV) => Vec::new(),
+            Err(error) => return Err(HostError::system("list the addresses", error)),
+        };
         let addresses = entries.into_iter().filter_map(|entry| match entry {
             RouteNetlinkMessage::NewAddress(address) => Some(address),
             _ => None,
@@ -314,4 +319,18 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOENT, Errno::SRCH, Errno::ADDRNOTAVAIL, Errno::NODEV];
     gone.into_iter().any(|errno| is(error, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_interface_that_has_just_gone_has_no_addresses() {
+        let mut network = Network::open().unwrap();
+        let gone = i32::MAX.unsigned_abs();
+        assert_eq!(network.addresses(gone).await.unwrap(), Vec::new());
+        let loopback = network.link(&"lo".parse().unwrap()).await.unwrap();
+        assert_ne!(network.addresses(loopback.index).await.unwrap(), Vec::new());
+    }
 }
