@@ -154,7 +154,8 @@ fn table(sheet: &Sheet, name: &str) -> String {
     text
 }
 
-fn cell(samples: &[f64]) -> String {
+/// The median, and in brackets the least and the most where there are several.
+pub(super) fn cell(samples: &[f64]) -> String {
     let Some(median) = crate::statistics::median(samples) else {
         return "–".to_owned();
     };
@@ -167,7 +168,7 @@ fn cell(samples: &[f64]) -> String {
 }
 
 /// About three digits that mean something.
-fn digits(value: f64) -> String {
+pub(super) fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),
