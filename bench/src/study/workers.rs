@@ -26,9 +26,10 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     };
     for round in 1..=lab.rounds() {
         for workers in WORKERS {
-            lab.progress(round, &format!("{workers} workers"));
+            let what = counted(workers, "worker");
+            lab.progress(round, &what);
             let result = measure(lab, sheet, workers, flows);
-            sheet.note(&format!("{workers} workers"), result);
+            sheet.note(&what, result);
             lab.keep(sheet)?;
         }
     }
@@ -41,7 +42,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
     let bed = Bed::new(&subject)?;
     // What a veth reorders is not the tunnel's doing.
     bed.link.keep_order()?;
-    let row = workers.to_string();
+    let row = counted(workers, "worker");
     let counters = TcpCounters::of(&bed.server)?;
     for &connections in flows {
         let load = TcpLoad {
@@ -53,7 +54,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
         let ends = (bed.cpu()?.unwrap_or_default() - ends).as_secs_f64();
         let all = (busy_of_machine()? - all).as_secs_f64();
         let bytes = gigabytes(tcp.received_bytes);
-        let column = format!("{connections} flows");
+        let column = counted(connections.into(), "flow");
         let mut add = |table, value| {
             sheet.add(
                 At {
@@ -82,6 +83,11 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
     Ok(())
 }
 
+/// A number with its word.
+fn counted(number: u32, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A model of two limits: all of it needs `machine` seconds of processor time a gigabyte, which the
 /// cores share; and one worker of an end needs half of `ends`, which is one thread's time.
 ///
@@ -90,7 +96,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
 fn predict(sheet: &mut Sheet) {
     let mut predicted = Vec::new();
     for workers in WORKERS {
-        let row = workers.to_string();
+        let row = counted(workers, "worker");
         let cost = |table| {
             sheet.median(At {
                 table,
