@@ -75,9 +75,17 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
+/// Both tunnels between the same machines, side by side.
+pub(crate) struct SideBySide {
+    /// `culvert wg` that forwards, then the product's gateway.
+    pub(crate) ways: [Way; 2],
+    product: Product,
+    _ends: [WireGuardEnd; 2],
+}
+
 /// One of the two ways to the server.
-struct Way {
-    subject: Subject,
+pub(crate) struct Way {
+    pub(crate) subject: Subject,
     address: IpAddr,
     server: IperfServer,
 }
@@ -86,45 +94,16 @@ struct Way {
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let effort = Effort::new(false, Some(arguments.rounds));
     eprintln!("starting a portal, a gateway and a client");
-    let workers = format!("--workers {}", arguments.workers);
-    let mut product = Product::networks(1)?;
-    product.client.arguments.clone_from(&workers);
-    for gateway in &mut product.gateways {
-        gateway.arguments.clone_from(&workers);
-    }
-    product.begin(ACCESS)?;
-    let cipher = cipher_of(&product)?;
-    eprintln!("both tunnels use {cipher}, {workers}");
-    let forwarding = Implementation::culvert_with(&format!("--cipher {cipher} {workers}"));
-    let _ends = forward(&product, &forwarding)?;
-    let client = &product.client.namespace;
-    let way = |name, kind, means, address: &str| -> Result<Way> {
-        let address = address.parse()?;
-        Ok(Way {
-            subject: Subject { name, kind, means },
-            address,
-            server: IperfServer::start(&product.private, address)?,
-        })
-    };
-    // What the product is held against stands where peers stand.
-    let ways = [
-        way(
-            "culvert wg",
-            Kind::Peer,
-            Means::WireGuard(forwarding),
-            PRIVATE_OTHER_V4,
-        )?,
-        way("gateway", Kind::Product, Means::Link, PRIVATE_V4)?,
-    ];
+    let side_by_side = SideBySide::set_up(arguments.workers)?;
     let mut samples = Samples::default();
     for round in 1..=effort.rounds {
         eprintln!("round {round} of {}", effort.rounds);
-        for way in &ways {
-            let result = measure(client, way, &effort, &mut samples);
+        for way in &side_by_side.ways {
+            let result = side_by_side.measure(way, &effort, &mut samples);
             samples.note(&way.subject, result);
         }
     }
-    let subjects = ways.map(|way| way.subject);
+    let subjects = side_by_side.ways.map(|way| way.subject);
     let verdicts = targets::judge_gateway(&samples);
     report::print(&subjects, &samples, &verdicts)?;
     let record = Record::new(&effort, &subjects, &samples, &verdicts);
@@ -133,6 +112,61 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         .context("cannot write the results")?;
     eprintln!("results in {}", path.display());
     Ok(())
+}
+
+impl SideBySide {
+    /// Starts a product and both `culvert wg`, each program with so many packet workers.
+    pub(crate) fn set_up(workers: u32) -> Result<Self> {
+        let workers = format!("--workers {workers}");
+        let mut product = Product::networks(1)?;
+        product.client.arguments.clone_from(&workers);
+        for gateway in &mut product.gateways {
+            gateway.arguments.clone_from(&workers);
+        }
+        product.begin(ACCESS)?;
+        let cipher = cipher_of(&product)?;
+        eprintln!("both tunnels use {cipher}, {workers}");
+        let forwarding = Implementation::culvert_with(&format!("--cipher {cipher} {workers}"));
+        let ends = forward(&product, &forwarding)?;
+        let way = |name, kind, means, address: &str| -> Result<Way> {
+            let address = address.parse()?;
+            Ok(Way {
+                subject: Subject { name, kind, means },
+                address,
+                server: IperfServer::start(&product.private, address)?,
+            })
+        };
+        // What the product is held against stands where peers stand.
+        let means = Means::WireGuard(forwarding);
+        let ways = [
+            way("culvert wg", Kind::Peer, means, PRIVATE_OTHER_V4)?,
+            way("gateway", Kind::Product, Means::Link, PRIVATE_V4)?,
+        ];
+        Ok(Self {
+            ways,
+            product,
+            _ends: ends,
+        })
+    }
+
+    /// One turn of one way.
+    pub(crate) fn measure(&self, way: &Way, effort: &Effort, samples: &mut Samples) -> Result<()> {
+        let client = &self.product.client.namespace;
+        for flows in Flows::ALL {
+            let load = TcpLoad {
+                connections: if flows == Flows::Four { 4 } else { 1 },
+                reverse: flows == Flows::OneReverse,
+                ..TcpLoad::forward(effort.tcp_s)
+            };
+            let report = way.server.tcp(client, &load)?;
+            let metric = Metric::Tcp(flows, effort.congestion_controls[0]);
+            samples.add(&way.subject, metric, report.bits_per_second);
+        }
+        let interval = Effort::PING_INTERVAL;
+        let ping = PingReport::measure(client, way.address, interval, effort.idle_pings)?;
+        samples.add(&way.subject, Metric::IdlePing, ping.average_ms);
+        Ok(())
+    }
 }
 
 /// Asks for access by the first packet, and says which suite the portal picked for it, as
@@ -176,22 +210,4 @@ fn forward(product: &Product, implementation: &Implementation) -> Result<[WireGu
     ))?;
     reach(&product.client.namespace, PRIVATE_OTHER_V4)?;
     Ok([left, right])
-}
-
-/// One turn of one way.
-fn measure(client: &Namespace, way: &Way, effort: &Effort, samples: &mut Samples) -> Result<()> {
-    for flows in Flows::ALL {
-        let load = TcpLoad {
-            connections: if flows == Flows::Four { 4 } else { 1 },
-            reverse: flows == Flows::OneReverse,
-            ..TcpLoad::forward(effort.tcp_s)
-        };
-        let report = way.server.tcp(client, &load)?;
-        let metric = Metric::Tcp(flows, effort.congestion_controls[0]);
-        samples.add(&way.subject, metric, report.bits_per_second);
-    }
-    let interval = Effort::PING_INTERVAL;
-    let ping = PingReport::measure(client, way.address, interval, effort.idle_pings)?;
-    samples.add(&way.subject, Metric::IdlePing, ping.average_ms);
-    Ok(())
 }

@@ -32,6 +32,15 @@ impl Samples {
             .push(value);
     }
 
+    /// Adds all that other samples hold of one subject.
+    pub(crate) fn append(&mut self, subject: &Subject, others: &Self) {
+        for metric in others.metrics() {
+            for &value in others.values(subject.name, metric) {
+                self.add(subject, metric, value);
+            }
+        }
+    }
+
     /// Notes a failed measurement, and says so at once.
     pub(crate) fn note(&mut self, subject: &Subject, result: Result<()>) {
         let Err(error) = result else { return };
@@ -94,6 +103,13 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
         return Some(upper);
     }
     Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
+}
+
+/// How far the most is from the least.
+pub(crate) fn spread(values: &[f64]) -> f64 {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if values.is_empty() { 0.0 } else { most - least }
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@
 //! what it has, and says that it is not whole. The page is made from the files alone.
 
 mod ablation;
+mod agreement;
 mod chart;
 mod corking;
 mod counted;
 mod flame;
+mod gateway;
 mod limits;
 mod links;
 mod models;
@@ -46,6 +48,9 @@ pub(crate) struct Arguments {
     /// Measure nothing: make the page and the charts anew from the results that are there.
     #[arg(long)]
     page_only: bool,
+    /// Say on what the results do not agree with those of another run, in this directory.
+    #[arg(long)]
+    against: Option<PathBuf>,
     /// Where results and charts go; otherwise docs/performance.
     #[arg(long)]
     results: Option<PathBuf>,
@@ -73,6 +78,8 @@ pub(crate) enum Part {
     Links,
     /// Workers and flows.
     Workers,
+    /// The product's gateway beside a plain tunnel that forwards.
+    Gateway,
     /// How fast this machine copies and encrypts.
     Limits,
 }
@@ -108,6 +115,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     };
     let began = Instant::now();
     let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
+    if !arguments.page_only {
+        eprintln!(
+            "{} parts; Ctrl-C ends it, removes what it set up, and leaves in {} what has been measured",
+            parts.len(),
+            results.display()
+        );
+    }
+    let mut failures = 0;
     for &part in parts.iter().filter(|_| !arguments.page_only) {
         let lab = Lab {
             scope,
@@ -119,18 +134,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
             part,
             results: results.clone(),
         };
-        measure(&lab)?;
+        failures += measure(&lab)?;
     }
     let page = arguments.page.or_else(|| {
         let is_for_keeps = scope == Scope::Full || arguments.page_only;
         is_for_keeps.then(|| docs.join("performance.md"))
     });
-    let sheets = Part::value_variants().iter().filter_map(|&part| {
-        let sheet = Sheet::read(&part.path(&results)).transpose()?;
-        Some(sheet.map(|sheet| (part, sheet)))
-    });
-    let sheets: Vec<_> = sheets.collect::<Result<_>>()?;
+    let sheets = read(&results)?;
     page::print(&sheets)?;
+    if let Some(other) = arguments.against {
+        agreement::print(&sheets, &read(&other)?)?;
+    }
     if let Some(page) = page {
         page::write(&page, &results, &sheets)?;
         eprintln!("the page is {}", page.display());
@@ -140,10 +154,24 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         results.display(),
         began.elapsed().as_secs()
     );
+    anyhow::ensure!(
+        failures == 0,
+        "{failures} measurements failed; what failed and why is said above and in the results"
+    );
     Ok(())
 }
 
-fn measure(lab: &Lab) -> Result<()> {
+/// The results of all parts that a directory has.
+fn read(results: &Path) -> Result<Vec<(Part, Sheet)>> {
+    let sheets = Part::value_variants().iter().filter_map(|&part| {
+        let sheet = Sheet::read(&part.path(results)).transpose()?;
+        Some(sheet.map(|sheet| (part, sheet)))
+    });
+    sheets.collect()
+}
+
+/// Measures one part, and says how much of it failed.
+fn measure(lab: &Lab) -> Result<usize> {
     let quick = lab.scope == Scope::Quick;
     let command = format!(
         "culvert-bench study{} --only {}",
@@ -160,11 +188,13 @@ fn measure(lab: &Lab) -> Result<()> {
         Part::Corking => corking::run(lab, &mut sheet),
         Part::Links => links::run(lab, &mut sheet),
         Part::Workers => workers::run(lab, &mut sheet),
+        Part::Gateway => gateway::run(lab, &mut sheet),
         Part::Limits => limits::run(lab, &mut sheet),
     };
     sheet.complete = outcome.is_ok();
     sheet.note(lab.part.name(), outcome);
-    lab.keep(&mut sheet)
+    lab.keep(&mut sheet)?;
+    Ok(sheet.failures.len())
 }
 
 fn calls(sheet: &mut Sheet) -> Result<()> {
@@ -190,6 +220,7 @@ impl Part {
             Self::Corking => "corking",
             Self::Links => "links",
             Self::Workers => "workers",
+            Self::Gateway => "gateway",
             Self::Limits => "limits",
         }
     }

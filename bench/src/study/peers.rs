@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::sheet::{At, Sheet};
+use super::sheet::Sheet;
 use super::{Lab, Scope};
 use crate::Part as Compared;
 use crate::effort::Effort;
@@ -33,30 +33,13 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
                     .failures
                     .push(format!("{}: {}", failure.subject, failure.message));
             }
-            for metric in samples.metrics() {
-                let (unit, one) = metric.shown_unit();
-                let row = format!("{metric}, {unit}");
-                for &value in samples.values(subject.name, metric) {
-                    let at = At {
-                        table: "beside its peers",
-                        row: row.trim_end_matches(", "),
-                        column: subject.name,
-                    };
-                    sheet.add(at, value / one);
-                    all.add(subject, metric, value);
-                }
-            }
+            sheet.add_samples("beside its peers", &samples, subject);
+            all.append(subject, &samples);
             lab.keep(sheet)?;
         }
     }
     for verdict in targets::judge(&all) {
-        let at = |column| At {
-            table: "targets",
-            row: &verdict.target,
-            column,
-        };
-        sheet.add(at("measured"), verdict.value);
-        sheet.add(at("target"), verdict.bound);
+        sheet.add_verdict(&verdict);
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::statistics::median;
+use crate::statistics::{Samples, median};
+use crate::subject::Subject;
+use crate::targets::Verdict;
 
 /// Grows when a field changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -87,6 +89,33 @@ impl Sheet {
             samples: vec![value],
             words: None,
         });
+    }
+
+    /// Adds what was measured of one subject in one turn: a row for each metric.
+    pub(crate) fn add_samples(&mut self, table: &str, samples: &Samples, subject: &Subject) {
+        for metric in samples.metrics() {
+            let (unit, one) = metric.shown_unit();
+            let row = format!("{metric}, {unit}");
+            let at = At {
+                table,
+                row: row.trim_end_matches(", "),
+                column: subject.name,
+            };
+            for &value in samples.values(subject.name, metric) {
+                self.add(at, value / one);
+            }
+        }
+    }
+
+    /// Adds what was reached of one target.
+    pub(crate) fn add_verdict(&mut self, verdict: &Verdict) {
+        let at = |column| At {
+            table: "targets",
+            row: &verdict.target,
+            column,
+        };
+        self.add(at("measured"), verdict.value);
+        self.add(at("target"), verdict.bound);
     }
 
     /// Writes words where a number would stand.
