@@ -29,6 +29,7 @@ mod tcp;
 mod udp;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -91,8 +92,17 @@ enum Part {
     Links,
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("culvert-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
     // The portal alone needs no namespaces, and an end of a plain tunnel is in one.
     if !matches!(
         arguments.command,

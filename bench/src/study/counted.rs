@@ -51,7 +51,7 @@ fn calls(said: &str) -> Option<f64> {
 /// Whether `perf` may be used; says once what to install.
 pub(crate) fn perf_is_there() -> bool {
     static FOUND: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-        let found = culvert_lab::run("perf --version").is_ok();
+        let found = culvert_lab::find("perf").is_some();
         if !found {
             eprintln!("without perf (Debian: apt-get install linux-perf) no profile and no counts");
         }

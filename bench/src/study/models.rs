@@ -128,8 +128,8 @@ impl SshFiles {
     fn make() -> Result<Self> {
         let sshd = PathBuf::from("/usr/sbin/sshd");
         anyhow::ensure!(
-            sshd.exists(),
-            "sshd is missing (Debian: apt-get install openssh-server)"
+            sshd.exists() && culvert_lab::find("scp").is_some(),
+            "scp or sshd is missing (Debian: apt-get install openssh-client openssh-server)"
         );
         let dir = tempfile::tempdir()?;
         let key = |name: &str| {

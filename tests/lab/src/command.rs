@@ -119,7 +119,8 @@ fn checked(output: &Output, line: &str) -> Result<String> {
 }
 
 /// Where `program` is in PATH.
-fn find(program: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|dir| dir.join(program))

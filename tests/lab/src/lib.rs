@@ -28,7 +28,7 @@ mod tunnel;
 mod wait;
 mod wireguard;
 
-pub use command::{require, run};
+pub use command::{find, require, run};
 pub use link::{Family, Link, LinkShape, Subnet};
 pub use machine::Machine;
 pub use namespace::Namespace;
