@@ -23,6 +23,7 @@ mod log_settings;
 mod logs;
 mod me;
 mod overview;
+mod passkeys;
 mod people;
 mod person;
 mod policies;
@@ -68,12 +69,15 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/", get(overview::show))
         .route("/assets/style.css", get(style))
         .route("/assets/console.js", get(script))
+        .route("/assets/passkey.js", get(passkey_script))
         .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
         .route("/sign-in/with/{id}", get(provider_sign_in::begin))
         .route("/sign-in/callback", get(provider_sign_in::finish))
         .route("/sign-in/code", post(factors::sign_in))
+        .route("/sign-in/passkey", post(passkeys::sign_in))
+        .route("/sign-in/passkey/second", post(passkeys::sign_in_second))
         .route("/sign-out", post(me::sign_out))
         .route("/me/link", post(identities::link_own))
         .route("/me/unlink/{id}", post(identities::unlink_own))
@@ -107,6 +111,11 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/me/second-factor/confirm", post(factors::confirm))
         .route("/me/second-factor/remove", post(factors::remove))
         .route("/me/recovery-codes", post(factors::new_codes))
+        .route("/me/passkeys", post(passkeys::begin))
+        .route("/me/passkeys/confirm", post(passkeys::confirm))
+        .route("/me/passkeys/{handle}", get(passkeys::show))
+        .route("/me/passkeys/{handle}/name", post(passkeys::rename))
+        .route("/me/passkeys/{handle}/remove", post(passkeys::remove))
         .route("/sites", get(sites::list).post(sites::create))
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", post(sites::make_token))
@@ -244,6 +253,10 @@ async fn style() -> impl IntoResponse {
 
 async fn script() -> impl IntoResponse {
     asset("text/javascript", include_str!("../templates/console.js"))
+}
+
+async fn passkey_script() -> impl IntoResponse {
+    asset("text/javascript", include_str!("../templates/passkey.js"))
 }
 
 fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {

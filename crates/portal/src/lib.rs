@@ -19,6 +19,7 @@ pub mod server;
 mod service;
 pub mod sessions;
 mod sinks;
+mod webauthn;
 
 pub use api::openapi;
 pub use error::PortalError;

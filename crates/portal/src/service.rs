@@ -19,6 +19,7 @@ mod machines;
 mod named;
 mod names;
 mod owners;
+mod passkeys;
 mod passwords;
 mod people;
 mod policies;
@@ -43,6 +44,7 @@ pub(crate) use factors::{Enrolment, OwnFactors, RecoveryCodes, SignedIn};
 pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
 pub(crate) use machines::{ClientAction, GatewayAction};
+pub(crate) use passkeys::{OwnPasskey, Question};
 pub(crate) use provider_sign_in::{Arrived, CameBack};
 pub(crate) use providers::MAX_PROVIDERS;
 pub use setup::{SetupToken, issue_setup_token};
@@ -61,6 +63,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
 use devices::Devices;
 use factors::Factors;
+use passkeys::Challenges;
 use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
@@ -92,6 +95,7 @@ pub(crate) struct Service {
     exports: Arc<Semaphore>,
     passwords: Passwords,
     factors: Factors,
+    challenges: Challenges,
     /// Attempts to sign in from an address, and under a name.
     sign_ins_from: RateLimit,
     sign_ins_as: RateLimit,
@@ -114,8 +118,8 @@ impl Service {
         served: AccountId,
         sinks: Arc<Sinks>,
         portal: impl Fn() -> Portal + Send + Sync + 'static,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
             store,
             metrics,
             sessions,
@@ -126,13 +130,14 @@ impl Service {
             exports: Arc::new(Semaphore::new(export::MAX_EXPORTS)),
             passwords: Passwords::default(),
             factors: Factors::default(),
+            challenges: Challenges::new()?,
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             oidc: Oidc::default(),
             devices: Devices::default(),
             shutting_out: Mutex::default(),
             portal: Box::new(portal),
-        }
+        })
     }
 
     /// Asks the store, and notes how long it took.

@@ -1,6 +1,8 @@
 //! Second factors of people who sign in with a password.
 
 use crate::SecretBytes;
+use culvert_ids::ActorId;
+use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
 
 /// What is to become of a person's second factor. The person signs in with a password, or there is
@@ -18,12 +20,69 @@ pub enum FactorChange {
     },
     /// Other recovery codes; those from before are void.
     NewCodes(Vec<SecretDigest>),
-    /// No second factor any more.
-    Remove,
+    /// No codes of an app any more. Recovery codes go with the last factor.
+    RemoveApp,
+    /// A passkey more.
+    AddPasskey {
+        /// Which one.
+        passkey: NewPasskey,
+        /// Recovery codes, where the person had no second factor before.
+        codes: Vec<SecretDigest>,
+    },
+    /// Another name for a passkey. It is no configuration: nothing is recorded.
+    RenamePasskey {
+        /// What the authenticator calls it.
+        credential: Vec<u8>,
+        /// What the person calls it.
+        name: String,
+    },
+    /// A passkey less. Recovery codes go with the last factor.
+    RemovePasskey(Vec<u8>),
+    /// Nothing beside the password any more: no codes of an app, no passkeys, no recovery codes.
+    RemoveAll,
+    /// Notes a use of a passkey. It is no configuration: nothing is recorded.
+    ///
+    /// It is denied where the authenticator has not counted on since the last use: two have the same key.
+    UsePasskey {
+        /// What the authenticator calls it.
+        credential: Vec<u8>,
+        /// How often the authenticator has signed; 0 where it does not count.
+        uses: u32,
+    },
     /// Uses up the code of a time step, and all before it. It is no configuration: nothing is recorded.
     ///
     /// It is denied where a code of this step or a later one was used before.
     UseStep(u64),
     /// Uses up a recovery code. It is denied where there is none that has this digest.
     UseCode(SecretDigest),
+}
+
+/// A passkey as it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPasskey {
+    /// What the authenticator calls it, at most [`crate::MAX_CREDENTIAL_LEN`] bytes.
+    pub credential: Vec<u8>,
+    /// The key that checks its signatures, as COSE has it; at most [`crate::MAX_PUBLIC_KEY_LEN`] bytes.
+    pub public_key: Vec<u8>,
+    /// How often the authenticator has signed; 0 where it does not count.
+    pub uses: u32,
+    /// What the person calls it.
+    pub name: String,
+}
+
+/// A passkey as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passkey {
+    /// Whose it is.
+    pub actor: ActorId,
+    /// What the authenticator calls it.
+    pub credential: Vec<u8>,
+    /// The key that checks its signatures, as COSE has it.
+    pub public_key: Vec<u8>,
+    /// What the person calls it.
+    pub name: String,
+    /// Since when it is there.
+    pub created: Timestamp,
+    /// When it was last used to sign in.
+    pub last_used: Option<Timestamp>,
 }

@@ -46,14 +46,14 @@ pub use entity::{
     TokenUses, UnknownPeople,
 };
 pub use error::{Denial, StoreError};
-pub use factor::FactorChange;
+pub use factor::{FactorChange, NewPasskey, Passkey};
 pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
 pub use grant::Grant;
 pub use limits::{
-    ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_MACHINE_LEN,
-    MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PRUNE_ROWS, MAX_REASON_LEN, MAX_RECOVERY_CODES,
-    MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED,
-    SESSION_IDLE_MS,
+    ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_CREDENTIAL_LEN,
+    MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS, MAX_PRUNE_ROWS,
+    MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND, MAX_SECRET_LEN,
+    MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};

@@ -48,6 +48,15 @@ pub const MAX_SECRET_LEN: usize = 1_024;
 /// Recovery codes of one person: a list that fits a purse, for a year or two of lost devices.
 pub const MAX_RECOVERY_CODES: usize = 10;
 
+/// Passkeys of one person: one for each machine and phone, and one in a drawer.
+pub const MAX_PASSKEYS: usize = 10;
+
+/// Bytes of what an authenticator calls a passkey (Web Authentication Level 3, section 4: at most 1,023).
+pub const MAX_CREDENTIAL_LEN: usize = 1_023;
+
+/// Bytes of a passkey's public key as CBOR: RSA keys of 4,096 bits have 512 of them.
+pub const MAX_PUBLIC_KEY_LEN: usize = 1_024;
+
 /// How many of the rows that stand in the way of a deletion are named: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 

@@ -178,7 +178,7 @@ pub(crate) fn check(entity: &Entity) -> Result<(), StoreError> {
     }
 }
 
-fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
+pub(crate) fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.trim() != name {
@@ -226,6 +226,7 @@ pub(crate) fn without_secrets(entity: &mut Entity) {
                 sign_in.password_set = None;
                 sign_in.second_factor = None;
                 sign_in.recovery_codes = 0;
+                sign_in.passkeys = 0;
             }
         }
         Entity::Provider(provider) => provider.secret_set = None,
@@ -295,7 +296,9 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
             let since = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.password_set);
             let factors = |actor: &Actor| {
                 let sign_in = actor.sign_in;
-                sign_in.map_or((None, 0), |of| (of.second_factor, of.recovery_codes))
+                sign_in.map_or((None, 0, 0), |of| {
+                    (of.second_factor, of.recovery_codes, of.passkeys)
+                })
             };
             let password = since(is).is_none() || since(was) == since(is);
             let kept = password && (is.sign_in.is_none() || factors(was) == factors(is));

@@ -23,6 +23,7 @@ mod flows;
 mod grants;
 mod logs;
 mod open;
+mod passkeys;
 mod passwords;
 mod providers;
 mod read;
@@ -42,8 +43,8 @@ pub use open::SqliteOptions;
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitSignal, CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity,
-    ListFilter, LoggedAccess, Mutation, Page, PageLimit, Principal, SecretBytes, SecretName,
-    SeenMachine, Seq, Snapshot, Store, StoreError,
+    ListFilter, LoggedAccess, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes,
+    SecretName, SeenMachine, Seq, Snapshot, Store, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -265,6 +266,22 @@ impl Store for SqliteStore {
         actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError> {
         factors::totp_secret(&mut *self.reading().await?, account, actor).await
+    }
+
+    async fn passkeys(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+    ) -> Result<Vec<Passkey>, StoreError> {
+        passkeys::of(&mut *self.reading().await?, account, actor).await
+    }
+
+    async fn passkey(
+        &self,
+        account: AccountId,
+        credential: &[u8],
+    ) -> Result<Option<Passkey>, StoreError> {
+        passkeys::called(&mut *self.reading().await?, account, credential).await
     }
 
     async fn consume_one_time(

@@ -3,8 +3,8 @@
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
     EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Page, PageLimit, Principal, SecretBytes, SecretName, Seen, Seq, Snapshot,
-    StoreError,
+    MachineId, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName, Seen, Seq,
+    Snapshot, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -143,6 +143,20 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         account: AccountId,
         actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError>;
+
+    /// A person's passkeys, the oldest first.
+    async fn passkeys(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+    ) -> Result<Vec<Passkey>, StoreError>;
+
+    /// The passkey that an authenticator calls so.
+    async fn passkey(
+        &self,
+        account: AccountId,
+        credential: &[u8],
+    ) -> Result<Option<Passkey>, StoreError>;
 
     /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
     /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where

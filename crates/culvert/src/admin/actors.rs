@@ -163,9 +163,15 @@ const fn kind(kind: ActorKind) -> &'static str {
 fn signs_in(actor: &Actor) -> String {
     match actor.sign_in {
         None => "no".to_owned(),
-        Some(sign_in) => match sign_in.second_factor {
-            None => "by password alone".to_owned(),
-            Some(since) => format!("with a second factor since {}", instant(Some(since))),
+        Some(sign_in) => match (sign_in.second_factor, sign_in.passkeys) {
+            (None, 0) => "by password alone".to_owned(),
+            (None, 1) => "with a passkey".to_owned(),
+            (None, count) => format!("with {count} passkeys"),
+            (Some(since), 0) => format!("with a second factor since {}", instant(Some(since))),
+            (Some(since), count) => {
+                let since = instant(Some(since));
+                format!("with a second factor since {since}, {count} passkeys")
+            }
         },
     }
 }

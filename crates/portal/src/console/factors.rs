@@ -62,15 +62,22 @@ pub(super) async fn sign_in(
 
 /// How it stands, for the page of who signed in.
 pub(super) fn state(factors: &OwnFactors) -> Cell {
-    match (factors.since, factors.is_required) {
-        (Some(since), _) => Cell::good(format_args!("an app, since {since}")),
-        (None, true) => Cell::bad("none, though one is required"),
-        (None, false) => Cell::plain("none"),
+    let keys = match factors.passkeys {
+        0 => None,
+        1 => Some("a passkey".to_owned()),
+        count => Some(format!("{count} passkeys")),
+    };
+    let app = factors.since.map(|since| format!("an app, since {since}"));
+    let factors_of: Vec<_> = keys.into_iter().chain(app).collect();
+    match (factors_of.is_empty(), factors.is_required) {
+        (false, _) => Cell::good(factors_of.join("; ")),
+        (true, true) => Cell::bad("none, though one is required"),
+        (true, false) => Cell::plain("none"),
     }
 }
 
 /// The password again, where the person signed in a while ago.
-fn password_field(factors: &OwnFactors) -> Option<Field> {
+pub(super) fn password_field(factors: &OwnFactors) -> Option<Field> {
     factors.asks_again.then(|| {
         Field::password("current", "Your password", "current-password")
             .hint("You signed in more than ten minutes ago.")
@@ -94,9 +101,9 @@ fn codes_form(factors: &OwnFactors) -> Form {
 fn remove_form(factors: &OwnFactors) -> Form {
     let fields = password_field(factors).into_iter().collect();
     let mut form = Form::new(
-        "Sign in by password alone",
+        "Sign in without the app",
         "/me/second-factor/remove",
-        "Remove the second factor",
+        "Remove the app",
         fields,
     );
     form.is_grave = true;
@@ -134,17 +141,21 @@ async fn overview(
         ));
     }
     let mut facts = vec![("Second factor", state(&factors))];
-    if factors.since.is_some() {
+    if factors.has_any() {
         facts.push(("Recovery codes left", codes_left(factors.recovery_codes)));
     }
     page.sections.push(Section::Facts {
         title: "How you sign in".to_owned(),
         facts,
     });
+    page.sections
+        .extend(super::passkeys::sections(console, person, &factors).await?);
     let mut forms = vec![(Step::Begin, begin_form(&factors))];
-    if factors.since.is_some() {
+    if factors.has_any() {
         forms.push((Step::Codes, codes_form(&factors)));
-        if !factors.is_required {
+    }
+    if factors.since.is_some() {
+        if factors.passkeys > 0 || !factors.is_required {
             forms.push((Step::Remove, remove_form(&factors)));
         }
     }
@@ -167,9 +178,9 @@ async fn overview(
 
 /// The same where there may be no second factor, and so none that stands in for it.
 pub(super) fn codes_left_if(factors: &OwnFactors) -> Cell {
-    match factors.since {
-        Some(_) => codes_left(factors.recovery_codes),
-        None => Cell::text("–"),
+    match factors.has_any() {
+        true => codes_left(factors.recovery_codes),
+        false => Cell::text("–"),
     }
 }
 
@@ -235,7 +246,7 @@ pub(super) async fn begin(
     }
 }
 
-fn codes_page(person: &Person, codes: &RecoveryCodes) -> Page {
+pub(super) fn codes_page(person: &Person, codes: &RecoveryCodes) -> Page {
     let mut page = person.page("Recovery codes", "/me");
     let lines: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     page.sections = vec![

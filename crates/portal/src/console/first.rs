@@ -1,8 +1,8 @@
 //! Pages before anyone has signed in: set-up, and signing in.
 
 use super::Console;
-use super::factors::code_form;
 use super::forms::{Asked, Fields};
+use super::passkeys::second_step;
 use super::person::{keep, next_page, session};
 use super::view::{Cell, Field, Form, Link, Page, Section};
 use crate::fault::Fault;
@@ -65,6 +65,9 @@ async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page,
     });
     let ways: Vec<_> = ways.collect();
     let mut more = Vec::new();
+    if let Some(form) = super::passkeys::sign_in_form(console, next)? {
+        more.push(Section::Form(form));
+    }
     if !ways.is_empty() {
         more.push(Section::Facts {
             title: "Without a password of this portal".to_owned(),
@@ -115,15 +118,16 @@ pub(super) async fn sign_in(
     {
         console.service.sign_out(&caller).await?;
     }
-    Ok(signed_in(begun, &next))
+    signed_in(&console, begun, &next).await
 }
 
 /// The session, or the question for what is lacking.
-fn signed_in(signed_in: SignedIn, next: &str) -> Response {
+async fn signed_in(console: &Console, signed_in: SignedIn, next: &str) -> Result<Response, Fault> {
     match signed_in {
-        SignedIn::Begun(begun) => with_session(&begun.token, next),
+        SignedIn::Begun(begun) => Ok(with_session(&begun.token, next)),
         SignedIn::CodeWanted(ticket) => {
-            page("Sign in", code_form(&ticket, next), Vec::new()).into_response()
+            let page = second_step(console, &ticket, next).await?;
+            Ok(page.into_response())
         }
     }
 }
@@ -204,5 +208,5 @@ pub(super) async fn set_up(
         Err(fault) => return Err(fault),
     }
     let begun = console.service.sign_in(from, owner, password).await?;
-    Ok(signed_in(begun, super::first_steps::AT))
+    signed_in(&console, begun, super::first_steps::AT).await
 }

@@ -235,6 +235,7 @@ const DONE: &[(&str, &str)] = &[
     ("changed", "It is changed."),
     ("deleted", "It is deleted."),
     ("revoked", "It is revoked."),
+    ("added", "You may sign in by it from now on."),
     ("linked", "You may sign in this way from now on."),
     (
         "unlinked",

@@ -94,9 +94,9 @@ pub(super) fn state(actor: &Actor) -> Cell {
 fn sign_in_of(actor: &Actor) -> Cell {
     match actor.sign_in {
         Some(sign_in) => {
-            let with = match sign_in.second_factor {
-                Some(_) => "with a second factor",
-                None => "by password alone",
+            let with = match sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
+                true => "with a second factor",
+                false => "by password alone",
             };
             Cell::text(format_args!("as {}, {with}", role_name(sign_in.role)))
         }
@@ -293,7 +293,7 @@ fn actions(actor: &Actor) -> Vec<Action> {
     };
     at_any_version("End all sessions", "end-sessions");
     at_any_version("End signing in", "end-sign-in");
-    if sign_in.second_factor.is_some() {
+    if sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
         at_any_version("Remove the second factor", "reset-second-factor");
     }
     actions

@@ -71,7 +71,13 @@ pub(super) fn next_page(asked: &str) -> String {
 }
 
 /// What is open to who must get a second factor first. The service refuses the rest as well.
-const UNTIL_ENROLLED: &[&str] = &[factors::AT, "/me/second-factor/confirm", "/sign-out"];
+const UNTIL_ENROLLED: &[&str] = &[
+    factors::AT,
+    "/me/second-factor/confirm",
+    "/me/passkeys",
+    "/me/passkeys/confirm",
+    "/sign-out",
+];
 
 /// Why a page is not shown to who asks for it.
 #[derive(Debug)]

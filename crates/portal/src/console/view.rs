@@ -4,6 +4,7 @@ use super::chart::Chart;
 use super::drawing::Drawing;
 use super::guard::POLICY_WITH_SCRIPT;
 use crate::fault::Fault;
+use crate::service::Question;
 use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -247,6 +248,27 @@ pub(super) struct Form {
     pub(super) is_grave: bool,
     /// What is wrong with the whole.
     pub(super) problem: Option<String>,
+    /// What an authenticator is asked, and how: its answer goes into the field `credential`.
+    pub(super) passkey: Option<(&'static str, String)>,
+}
+
+/// What an authenticator is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PasskeyKind {
+    /// Make a key.
+    Create,
+    /// Sign with one that it has.
+    Get,
+}
+
+impl PasskeyKind {
+    /// The method of `navigator.credentials`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Get => "get",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -365,7 +387,15 @@ impl Form {
             submit,
             is_grave: false,
             problem: None,
+            passkey: None,
         }
+    }
+
+    /// A form for what an authenticator answers, which the script of the page puts into it.
+    pub(super) fn for_passkey(mut self, kind: PasskeyKind, question: Question) -> Self {
+        self.hidden.push(("credential", String::new()));
+        self.passkey = Some((kind.word(), question.0));
+        self
     }
 
     /// A form that only asks for a page.
@@ -443,12 +473,31 @@ impl Page {
         self.sections.iter().any(is_scripted)
     }
 
+    /// The page with what is wrong above its first form.
+    pub(super) fn with_problem(mut self, problem: &str) -> Self {
+        let form = self.sections.iter_mut().find_map(|section| match section {
+            Section::Form(form) => Some(form),
+            _ => None,
+        });
+        if let Some(form) = form {
+            form.problem = Some(problem.to_owned());
+        }
+        self
+    }
+
+    /// Whether it asks an authenticator.
+    fn asks_authenticator(&self) -> bool {
+        let asks =
+            |section: &Section| matches!(section, Section::Form(form) if form.passkey.is_some());
+        self.sections.iter().any(asks)
+    }
+
     pub(super) fn with_status(&self, status: StatusCode) -> Response {
         match self.render() {
             Ok(text) => {
                 let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
                 let mut response = (status, headers, text).into_response();
-                if self.is_scripted() {
+                if self.is_scripted() || self.asks_authenticator() {
                     let headers = response.headers_mut();
                     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
                 }

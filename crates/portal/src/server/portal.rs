@@ -120,7 +120,7 @@ impl Portal {
             account,
             Arc::clone(&sinks),
             move || whereabouts.portal(),
-        ));
+        )?);
         let health = Health {
             service: Arc::clone(&service),
             metrics: Arc::clone(&metrics),

@@ -57,10 +57,10 @@ pub(super) struct Factors {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct HalfSignedIn {
-    actor: ActorId,
+pub(super) struct HalfSignedIn {
+    pub(super) actor: ActorId,
     /// Which password it was.
-    password_set: Option<Timestamp>,
+    pub(super) password_set: Option<Timestamp>,
     attempts_left: u32,
 }
 
@@ -93,6 +93,7 @@ pub(crate) type RecoveryCodes = Vec<Zeroizing<String>>;
 /// How it stands with the caller's own factors.
 pub(crate) struct OwnFactors {
     pub(crate) since: Option<Timestamp>,
+    pub(crate) passkeys: u32,
     pub(crate) recovery_codes: u32,
     /// The account has the caller have one.
     pub(crate) is_required: bool,
@@ -100,12 +101,19 @@ pub(crate) struct OwnFactors {
     pub(crate) asks_again: bool,
 }
 
+impl OwnFactors {
+    /// Whether something is asked for beside the password.
+    pub(crate) const fn has_any(&self) -> bool {
+        self.since.is_some() || self.passkeys > 0
+    }
+}
+
 impl Service {
     /// What comes after the password: a session, or the question for a code.
     pub(super) async fn after_password(&self, actor: ActorId) -> Result<SignedIn, Fault> {
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.ok_or(Fault::Unauthenticated)?;
-        if sign_in.second_factor.is_none() {
+        if !sign_in.has_second_factor() {
             let crowded_out = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
             return self
                 .begin_session(actor, crowded_out)
@@ -164,6 +172,19 @@ impl Service {
         }
     }
 
+    /// Whose password was right.
+    pub(super) fn half_signed_in(&self, ticket: &str) -> Option<HalfSignedIn> {
+        let key = sha256(ticket.as_bytes());
+        let half_signed_in = &self.factors.half_signed_in;
+        half_signed_in.with(&key, Instant::now(), |half| (*half, true))
+    }
+
+    pub(super) fn forget_half(&self, ticket: &str) {
+        self.factors
+            .half_signed_in
+            .forget(&sha256(ticket.as_bytes()));
+    }
+
     /// What uses up a code, in the write for which it is given. Whether it was used before is known then.
     async fn use_of(&self, actor: ActorId, code: &str) -> Result<Mutation, Fault> {
         let taken = self.factors.codes_of.take_for(&actor, Instant::now());
@@ -198,20 +219,25 @@ impl Service {
         let sign_in = self.own_sign_in(caller).await?;
         Ok(OwnFactors {
             since: sign_in.second_factor,
+            passkeys: sign_in.passkeys,
             recovery_codes: sign_in.recovery_codes,
             is_required: self.is_required_of(caller, sign_in).await?,
             asks_again: !self.is_fresh(caller).await?,
         })
     }
 
-    async fn own_sign_in(&self, caller: &Caller) -> Result<SignIn, Fault> {
+    pub(super) async fn own_sign_in(&self, caller: &Caller) -> Result<SignIn, Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
         row.sign_in.ok_or_else(|| {
             Fault::Conflict("a second factor is beside a password, and there is none".to_owned())
         })
     }
 
-    async fn is_required_of(&self, caller: &Caller, sign_in: SignIn) -> Result<bool, Fault> {
+    pub(super) async fn is_required_of(
+        &self,
+        caller: &Caller,
+        sign_in: SignIn,
+    ) -> Result<bool, Fault> {
         let account: store::Account = self.get(caller.account(), caller.account()).await?;
         Ok(account.settings.second_factor.binds(sign_in.role))
     }
@@ -221,7 +247,7 @@ impl Service {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
         match row.sign_in {
             // Who has no password comes in by a provider, which asks for what it wants.
-            Some(sign_in) if sign_in.password_set.is_some() && sign_in.second_factor.is_none() => {
+            Some(sign_in) if sign_in.password_set.is_some() && !sign_in.has_second_factor() => {
                 self.is_required_of(caller, sign_in).await
             }
             Some(_) | None => Ok(false),
@@ -238,7 +264,7 @@ impl Service {
 
     /// Refuses who signed in a while ago and does not give the password again: a browser that someone
     /// left open is no proof of who sits there.
-    async fn prove_again(
+    pub(super) async fn prove_again(
         &self,
         caller: &Caller,
         from: IpAddr,
@@ -311,9 +337,9 @@ impl Service {
         from: IpAddr,
         password: &str,
     ) -> Result<RecoveryCodes, Fault> {
-        if self.own_sign_in(caller).await?.second_factor.is_none() {
+        if !self.own_sign_in(caller).await?.has_second_factor() {
             return Err(Fault::Conflict(
-                "recovery codes stand in for an app: set one up first".to_owned(),
+                "recovery codes stand in for an app or a passkey: set one up first".to_owned(),
             ));
         }
         self.prove_again(caller, from, password).await?;
@@ -332,15 +358,19 @@ impl Service {
     ) -> Result<(), Fault> {
         let sign_in = self.own_sign_in(caller).await?;
         self.prove_again(caller, from, password).await?;
-        if self.is_required_of(caller, sign_in).await? {
+        if sign_in.passkeys == 0 && self.is_required_of(caller, sign_in).await? {
             return Err(Fault::Conflict(
                 "a second factor is required: set another app up in its place".to_owned(),
             ));
         }
-        self.write_factor(caller, FactorChange::Remove).await
+        self.write_factor(caller, FactorChange::RemoveApp).await
     }
 
-    async fn write_factor(&self, caller: &Caller, change: FactorChange) -> Result<(), Fault> {
+    pub(super) async fn write_factor(
+        &self,
+        caller: &Caller,
+        change: FactorChange,
+    ) -> Result<(), Fault> {
         let actor = caller.actor()?;
         let mutations = vec![Mutation::ChangeFactor { actor, change }];
         self.write(caller.account(), caller.author(), mutations)
@@ -366,7 +396,7 @@ impl Service {
             expected_version: expected,
         });
         if signs_in {
-            let change = FactorChange::Remove;
+            let change = FactorChange::RemoveAll;
             mutations.push(Mutation::ChangeFactor { actor, change });
         }
         self.write(caller.account(), caller.author(), mutations)
@@ -389,7 +419,7 @@ fn plain(code: &str) -> Zeroizing<String> {
 }
 
 /// Recovery codes as people keep them, and as the store does.
-fn new_codes() -> Result<(RecoveryCodes, Vec<SecretDigest>), Fault> {
+pub(super) fn new_codes() -> Result<(RecoveryCodes, Vec<SecretDigest>), Fault> {
     let mut shown = Vec::with_capacity(MAX_RECOVERY_CODES);
     let mut kept = Vec::with_capacity(MAX_RECOVERY_CODES);
     for _ in 0..MAX_RECOVERY_CODES {

@@ -385,6 +385,7 @@ pub(super) const AS_USER: store::SignIn = store::SignIn {
     password_set: None,
     second_factor: None,
     recovery_codes: 0,
+    passkeys: 0,
 };
 
 pub(super) fn new_identity(

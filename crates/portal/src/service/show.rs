@@ -49,6 +49,7 @@ pub(super) fn actor(row: store::Actor) -> api::Actor {
             password_set: sign_in.password_set,
             second_factor: sign_in.second_factor,
             recovery_codes: sign_in.recovery_codes,
+            passkeys: sign_in.passkeys,
         }),
         version: row.stamp.version,
         created: row.stamp.created,

@@ -150,16 +150,22 @@ async fn everything(running: &Running) -> Vec<String> {
 }
 
 /// Forms that stand on a page in a state that [`everything`] does not have: somebody is about to sign in, or has a
-/// second factor, an identity, a machine that waits. Their own tests send them.
-const IN_OTHER_STATES: [&str; 8] = [
+/// second factor, an identity, a machine that waits, or a portal that has a name. Their own tests send them.
+const IN_OTHER_STATES: [&str; 14] = [
     "/device/approve",
     "/device/deny",
+    "/me/passkeys",
+    "/me/passkeys/*/name",
+    "/me/passkeys/*/remove",
+    "/me/passkeys/confirm",
     "/me/recovery-codes",
     "/me/second-factor/confirm",
     "/me/second-factor/remove",
     "/me/unlink/*",
     "/people/*/reset-second-factor",
     "/sign-in/code",
+    "/sign-in/passkey",
+    "/sign-in/passkey/second",
 ];
 
 async fn all_forms(browser: &mut Browser, running: &Running) -> Vec<Form> {

@@ -12,7 +12,7 @@ struct Route {
 }
 
 /// What ids in the path are of, by what the path begins with.
-const IDS: [(&str, &str); 16] = [
+const IDS: [(&str, &str); 17] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
@@ -29,6 +29,7 @@ const IDS: [(&str, &str); 16] = [
     ("sessions", "tok"),
     ("name", "snk"),
     ("format", "csv"),
+    ("handle", "key"),
 ];
 
 fn routes() -> Vec<Route> {
@@ -112,4 +113,9 @@ fn the_router_is_read_whole() {
     assert!(forms().contains(
         &"/groups/grp_00000000000000000000000000/remove/act_00000000000000000000000000".to_owned()
     ));
+}
+
+/// Whether a form is one of who has not signed in yet.
+pub(crate) fn is_before_signing_in(form: &str) -> bool {
+    form == "/set-up" || form.starts_with("/sign-in")
 }

@@ -1,7 +1,7 @@
 //! The console against those who mean harm, and those who may not.
 
 use crate::browser::{Browser, PASSWORD, encode, person, signed_in};
-use crate::console_routes::{forms, pages};
+use crate::console_routes::{forms, is_before_signing_in, pages};
 use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
@@ -10,7 +10,8 @@ use serde_json::json;
 fn is_own(form: &str) -> bool {
     form.starts_with("/me")
         || form.starts_with("/device/")
-        || matches!(form, "/set-up" | "/sign-in" | "/sign-in/code" | "/sign-out")
+        || is_before_signing_in(form)
+        || form == "/sign-out"
 }
 
 async fn seq(running: &Running) -> Seq {
@@ -82,10 +83,7 @@ async fn who_has_not_signed_in_sees_no_page_and_sends_no_form() {
             let answer = browser.get(&path).await.expect(303);
             assert!(answer.header("location").starts_with("/sign-in"), "{path}");
         }
-        for form in forms()
-            .iter()
-            .filter(|form| !matches!(&***form, "/set-up" | "/sign-in" | "/sign-in/code"))
-        {
+        for form in forms().iter().filter(|form| !is_before_signing_in(form)) {
             browser.cookie.clone_from(&cookie);
             let answer = browser.submit_with(form, "", &[]).await.expect(303);
             assert_eq!(answer.header("location"), "/sign-in", "{form}");
@@ -133,7 +131,7 @@ async fn a_form_that_no_page_of_this_session_sent_changes_nothing() {
             let answer = browser.send("POST", &form, headers, Some(body)).await;
             assert_eq!(answer.status, 403, "{form} {headers:?}");
         }
-        if matches!(&*form, "/set-up" | "/sign-in" | "/sign-in/code") {
+        if is_before_signing_in(&form) {
             continue;
         }
         for token in ["", "wrong", &foreign] {

@@ -8,6 +8,8 @@
 mod account;
 mod advisories;
 mod apply;
+#[path = "../authenticator/mod.rs"]
+mod authenticator;
 mod bounds;
 mod browser;
 mod console;
@@ -24,6 +26,7 @@ mod live;
 mod logs;
 mod openid;
 mod openid_provider;
+mod passkeys;
 mod problems;
 mod roles;
 mod secrets;

@@ -55,12 +55,18 @@ impl Running {
     }
 
     pub(crate) async fn start_in(dir: TempDir) -> Self {
+        Self::start_as(dir, None).await
+    }
+
+    /// One that has a name.
+    pub(crate) async fn start_as(dir: TempDir, url: Option<&str>) -> Self {
         let state = dir.path().join("portal");
         let home = Home::open(&state).unwrap();
         let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
         let store: Arc<dyn Store> = Arc::new(store.unwrap());
         let mut options = Options::new("127.0.0.1:0".parse().unwrap());
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
+        options.url = url.map(str::to_owned);
         let portal = Portal::start(options, home, Arc::clone(&store)).await;
         Self {
             portal: portal.unwrap(),

@@ -51,6 +51,16 @@ pub struct SignIn {
     /// Recovery codes that are left.
     #[serde(default)]
     pub recovery_codes: u32,
+    /// Passkeys, each of which signs in by itself and stands beside the password.
+    #[serde(default)]
+    pub passkeys: u32,
+}
+
+impl SignIn {
+    /// Whether something is asked for beside the password.
+    pub const fn has_second_factor(&self) -> bool {
+        self.second_factor.is_some() || self.passkeys > 0
+    }
 }
 
 /// A set of actors.

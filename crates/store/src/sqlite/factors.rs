@@ -65,7 +65,7 @@ impl Writing {
                 }
             }
             FactorChange::NewCodes(codes) => {
-                if sign_in.second_factor.is_none() {
+                if !sign_in.has_second_factor() {
                     return Err(StoreError::NotFound(actor.into()));
                 }
                 SignIn {
@@ -73,15 +73,49 @@ impl Writing {
                     ..sign_in
                 }
             }
-            FactorChange::Remove => {
-                let sql = "DELETE FROM totp WHERE account = ? AND actor_id = ?";
-                let values = self.person(actor);
-                self.execute(sql, values).await?;
-                SignIn {
+            FactorChange::RemoveApp => {
+                self.remove_from("totp", actor).await?;
+                let left = SignIn {
                     second_factor: None,
-                    recovery_codes: self.set_codes(actor, &[]).await?,
+                    ..sign_in
+                };
+                self.without_useless_codes(actor, left).await?
+            }
+            FactorChange::AddPasskey { passkey, codes } => {
+                let passkeys = self.add_passkey(actor, sign_in.passkeys, &passkey).await?;
+                let recovery_codes = match sign_in.has_second_factor() {
+                    true => sign_in.recovery_codes,
+                    false => self.set_codes(actor, &codes).await?,
+                };
+                SignIn {
+                    passkeys,
+                    recovery_codes,
                     ..sign_in
                 }
+            }
+            FactorChange::RemovePasskey(credential) => {
+                self.remove_passkey(actor, &credential).await?;
+                let left = SignIn {
+                    passkeys: sign_in.passkeys.saturating_sub(1),
+                    ..sign_in
+                };
+                self.without_useless_codes(actor, left).await?
+            }
+            FactorChange::RemoveAll => {
+                self.remove_from("totp", actor).await?;
+                self.remove_from("passkey", actor).await?;
+                let left = SignIn {
+                    second_factor: None,
+                    passkeys: 0,
+                    ..sign_in
+                };
+                self.without_useless_codes(actor, left).await?
+            }
+            FactorChange::RenamePasskey { credential, name } => {
+                return self.rename_passkey(actor, &credential, &name).await;
+            }
+            FactorChange::UsePasskey { credential, uses } => {
+                return self.use_passkey(actor, &credential, uses).await;
             }
         };
         let Some(row) = Actor::from_entity(before.clone()) else {
@@ -100,6 +134,28 @@ impl Writing {
 
     fn person(&self, actor: ActorId) -> Vec<Value> {
         vec![self.account().as_bytes().into(), actor.as_bytes().into()]
+    }
+
+    async fn remove_from(&mut self, table: &str, actor: ActorId) -> Result<(), StoreError> {
+        let sql = format!("DELETE FROM {table} WHERE account = ? AND actor_id = ?");
+        let values = self.person(actor);
+        self.execute(&sql, values).await?;
+        Ok(())
+    }
+
+    /// Recovery codes stand in for a factor: where there is none left they go.
+    async fn without_useless_codes(
+        &mut self,
+        actor: ActorId,
+        sign_in: SignIn,
+    ) -> Result<SignIn, StoreError> {
+        if sign_in.has_second_factor() {
+            return Ok(sign_in);
+        }
+        Ok(SignIn {
+            recovery_codes: self.set_codes(actor, &[]).await?,
+            ..sign_in
+        })
     }
 
     async fn set_totp(

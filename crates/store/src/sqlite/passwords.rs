@@ -62,6 +62,7 @@ impl Writing {
             password_set: Some(self.at()),
             second_factor: after.sign_in.and_then(|was| was.second_factor),
             recovery_codes: after.sign_in.map_or(0, |was| was.recovery_codes),
+            passkeys: after.sign_in.map_or(0, |was| was.passkeys),
         });
         self.replace(before, Entity::Actor(after)).await?;
         let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \

@@ -181,6 +181,7 @@ impl Table for Actor {
         "password_set_ms",
         "second_factor_ms",
         "recovery_codes",
+        "passkeys",
     ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
@@ -198,6 +199,7 @@ impl Table for Actor {
                 .and_then(|sign_in| sign_in.second_factor)
                 .into(),
             u64::from(self.sign_in.map_or(0, |sign_in| sign_in.recovery_codes)).into(),
+            u64::from(self.sign_in.map_or(0, |sign_in| sign_in.passkeys)).into(),
         ])
     }
 
@@ -216,6 +218,10 @@ impl Table for Actor {
                         .number("recovery_codes")?
                         .try_into()
                         .map_err(|_| damaged("recovery_codes", "too many"))?,
+                    passkeys: row
+                        .number("passkeys")?
+                        .try_into()
+                        .map_err(|_| damaged("passkeys", "too many"))?,
                 }),
                 None => None,
             },

@@ -11,7 +11,7 @@ use culvert_wire::token::SecretDigest;
 
 const SECRET: &[u8] = b"a secret that nobody reads";
 
-async fn person(world: &World) -> ActorId {
+pub(super) async fn person(world: &World) -> ActorId {
     let ada = world.actor("Ada").await;
     let set = Mutation::SetPassword {
         actor: ada.id,
@@ -27,11 +27,11 @@ fn code(number: usize) -> SecretDigest {
     SecretDigest::from_bytes([u8::try_from(number).unwrap(); 32])
 }
 
-fn codes(count: usize) -> Vec<SecretDigest> {
+pub(super) fn codes(count: usize) -> Vec<SecretDigest> {
     (0..count).map(code).collect()
 }
 
-fn set(step: u64) -> FactorChange {
+pub(super) fn set(step: u64) -> FactorChange {
     FactorChange::Set {
         secret: SecretBytes::new(SECRET.to_vec()),
         step,
@@ -39,11 +39,11 @@ fn set(step: u64) -> FactorChange {
     }
 }
 
-fn change(actor: ActorId, change: FactorChange) -> Vec<Mutation> {
+pub(super) fn change(actor: ActorId, change: FactorChange) -> Vec<Mutation> {
     vec![Mutation::ChangeFactor { actor, change }]
 }
 
-async fn sign_in(world: &World, actor: ActorId) -> Option<SignIn> {
+pub(super) async fn sign_in(world: &World, actor: ActorId) -> Option<SignIn> {
     let row: Actor = world.store.get_as(world.account, actor).await.unwrap();
     row.sign_in
 }
@@ -53,7 +53,7 @@ async fn secret(world: &World, actor: ActorId) -> Option<Vec<u8>> {
     found.map(|secret| secret.expose().to_vec())
 }
 
-async fn denial(world: &World, mutations: Vec<Mutation>) -> Option<Denial> {
+pub(super) async fn denial(world: &World, mutations: Vec<Mutation>) -> Option<Denial> {
     match world.write(mutations).await {
         Err(StoreError::Denied(denial)) => Some(denial),
         Ok(_) => None,
@@ -69,7 +69,7 @@ pub(crate) async fn a_second_factor_stays_with_the_password_and_goes_with_it(
     for wanted in [
         set(1),
         FactorChange::NewCodes(codes(1)),
-        FactorChange::Remove,
+        FactorChange::RemoveApp,
     ] {
         let error = world.write(change(nobody.id, wanted)).await.unwrap_err();
         assert!(
@@ -130,7 +130,7 @@ pub(crate) async fn a_second_factor_stays_with_the_password_and_goes_with_it(
 
     world.write(change(ada, set(1))).await.unwrap();
     world
-        .write(change(ada, FactorChange::Remove))
+        .write(change(ada, FactorChange::RemoveApp))
         .await
         .unwrap();
     let row = sign_in(&world, ada).await.unwrap();
@@ -211,7 +211,7 @@ pub(crate) async fn a_factor_is_of_one_person_in_one_account(factory: impl Async
     for wanted in [
         set(9),
         FactorChange::NewCodes(codes(1)),
-        FactorChange::Remove,
+        FactorChange::RemoveApp,
         FactorChange::UseStep(9),
         FactorChange::UseCode(code(0)),
     ] {

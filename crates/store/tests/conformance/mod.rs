@@ -11,6 +11,7 @@ pub(crate) mod logs;
 pub(crate) mod machines;
 pub(crate) mod model;
 pub(crate) mod paging;
+pub(crate) mod passkeys;
 pub(crate) mod people;
 pub(crate) mod providers;
 pub(crate) mod tokens;
@@ -83,6 +84,10 @@ macro_rules! conformance {
                 factors::a_step_is_used_once_and_never_goes_back
                 factors::a_recovery_code_is_used_once_by_any_number_of_callers
                 factors::a_factor_is_of_one_person_in_one_account
+                passkeys::a_passkey_is_of_one_person_and_goes_with_the_password
+                passkeys::recovery_codes_go_with_the_last_factor
+                passkeys::a_passkey_that_has_not_counted_on_is_denied
+                passkeys::passkeys_are_bounded
                 people::a_session_ends_unused_and_with_the_password
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::an_issuer_stays_what_it_is

@@ -56,6 +56,9 @@ pub struct SignIn {
     /// Recovery codes that the person has left.
     #[serde(default)]
     pub recovery_codes: u32,
+    /// Passkeys that the person has.
+    #[serde(default)]
+    pub passkeys: u32,
 }
 
 /// How a person is to sign in. It ends the sessions that the person has.

@@ -1,0 +1,473 @@
+//! Passkeys of people who sign in: by themselves, since they stand for two factors, and beside a password.
+
+use super::factors::{HalfSignedIn, new_codes};
+use super::people::{Begun, MAX_SESSIONS};
+use super::waiting::Waiting;
+use super::{Caller, RecoveryCodes, Service};
+use crate::fault::Fault;
+use crate::webauthn::{ALGORITHMS, Assertion, Refusal, Registration, RelyingParty};
+use aws_lc_rs::{digest, hmac};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_ids::ActorId;
+use culvert_store::{self as store, FactorChange, Mutation, NewPasskey, Passkey};
+use culvert_wire::Timestamp;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// From the page to what the authenticator makes of it: to find a key in a drawer.
+const WITHIN: Duration = Duration::from_secs(300);
+
+/// Random bytes of a challenge, of the seconds at which it was made, and of what shows that it was made here. Web
+/// Authentication asks for 16 random bytes at least (section 13.4.3).
+const NONCE_LEN: usize = 16;
+const TIME_LEN: usize = 8;
+const TAG_LEN: usize = 16;
+
+/// Bytes of a digest by which pages name a passkey: of ten, no two have the same.
+const HANDLE_LEN: usize = 9;
+
+/// What authenticators are asked, so that an answer is of use once, for a while, and for one thing.
+///
+/// A challenge shows by itself that it was made here, and what for: pages may be asked for as often as anyone likes,
+/// and nothing is kept of them. Like all that waits, it is of one process.
+#[derive(Debug)]
+pub(super) struct Challenges {
+    key: hmac::Key,
+    began: Instant,
+    /// Those that were used.
+    spent: Waiting<[u8; NONCE_LEN], ()>,
+}
+
+impl Challenges {
+    pub(super) fn new() -> Result<Self, getrandom::Error> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key)?;
+        Ok(Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            began: Instant::now(),
+            spent: Waiting::new(WITHIN),
+        })
+    }
+
+    /// One for a purpose.
+    fn make(&self, purpose: &[u8], at: Instant) -> Result<String, Fault> {
+        let mut challenge = vec![0; NONCE_LEN];
+        getrandom::fill(&mut challenge)?;
+        let seconds = at.saturating_duration_since(self.began).as_secs();
+        challenge.extend(seconds.to_be_bytes());
+        let tag = self.tag(purpose, &challenge);
+        challenge.extend(tag);
+        Ok(URL_SAFE_NO_PAD.encode(challenge))
+    }
+
+    fn tag(&self, purpose: &[u8], what: &[u8]) -> [u8; TAG_LEN] {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(what);
+        context.update(purpose);
+        let mut tag = [0; TAG_LEN];
+        tag.copy_from_slice(&context.sign().as_ref()[..TAG_LEN]);
+        tag
+    }
+
+    /// Whether it was made here for this purpose, lately, and was not used before. It is used then.
+    fn spend(&self, purpose: &[u8], challenge: &[u8], at: Instant) -> bool {
+        let Some((nonce, rest)) = challenge.split_first_chunk::<NONCE_LEN>() else {
+            return false;
+        };
+        let Some((seconds, tag)) = rest.split_first_chunk::<TIME_LEN>() else {
+            return false;
+        };
+        let made = self.tag(purpose, &challenge[..NONCE_LEN + TIME_LEN]);
+        if aws_lc_rs::constant_time::verify_slices_are_equal(&made, tag).is_err() {
+            return false;
+        }
+        let made = self.began + Duration::from_secs(u64::from_be_bytes(*seconds));
+        if at.saturating_duration_since(made) >= WITHIN {
+            return false;
+        }
+        let was_spent = self.spent.with(nonce, at, |()| ((), true)).is_some();
+        if !was_spent {
+            self.spent.put(*nonce, (), at);
+        }
+        !was_spent
+    }
+}
+
+/// What a page asks an authenticator, as `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
+pub(crate) struct Question(pub(crate) String);
+
+/// A passkey as its owner sees it.
+pub(crate) struct OwnPasskey {
+    /// What pages call it.
+    pub(crate) handle: String,
+    pub(crate) name: String,
+    pub(crate) created: Timestamp,
+    pub(crate) last_used: Option<Timestamp>,
+}
+
+fn own(key: &Passkey) -> OwnPasskey {
+    OwnPasskey {
+        handle: handle_of(&key.credential),
+        name: key.name.clone(),
+        created: key.created,
+        last_used: key.last_used,
+    }
+}
+
+fn handle_of(credential: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, credential);
+    URL_SAFE_NO_PAD.encode(&hash.as_ref()[..HANDLE_LEN])
+}
+
+/// What a challenge is for: one for another purpose is none.
+const SIGN_IN: &[u8] = b"sign in";
+
+fn enrolment_of(caller: &Caller) -> Vec<u8> {
+    [b"enrol ", caller.token().as_bytes().as_slice()].concat()
+}
+
+fn second_factor_of(ticket: &str) -> Vec<u8> {
+    [b"second factor ", ticket.as_bytes()].concat()
+}
+
+impl Service {
+    /// For whom passkeys are made; nobody where the portal has no name.
+    pub(crate) fn relying_party(&self) -> Option<RelyingParty> {
+        RelyingParty::of(&(self.portal)().url)
+    }
+
+    fn party(&self) -> Result<RelyingParty, Fault> {
+        self.relying_party().ok_or_else(|| {
+            Fault::Conflict(
+                "passkeys are bound to a name, and this portal is at an address: start it with a --url \
+                 that has a name"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Asks for any passkey of this portal.
+    pub(crate) fn ask_for_passkey(&self) -> Result<Question, Fault> {
+        self.question(SIGN_IN, &[])
+    }
+
+    /// Asks for a passkey of whose password was right.
+    pub(crate) async fn ask_for_passkey_after_password(
+        &self,
+        ticket: &str,
+    ) -> Result<Option<Question>, Fault> {
+        let Some(half) = self.half_signed_in(ticket) else {
+            return Ok(None);
+        };
+        let keys = self.passkeys_of(half.actor).await?;
+        if keys.is_empty() || self.relying_party().is_none() {
+            return Ok(None);
+        }
+        self.question(&second_factor_of(ticket), &keys).map(Some)
+    }
+
+    fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
+        let challenge = self.challenges.make(purpose, Instant::now())?;
+        let question = json!({
+            "challenge": challenge,
+            "rpId": self.party()?.id,
+            "timeout": WITHIN.as_millis(),
+            "userVerification": "required",
+            "allowCredentials": descriptors(keys),
+        });
+        Ok(Question(question.to_string()))
+    }
+
+    async fn passkeys_of(&self, actor: ActorId) -> Result<Vec<Passkey>, Fault> {
+        let found = self.store.passkeys(self.served, actor);
+        Ok(self.ask("passkeys", found).await?)
+    }
+
+    /// The caller's own passkeys.
+    pub(crate) async fn own_passkeys(&self, caller: &Caller) -> Result<Vec<OwnPasskey>, Fault> {
+        let keys = self.passkeys_of(caller.actor()?).await?;
+        Ok(keys.iter().map(own).collect())
+    }
+
+    async fn passkey_called(&self, caller: &Caller, handle: &str) -> Result<Passkey, Fault> {
+        let keys = self.passkeys_of(caller.actor()?).await?;
+        let mut keys = keys.into_iter();
+        let found = keys.find(|key| handle_of(&key.credential) == handle);
+        found.ok_or_else(|| Fault::NotFound("you have no such passkey".to_owned()))
+    }
+
+    /// One of the caller's own passkeys.
+    pub(crate) async fn own_passkey(
+        &self,
+        caller: &Caller,
+        handle: &str,
+    ) -> Result<OwnPasskey, Fault> {
+        Ok(own(&self.passkey_called(caller, handle).await?))
+    }
+
+    /// Asks for another passkey of the caller.
+    pub(crate) async fn begin_passkey(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        password: &str,
+    ) -> Result<Question, Fault> {
+        let party = self.party()?;
+        let sign_in = self.own_sign_in(caller).await?;
+        self.prove_again(caller, from, password).await?;
+        if sign_in.passkeys as usize >= store::MAX_PASSKEYS {
+            let most = store::MAX_PASSKEYS;
+            let detail = format!("you have {most} passkeys, and nobody has more: remove one first");
+            return Err(Fault::Conflict(detail));
+        }
+        let actor = caller.actor()?;
+        let name = self.own_name(caller).await?;
+        let keys = self.passkeys_of(actor).await?;
+        let algorithms = ALGORITHMS.map(|alg| json!({"type": "public-key", "alg": alg}));
+        let question = json!({
+            "rp": {"id": party.id, "name": format!("Culvert {}", party.id)},
+            "user": {
+                "id": URL_SAFE_NO_PAD.encode(actor.as_bytes()),
+                "name": name,
+                "displayName": name,
+            },
+            "challenge": self.challenges.make(&enrolment_of(caller), Instant::now())?,
+            "pubKeyCredParams": algorithms,
+            "timeout": WITHIN.as_millis(),
+            "excludeCredentials": descriptors(&keys),
+            "authenticatorSelection": {
+                "residentKey": "required",
+                "requireResidentKey": true,
+                "userVerification": "required",
+            },
+            "attestation": "none",
+        });
+        Ok(Question(question.to_string()))
+    }
+
+    /// Keeps the passkey that the caller's authenticator made. Whose first factor it is gets recovery codes.
+    pub(crate) async fn confirm_passkey(
+        &self,
+        caller: &Caller,
+        name: &str,
+        credential: &str,
+    ) -> Result<Option<RecoveryCodes>, Fault> {
+        let sign_in = self.own_sign_in(caller).await?;
+        let registration = given(credential, Registration::parse)?;
+        self.spend(&enrolment_of(caller), registration.challenge())?;
+        let party = self.party()?;
+        let made = registration.check(&party).map_err(refused)?;
+        let (shown, codes) = match sign_in.has_second_factor() {
+            true => (None, Vec::new()),
+            false => {
+                let (shown, codes) = new_codes()?;
+                (Some(shown), codes)
+            }
+        };
+        let passkey = NewPasskey {
+            credential: made.credential,
+            public_key: made.public_key,
+            uses: made.uses,
+            name: name.to_owned(),
+        };
+        let change = FactorChange::AddPasskey { passkey, codes };
+        match self.write_factor(caller, change).await {
+            Ok(()) => Ok(shown),
+            Err(Fault::Unauthenticated) => {
+                Err(Fault::Conflict("this passkey is known already".to_owned()))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    pub(crate) async fn rename_passkey(
+        &self,
+        caller: &Caller,
+        handle: &str,
+        name: &str,
+    ) -> Result<(), Fault> {
+        let key = self.passkey_called(caller, handle).await?;
+        let change = FactorChange::RenamePasskey {
+            credential: key.credential,
+            name: name.to_owned(),
+        };
+        self.write_factor(caller, change).await
+    }
+
+    pub(crate) async fn remove_passkey(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        password: &str,
+        handle: &str,
+    ) -> Result<(), Fault> {
+        let key = self.passkey_called(caller, handle).await?;
+        let sign_in = self.own_sign_in(caller).await?;
+        self.prove_again(caller, from, password).await?;
+        let is_last = sign_in.passkeys == 1 && sign_in.second_factor.is_none();
+        if is_last && self.is_required_of(caller, sign_in).await? {
+            return Err(Fault::Conflict(
+                "a second factor is required: add another passkey or an app first".to_owned(),
+            ));
+        }
+        let change = FactorChange::RemovePasskey(key.credential);
+        self.write_factor(caller, change).await
+    }
+
+    /// Begins a session for whom a passkey shows to be who they are.
+    pub(crate) async fn sign_in_by_passkey(
+        &self,
+        from: IpAddr,
+        credential: &str,
+    ) -> Result<Begun, Fault> {
+        let assertion = self.assertion(from, SIGN_IN, credential)?;
+        self.begin_by_passkey(&assertion, None).await
+    }
+
+    /// Begins a session for who gave the password before, and shows a passkey now.
+    pub(crate) async fn sign_in_by_passkey_after_password(
+        &self,
+        from: IpAddr,
+        ticket: &str,
+        credential: &str,
+    ) -> Result<Begun, Fault> {
+        let half = self.half_signed_in(ticket);
+        let half = half.ok_or(Fault::Unauthenticated)?;
+        let assertion = self.assertion(from, &second_factor_of(ticket), credential)?;
+        let begun = self.begin_by_passkey(&assertion, Some(half)).await?;
+        self.forget_half(ticket);
+        Ok(begun)
+    }
+
+    fn assertion(
+        &self,
+        from: IpAddr,
+        purpose: &[u8],
+        credential: &str,
+    ) -> Result<Assertion, Fault> {
+        let taken = self.sign_ins_from.take(from, Instant::now());
+        taken.map_err(|wait| self.limited(wait))?;
+        let assertion = given(credential, Assertion::parse)?;
+        self.spend(purpose, assertion.challenge())?;
+        Ok(assertion)
+    }
+
+    async fn begin_by_passkey(
+        &self,
+        assertion: &Assertion,
+        half: Option<HalfSignedIn>,
+    ) -> Result<Begun, Fault> {
+        let found = self.store.passkey(self.served, &assertion.credential);
+        let key = self.ask("passkey", found).await?;
+        // "Identify the user being authenticated and verify that this user is the owner of the public key
+        // credential source".
+        let key = key.filter(|key| half.is_none_or(|half| key.actor == half.actor));
+        let is_owner = |key: &Passkey| match &assertion.user {
+            Some(user) if !user.is_empty() => user.as_slice() == key.actor.as_bytes(),
+            // Where the person is known, the authenticator need not say who it is.
+            _ => half.is_some(),
+        };
+        let Some(key) = key.filter(is_owner) else {
+            self.metrics.denied_tokens.inc();
+            tracing::info!("a passkey that is not known was not accepted");
+            return Err(unknown());
+        };
+        let actor = key.actor;
+        let uses = assertion.check(&self.party()?, &key.public_key);
+        let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
+        let row: store::Actor = self.get(self.served, actor).await?;
+        let sign_in = row.sign_in.filter(|_| !row.disabled);
+        let sign_in = sign_in.ok_or_else(unknown)?;
+        if half.is_some_and(|half| half.password_set != sign_in.password_set) {
+            return Err(Fault::Unauthenticated);
+        }
+        let mut mutations = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
+        let change = FactorChange::UsePasskey {
+            credential: key.credential,
+            uses,
+        };
+        mutations.push(Mutation::ChangeFactor { actor, change });
+        match self.begin_session(actor, mutations).await {
+            Err(Fault::Unauthenticated) => {
+                // Two authenticators have the key, or the answer is an old one.
+                tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
+                Err(unknown())
+            }
+            begun => begun,
+        }
+    }
+
+    fn not_accepted(&self, actor: ActorId, why: Refusal) -> Fault {
+        self.metrics.denied_tokens.inc();
+        tracing::info!(%actor, %why, "a passkey was not accepted");
+        unknown()
+    }
+
+    fn spend(&self, purpose: &[u8], challenge: &[u8]) -> Result<(), Fault> {
+        match self.challenges.spend(purpose, challenge, Instant::now()) {
+            true => Ok(()),
+            false => Err(Fault::invalid(
+                "credential",
+                "it took too long, or was used already: try again",
+            )),
+        }
+    }
+}
+
+/// What a script put into the form.
+fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<T, Fault> {
+    if text.is_empty() {
+        return Err(Fault::invalid(
+            "credential",
+            "the browser brought no passkey: that takes a browser that knows passkeys and runs the page's script",
+        ));
+    }
+    parse(text).map_err(refused)
+}
+
+fn refused(why: Refusal) -> Fault {
+    Fault::invalid("credential", format!("it is not accepted: {why}"))
+}
+
+fn unknown() -> Fault {
+    Fault::invalid("credential", "this portal does not accept the passkey")
+}
+
+fn descriptors(keys: &[Passkey]) -> Vec<Value> {
+    let descriptor = |key: &Passkey| {
+        let id = URL_SAFE_NO_PAD.encode(&key.credential);
+        json!({"type": "public-key", "id": id})
+    };
+    keys.iter().map(descriptor).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_good_once_for_a_while_and_for_its_purpose() {
+        let challenges = Challenges::new().unwrap();
+        let other = Challenges::new().unwrap();
+        let at = Instant::now();
+        let made = || {
+            let text = challenges.make(b"this", at).unwrap();
+            URL_SAFE_NO_PAD.decode(text).unwrap()
+        };
+        let challenge = made();
+        assert!(!challenges.spend(b"that", &challenge, at));
+        assert!(!other.spend(b"this", &challenge, at));
+        assert!(!challenges.spend(b"this", &challenge, at + WITHIN));
+        assert!(challenges.spend(b"this", &challenge, at));
+        assert!(!challenges.spend(b"this", &challenge, at));
+        for bit in 0..made().len() * 8 {
+            let mut changed = made();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!challenges.spend(b"this", &changed, at), "bit {bit}");
+        }
+        assert!(!challenges.spend(b"this", &made()[..30], at));
+        assert!(!challenges.spend(b"this", b"", at));
+    }
+}

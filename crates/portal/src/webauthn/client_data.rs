@@ -1,0 +1,55 @@
+//! What the browser says of the page that asked, as the authenticator signs it.
+
+use super::{Refusal, bytes};
+use serde::Deserialize;
+
+/// `CollectedClientData`, section 5.8.1.
+#[derive(Debug)]
+pub(super) struct ClientData {
+    /// As it was signed.
+    pub(super) text: Vec<u8>,
+    pub(super) challenge: Vec<u8>,
+    kind: String,
+    origin: String,
+    is_cross_origin: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Json {
+    #[serde(rename = "type")]
+    kind: String,
+    challenge: String,
+    origin: String,
+    #[serde(default)]
+    cross_origin: bool,
+    #[serde(default)]
+    top_origin: Option<String>,
+}
+
+impl ClientData {
+    pub(super) fn parse(text: Vec<u8>) -> Result<Self, Refusal> {
+        // "Let C, the client data claimed as collected during the credential creation, be the result of running an
+        // implementation-specific JSON parser on JSONtext."
+        let json: Json =
+            serde_json::from_slice(&text).map_err(|_| Refusal::Malformed("clientDataJSON"))?;
+        Ok(Self {
+            text,
+            challenge: bytes(&json.challenge)?,
+            kind: json.kind,
+            origin: json.origin,
+            is_cross_origin: json.cross_origin || json.top_origin.is_some(),
+        })
+    }
+
+    /// That it is about this purpose and from a page of this portal, which no other site shows in its own.
+    pub(super) fn check(&self, kind: &str, origin: &str) -> Result<(), Refusal> {
+        if self.kind != kind {
+            return Err(Refusal::OtherPurpose);
+        }
+        if self.origin != origin || self.is_cross_origin {
+            return Err(Refusal::OtherOrigin);
+        }
+        Ok(())
+    }
+}
