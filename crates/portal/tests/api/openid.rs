@@ -106,7 +106,7 @@ async fn somebody_new_becomes_a_user_with_the_groups_of_the_claim_and_these_foll
     browser.get("/clients").await.expect(200);
     let ada = scene.actor_named("ada").await;
     assert_eq!(ada["kind"], "user");
-    let sign_in = json!({"role": "user", "recovery_codes": 0});
+    let sign_in = json!({"role": "user", "recovery_codes": 0, "passkeys": 0});
     assert_eq!(ada["sign_in"], sign_in, "and no password");
     assert_eq!(scene.members(&staff).await, ["ada"]);
     assert!(scene.members(&both).await.is_empty());

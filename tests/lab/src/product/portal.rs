@@ -22,6 +22,8 @@ pub struct Portal {
     pub namespace: Namespace,
     /// Of the address that machines are told to reach it at.
     pub family: Family,
+    /// The name that machines and people are told, in the place of the address.
+    pub name: Option<String>,
     /// Further arguments of `culvert portal run`, for every start from here on.
     pub arguments: String,
     /// What stands in front of the command, such as one that enters other mounts.
@@ -35,6 +37,7 @@ impl Portal {
         Self {
             namespace,
             family: Family::V4,
+            name: None,
             arguments: String::new(),
             wrapper: String::new(),
             dir,
@@ -159,6 +162,9 @@ impl Portal {
     /// Its address on the lab's internet.
     #[must_use]
     pub fn url(&self) -> String {
+        if let Some(name) = &self.name {
+            return format!("https://{name}:8443");
+        }
         format!(
             "https://{}",
             SocketAddr::new(PORTAL_NET.host(self.family, 2), 8443)

@@ -45,7 +45,24 @@ impl Console {
 
     /// With a portal that has an owner, something of everything, and all of [`PEOPLE`].
     pub(crate) fn with_people() -> Result<Self> {
-        let console = Self::new(0)?;
+        Self::new(0)?.peopled()
+    }
+
+    /// The same on the portal's own machine, where it has a name that passkeys can be bound to.
+    pub(crate) fn with_people_at_localhost() -> Result<Self> {
+        let mut product = Product::networks(0)?;
+        product.portal.name = Some("localhost".to_owned());
+        product.portal.start()?;
+        let console = Self {
+            browser: Browser::start(&product.portal.namespace, product.dir())?,
+            url: product.portal.url(),
+            product,
+        };
+        console.peopled()
+    }
+
+    fn peopled(self) -> Result<Self> {
+        let console = self;
         let portal = &console.product.portal;
         portal.set_up()?;
         portal.apply(&access())?;

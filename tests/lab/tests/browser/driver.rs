@@ -183,6 +183,21 @@ impl Browser {
         Ok(STANDARD.decode(picture)?)
     }
 
+    /// Gives the machine an authenticator that holds passkeys, and makes sure of whoever is there (Web
+    /// Authentication Level 3, section 11).
+    pub(crate) fn add_authenticator(&self) -> Result<()> {
+        let authenticator = json!({
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasResidentKey": true,
+            "hasUserVerification": true,
+            "isUserConsenting": true,
+            "isUserVerified": true,
+        });
+        self.post("/webauthn/authenticator", &authenticator)
+            .map(drop)
+    }
+
     /// A command of the browser's own protocol for developers.
     pub(crate) fn developer(&self, command: &str, parameters: &Value) -> Result<Value> {
         let command = json!({ "cmd": command, "params": parameters });

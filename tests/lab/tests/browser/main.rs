@@ -9,4 +9,5 @@ mod driver;
 mod first_run;
 mod page;
 mod pages;
+mod passkeys;
 mod ways;
