@@ -1,5 +1,6 @@
 //! Who was let to what, and who was not.
 
+use crate::SearchText;
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -89,4 +90,8 @@ pub struct AccessFilter {
     pub from: Option<Timestamp>,
     /// Before.
     pub until: Option<Timestamp>,
+    /// With a larger place than this.
+    pub after: Option<AccessSeq>,
+    /// With this in the reason, or in the name of whom or what it is about, or with this id.
+    pub search: Option<SearchText>,
 }

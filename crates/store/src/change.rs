@@ -1,6 +1,6 @@
 //! Changes of the configuration: what is asked for, and what was recorded.
 
-use crate::{Entity, EntityId, EntityKind, FactorChange, Role, SecretBytes, Token};
+use crate::{Entity, EntityId, EntityKind, FactorChange, Role, SearchText, SecretBytes, Token};
 use culvert_ids::{AccountId, ActorId, ProviderId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
@@ -133,6 +133,10 @@ pub struct ChangeFilter {
     pub from: Option<Timestamp>,
     /// Before.
     pub until: Option<Timestamp>,
+    /// With a larger place than this.
+    pub after: Option<Seq>,
+    /// With this in a value of the row, in its name or in that of who did it, or with this id.
+    pub search: Option<SearchText>,
 }
 
 impl Operation {

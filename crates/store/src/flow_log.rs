@@ -1,5 +1,6 @@
 //! What was carried: flows that have ended.
 
+use crate::SearchText;
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::FlowEnd;
@@ -87,4 +88,9 @@ pub struct FlowFilter {
     pub from: Option<Timestamp>,
     /// Ended before.
     pub until: Option<Timestamp>,
+    /// With a larger place than this.
+    pub after: Option<FlowSeq>,
+    /// With this in the address, the application or the name of whom or what it is about, or with this
+    /// id or port.
+    pub search: Option<SearchText>,
 }

@@ -32,6 +32,7 @@ mod page;
 mod principal;
 mod range;
 mod rules;
+mod search;
 mod secret;
 mod snapshot;
 pub mod sqlite;
@@ -58,6 +59,7 @@ pub use limits::{
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};
 pub use principal::{Holder, Principal};
+pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName};
 pub use snapshot::Snapshot;
 pub use sqlite::{SqliteOptions, SqliteStore};

@@ -21,6 +21,7 @@ mod factors;
 mod fault;
 mod flows;
 mod grants;
+mod log_query;
 mod logs;
 mod open;
 mod passkeys;

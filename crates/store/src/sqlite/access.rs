@@ -1,15 +1,17 @@
 //! The access log.
 
 use super::fault::fault;
+use super::log_query::LogQuery;
 use super::logs;
-use super::read::{self, add_conditions, fetch, one_more};
+use super::read::{self, fetch};
 use super::seen::check_batch;
-use super::value::{Columns, Value, query};
+use super::value::{Columns, query};
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Activity, Decision, LoggedAccess, MAX_REASON_LEN, Page,
     PageLimit, StoreError,
 };
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_wire::model::Log;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 pub(super) async fn append(
@@ -69,17 +71,15 @@ async fn last_access(
 const ACCESS: &str = "SELECT seq, at_ms, client_id, actor_id, resource_id, gateway_id, policy_id, \
                       grant_id, decision, reason FROM access_log WHERE account = ?";
 
-/// The statement that reads the log, and its values.
-pub(super) fn log_statement(
+/// The entries that a filter leaves.
+pub(super) fn log_query(
     account: AccountId,
     filter: &AccessFilter,
     before: Option<AccessSeq>,
-    limit: PageLimit,
-) -> (String, Vec<Value>) {
-    let mut sql = ACCESS.to_owned();
-    let mut values = vec![account.as_bytes().into()];
+) -> LogQuery {
     let conditions = [
         ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         (
             "client_id = ?",
             filter.client.map(|id| id.as_bytes().into()),
@@ -100,10 +100,7 @@ pub(super) fn log_statement(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    add_conditions(&mut sql, &mut values, conditions);
-    sql.push_str(" ORDER BY seq DESC LIMIT ?");
-    values.push(one_more(limit));
-    (sql, values)
+    LogQuery::new(account, Log::Access, ACCESS, conditions, filter.search)
 }
 
 pub(super) async fn query_log(
@@ -114,11 +111,11 @@ pub(super) async fn query_log(
     limit: PageLimit,
 ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError> {
     read::last_seq(connection, account).await?;
-    let (sql, values) = log_statement(account, filter, before, limit);
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| read_entry(Columns(row)));
-    let rows = rows.collect::<Result<_, _>>()?;
-    Ok(Page::cut(rows, limit, |row: &LoggedAccess| row.seq))
+    let query = log_query(account, filter, before);
+    let cursor = |row: &LoggedAccess| row.seq;
+    query
+        .page(connection, limit, read_entry, cursor, AccessSeq)
+        .await
 }
 
 /// Entries after the one of that number, in order.

@@ -1,11 +1,13 @@
 //! The flow log.
 
 use super::fault::fault;
-use super::read::{self, add_conditions, fetch, one_more};
+use super::log_query::LogQuery;
+use super::read::{self, fetch};
 use super::seen::check_batch;
 use super::value::{Columns, Value, damaged, query};
 use crate::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow, Page, PageLimit, StoreError};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_wire::model::Log;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
@@ -90,17 +92,15 @@ async fn last_flow(
     Columns(row).number("last_flow")
 }
 
-/// The statement that reads the log, and its values.
-pub(super) fn log_statement(
+/// The entries that a filter leaves.
+pub(super) fn log_query(
     account: AccountId,
     filter: &FlowFilter,
     before: Option<FlowSeq>,
-    limit: PageLimit,
-) -> (String, Vec<Value>) {
-    let mut sql = FLOW.to_owned();
-    let mut values = vec![account.as_bytes().into()];
+) -> LogQuery {
     let conditions = [
         ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         (
             "client_id = ?",
             filter.client.map(|id| id.as_bytes().into()),
@@ -118,10 +118,7 @@ pub(super) fn log_statement(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    add_conditions(&mut sql, &mut values, conditions);
-    sql.push_str(" ORDER BY seq DESC LIMIT ?");
-    values.push(one_more(limit));
-    (sql, values)
+    LogQuery::new(account, Log::Flows, FLOW, conditions, filter.search)
 }
 
 pub(super) async fn query_log(
@@ -132,11 +129,11 @@ pub(super) async fn query_log(
     limit: PageLimit,
 ) -> Result<Page<LoggedFlow, FlowSeq>, StoreError> {
     read::last_seq(connection, account).await?;
-    let (sql, values) = log_statement(account, filter, before, limit);
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| read_flow(Columns(row)));
-    let rows = rows.collect::<Result<_, _>>()?;
-    Ok(Page::cut(rows, limit, |row: &LoggedFlow| row.seq))
+    let query = log_query(account, filter, before);
+    let cursor = |row: &LoggedFlow| row.seq;
+    query
+        .page(connection, limit, read_flow, cursor, FlowSeq)
+        .await
 }
 
 pub(super) async fn after(

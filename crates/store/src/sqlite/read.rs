@@ -1,6 +1,7 @@
 //! Reading the configuration and its change log.
 
 use super::fault::fault;
+use super::log_query::LogQuery;
 use super::table;
 use super::value::{Columns, Value, damaged, query};
 use crate::rules::{self, name_key};
@@ -10,6 +11,7 @@ use crate::{
     Policy, Resource, Seq, Site, Snapshot, StoreError, Token,
 };
 use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
+use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
@@ -233,17 +235,15 @@ pub(super) async fn changes_after(
         .collect()
 }
 
-/// The statement that reads the change log for people, and its values.
-pub(super) fn change_log_statement(
+/// The changes that a filter leaves, for people.
+pub(super) fn change_log_query(
     account: AccountId,
     filter: &ChangeFilter,
     before: Option<Seq>,
-    limit: PageLimit,
-) -> (String, Vec<Value>) {
-    let mut sql = CHANGE.to_owned();
-    let mut values = vec![account.as_bytes().into()];
+) -> LogQuery {
     let conditions = [
         ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         ("kind = ?", filter.kind.map(|kind| kind.as_str().into())),
         ("kind = ?", filter.id.map(|id| id.kind().as_str().into())),
         ("row_id = ?", filter.id.map(Into::into)),
@@ -251,10 +251,7 @@ pub(super) fn change_log_statement(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    add_conditions(&mut sql, &mut values, conditions);
-    sql.push_str(" ORDER BY seq DESC LIMIT ?");
-    values.push(one_more(limit));
-    (sql, values)
+    LogQuery::new(account, Log::Changes, CHANGE, conditions, filter.search)
 }
 
 /// Appends those conditions that have a value.
@@ -280,11 +277,10 @@ pub(super) async fn change_log(
     limit: PageLimit,
 ) -> Result<Page<Change, Seq>, StoreError> {
     last_seq(connection, account).await?;
-    let (sql, values) = change_log_statement(account, filter, before, limit);
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| read_change(account, Columns(row)));
-    let rows = rows.collect::<Result<_, _>>()?;
-    Ok(Page::cut(rows, limit, |change: &Change| change.seq))
+    let query = change_log_query(account, filter, before);
+    let read = |row: Columns<'_>| read_change(account, row);
+    let cursor = |change: &Change| change.seq;
+    query.page(connection, limit, read, cursor, Seq).await
 }
 
 fn read_change(account: AccountId, row: Columns<'_>) -> Result<Change, StoreError> {

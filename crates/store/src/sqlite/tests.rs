@@ -1,11 +1,11 @@
 //! What only the statements and the connections themselves can show.
 
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, grants, read};
+use super::{SqliteOptions, SqliteStore, access, flows, grants, read};
 use crate::rules::users_of;
 use crate::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, ListFilter, PageLimit, Seq, Stamp, Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, PageLimit, Seq, Stamp, Store, StoreError,
 };
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_wire::Timestamp;
@@ -31,17 +31,7 @@ async fn store() -> SqliteStore {
 /// Every statement that lists rows finds them, in their order, by an index: its time depends on the
 /// page and not on how many rows there are.
 async fn assert_indexed(store: &SqliteStore, sql: &str, values: Vec<Value>) {
-    let rows = read::fetch(
-        &mut store.reader.acquire().await.unwrap(),
-        format!("EXPLAIN QUERY PLAN {sql}"),
-        values,
-    )
-    .await
-    .unwrap();
-    let plan: Vec<String> = rows
-        .iter()
-        .map(|row| Columns(row).text("detail").unwrap())
-        .collect();
+    let plan = plan(store, sql, values).await;
     assert!(!plan.is_empty(), "{sql}");
     for step in &plan {
         assert!(
@@ -53,6 +43,19 @@ async fn assert_indexed(store: &SqliteStore, sql: &str, values: Vec<Value>) {
         plan.iter().any(|step| step.starts_with("SEARCH")),
         "{sql}\n{plan:#?}"
     );
+}
+
+async fn plan(store: &SqliteStore, sql: &str, values: Vec<Value>) -> Vec<String> {
+    let rows = read::fetch(
+        &mut store.reader.acquire().await.unwrap(),
+        format!("EXPLAIN QUERY PLAN {sql}"),
+        values,
+    )
+    .await
+    .unwrap();
+    rows.iter()
+        .map(|row| Columns(row).text("detail").unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -114,8 +117,8 @@ async fn logs_are_read_by_an_index() {
     ];
     for filter in filters {
         for before in [None, Some(Seq(9))] {
-            let (sql, values) =
-                read::change_log_statement(ACCOUNT, &filter, before, PageLimit::MAX);
+            let query = read::change_log_query(ACCOUNT, &filter, before);
+            let (sql, values) = query.statement(None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
@@ -146,13 +149,49 @@ async fn logs_are_read_by_an_index() {
     ];
     for filter in filters {
         for before in [None, Some(AccessSeq(9))] {
-            let (sql, values) = access::log_statement(ACCOUNT, &filter, before, PageLimit::MAX);
+            let query = access::log_query(ACCOUNT, &filter, before);
+            let (sql, values) = query.statement(None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
     for after in [None, Some(GrantId::from_bytes([2; 16]))] {
         let (sql, values) = grants::live_statement(ACCOUNT, NOW, after, PageLimit::MAX);
         assert_indexed(&store, &sql, values).await;
+    }
+}
+
+/// A search reads rows one after another, but in their order, and no more than it is told.
+#[tokio::test]
+async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
+    let store = store().await;
+    let text = "grant_01".parse().ok();
+    let changes = ChangeFilter {
+        search: text,
+        ..ChangeFilter::default()
+    };
+    let access = AccessFilter {
+        search: text,
+        ..AccessFilter::default()
+    };
+    let flows = FlowFilter {
+        search: text,
+        ..FlowFilter::default()
+    };
+    for query in [
+        read::change_log_query(ACCOUNT, &changes, None),
+        access::log_query(ACCOUNT, &access, None),
+        flows::log_query(ACCOUNT, &flows, None),
+    ] {
+        let (sql, values) = query.last_statement();
+        assert_indexed(&store, &sql, values).await;
+        let (sql, values) = query.statement(Some(7), PageLimit::MAX);
+        let plan = plan(&store, &sql, values).await;
+        let first = "USING PRIMARY KEY (account=? AND seq>?)";
+        assert!(plan[0].ends_with(first), "{plan:#?}");
+        assert!(
+            !plan.iter().any(|step| step.contains("ORDER BY")),
+            "{plan:#?}"
+        );
     }
 }
 

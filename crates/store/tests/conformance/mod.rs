@@ -14,6 +14,7 @@ pub(crate) mod paging;
 pub(crate) mod passkeys;
 pub(crate) mod people;
 pub(crate) mod providers;
+pub(crate) mod searching;
 pub(crate) mod tokens;
 pub(crate) mod world;
 pub(crate) mod writing;
@@ -63,6 +64,10 @@ macro_rules! conformance {
                 logs::logs_are_pruned_but_for_the_last_change
                 logs::what_happened_is_counted_by_the_minute
                 logs::a_sink_has_its_places_and_a_secret_until_it_is_forgotten
+                searching::the_access_log_is_searched_by_names_ids_and_reasons
+                searching::the_flow_log_is_searched_by_addresses_ports_and_applications
+                searching::the_change_log_is_searched_by_what_was_before_and_after
+                searching::a_search_goes_on_by_its_cursor_beyond_what_one_page_looks_at
                 feed::changes_are_numbered_without_gaps_and_say_who_did_what
                 feed::concurrent_writes_leave_no_gap
                 feed::the_change_log_is_filtered_and_paged
