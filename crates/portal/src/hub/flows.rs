@@ -2,6 +2,7 @@
 
 use super::{Hub, SessionId};
 use culvert_ids::GatewayId;
+use culvert_policy::Applications;
 use culvert_store::{FlowBatch, FlowEntry};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{EndedFlow, FlowReport, MAX_FLOWS_PER_REPORT, ToGateway};
@@ -53,7 +54,9 @@ impl Hub {
             run: report.run,
             batch: report.batch,
             lost: report.lost.min(MAX_LOST),
-            flows: flows.map(|flow| self.flow_entry(flow, now)).collect(),
+            flows: flows
+                .map(|flow| self.flow_entry(gateway, flow, now))
+                .collect(),
         };
         self.outbox.flows(session, batch);
     }
@@ -77,7 +80,7 @@ impl Hub {
         }
     }
 
-    fn flow_entry(&self, flow: &EndedFlow, now: Timestamp) -> FlowEntry {
+    fn flow_entry(&self, gateway: GatewayId, flow: &EndedFlow, now: Timestamp) -> FlowEntry {
         let client = self.directory.client(flow.client);
         FlowEntry {
             // A gateway's clock may be ahead; what has been written down is over.
@@ -90,12 +93,33 @@ impl Hub {
             protocol: flow.protocol,
             address: flow.address,
             port: flow.port,
-            application: None,
+            application: self.application_of(gateway, flow),
             sent_bytes: flow.sent_bytes,
             sent_packets: flow.sent_packets,
             received_bytes: flow.received_bytes,
             received_packets: flow.received_packets,
             end: flow.end,
         }
+    }
+
+    /// The application that a flow came from, where the resource's rule leaves one alone. The client's
+    /// kernel keeps the rule (docs/adr/0010), so this is what a client that is what it says to be let
+    /// out; nothing is decided by it. A client that could not hear of the rule may have kept another
+    /// one: it has heard of it where a grant was made for it since, or none can be left from before.
+    fn application_of(&self, gateway: GatewayId, flow: &EndedFlow) -> Option<String> {
+        let row = self.directory.resource(flow.resource)?;
+        let Applications::Only(names) = &row.parsed.applications else {
+            return None;
+        };
+        let only = names.iter().next().filter(|_| names.len() == 1)?;
+        let grant = self.grants.get(flow.grant).map(|grant| &grant.row);
+        let grant = grant.filter(|row| {
+            (row.client, row.resource, row.gateway) == (flow.client, flow.resource, gateway)
+        });
+        let is_since =
+            grant.is_some_and(|grant| grant.issued >= row.updated && flow.started >= grant.issued);
+        let lifetime_ms = u64::from(self.directory.settings().grant_lifetime_s) * 1_000;
+        let outlived_ms = row.updated.unix_ms().saturating_add(lifetime_ms);
+        (is_since || flow.started.unix_ms() >= outlived_ms).then(|| only.to_string())
     }
 }

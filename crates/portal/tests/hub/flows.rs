@@ -1,14 +1,15 @@
 //! Reports of flows: asked for where the account wants them, kept once, answered once they are
 //! written.
 
-use crate::world::{ACCOUNT, World, actor, client, gateway, resource};
+use crate::world::{ACCOUNT, SITE, START_MS, World, actor, client, gateway, network, resource};
 use culvert_ids::GrantId;
-use culvert_store::{Account, AccountSettings, Stamp};
+use culvert_store::{Account, AccountSettings, Resource, Stamp};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{
-    EndedFlow, FlowEnd, FlowReport, FromGateway, GatewayFeature, GatewayLoad, MAX_FLOWS_PER_REPORT,
-    ToGateway,
+    ClientFeature, EndedFlow, FlowEnd, FlowReport, FromGateway, GatewayFeature, GatewayLoad,
+    MAX_FLOWS_PER_REPORT, ToGateway,
 };
+use culvert_wire::model::{Applications, Filter};
 
 fn account(flow_log: bool) -> Account {
     let mut settings = AccountSettings::default();
@@ -104,6 +105,57 @@ fn a_report_is_answered_once_it_is_written_and_not_before() {
     world.drain();
     let taken = ToGateway::FlowsTaken { run: 7, batch: 1 };
     assert_eq!(told(&mut world), [taken]);
+}
+
+/// What the log says of a flow of the client's, by its newest grant, that began so much later.
+fn application(world: &mut World, later_ms: u64) -> Option<String> {
+    let mut report = report(world, 1);
+    let flow = &mut report.flows[0];
+    flow.grant = *world.clients[&client(1)].grants.keys().last().unwrap();
+    flow.started = Timestamp::from_unix_ms(world.now.unix_ms() + later_ms);
+    flow.ended = flow.started;
+    world.now = flow.ended;
+    world.gateway_says(1, FromGateway::Flows(report));
+    world
+        .flows
+        .pop()
+        .unwrap()
+        .1
+        .flows
+        .pop()
+        .unwrap()
+        .application
+}
+
+#[test]
+fn a_flow_is_of_the_one_application_that_the_resource_is_for() {
+    let ruled = |names: &[&str]| Resource {
+        applications: Applications::Only(names.iter().map(|&name| name.to_owned()).collect()),
+        ..network(1, SITE, "10.0.1.0/24", vec![Filter::Any])
+    };
+    let mut world = connected(true);
+    let sim = world.clients.entry(client(1)).or_default();
+    sim.features.push(ClientFeature::Applications);
+    world.set(ruled(&["backup"]));
+    world.join_client(1);
+    world.ask(1, 1);
+    assert_eq!(application(&mut world, 0).as_deref(), Some("backup"));
+    // Of several nobody knows which.
+    world.set(ruled(&["backup", "browser"]));
+    assert_eq!(application(&mut world, 0), None);
+    // A grant from before the rule: its client may not have heard of it, until none can be left.
+    world.now = Timestamp::from_unix_ms(world.now.unix_ms() + 1_000);
+    world.set(ruled(&["browser"]));
+    assert_eq!(application(&mut world, 1), None);
+    assert_eq!(
+        application(&mut world, 3_600_000).as_deref(),
+        Some("browser")
+    );
+    // A gateway tells of nobody else's grants.
+    let mut report = report(&world, 1);
+    report.flows[0].started = Timestamp::from_unix_ms(START_MS);
+    world.gateway_says(1, FromGateway::Flows(report));
+    assert_eq!(world.flows.pop().unwrap().1.flows[0].application, None);
 }
 
 #[test]
