@@ -34,6 +34,11 @@ pub(crate) enum Fault {
         /// The most that it may have, in bytes.
         limit: usize,
     },
+    /// What is asked for, path and query, is too long.
+    AddressTooLong {
+        /// The most that it may have, in bytes.
+        limit: usize,
+    },
     /// The body is no JSON.
     UnsupportedMediaType,
     /// Too many requests.

@@ -67,6 +67,12 @@ impl Fault {
                 ProblemKind::TooLarge,
                 format!("a body has at most {limit} bytes here"),
             ),
+            Self::AddressTooLong { limit } => with(
+                ProblemKind::AddressTooLong,
+                format!(
+                    "path and query have at most {limit} bytes: ask with fewer or shorter words"
+                ),
+            ),
             Self::UnsupportedMediaType => with(
                 ProblemKind::UnsupportedMediaType,
                 "send `Content-Type: application/json`".to_owned(),

@@ -4,6 +4,7 @@
 use super::Console;
 use super::view::{Link, Page, Section};
 use crate::api;
+use crate::server::check_address;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -33,9 +34,10 @@ pub(super) async fn around(
     next: Next,
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = match check(&console, &request) {
-        Ok(()) => next.run(request).await,
-        Err(page) => *page,
+    let response = match (check(&console, &request), check_address(request.uri())) {
+        (Ok(()), Ok(())) => next.run(request).await,
+        (Err(page), _) => *page,
+        (Ok(()), Err(fault)) => fault.into_response(),
     };
     let mut response = in_html(response, &method, &path);
     let headers = response.headers_mut();

@@ -32,8 +32,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Headers of a request; browsers send some twenty.
 const MAX_HEADERS: usize = 64;
 
-/// Bytes of the head of a request: a token of a kilobyte, a cursor, and what proxies add.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// Bytes of the head of a request: an address of [`MAX_ADDRESS_BYTES`], one half of it more, so that an
+/// address that is too long gets an answer that says so, and besides a token of a kilobyte and what
+/// proxies add. Beyond it the answer is an empty one with status 431.
+///
+/// [`MAX_ADDRESS_BYTES`]: super::request::MAX_ADDRESS_BYTES
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Pause after an accept that failed for want of descriptors or memory, so as not to spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

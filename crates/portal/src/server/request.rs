@@ -7,7 +7,7 @@ use super::rate_limit::RateLimit;
 use crate::api;
 use crate::fault::Fault;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use culvert_policy::Prefix;
@@ -24,6 +24,10 @@ const REQUESTS_AT_ONCE: u32 = 500;
 /// The same for sessions: 2,000 clients behind one address may come back together.
 const ONE_SESSION_EVERY: Duration = Duration::from_millis(5);
 const SESSIONS_AT_ONCE: u32 = 2_000;
+
+/// Bytes of what is asked for, path and query. A form that asks has seven fields at most, of 200
+/// characters (`templates/form.html`) that take nine bytes each at worst.
+pub(crate) const MAX_ADDRESS_BYTES: usize = 16 * 1024;
 
 /// The request's name in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -86,6 +90,9 @@ impl Gatekeeper {
             self.metrics.rate_limited.inc();
             Fault::TooMany { wait }
         })?;
+        if path.starts_with(culvert_wire::api::PREFIX) {
+            check_address(request.uri())?;
+        }
         let limit = api::limit_for(path);
         let announced = request.headers().get(header::CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -93,6 +100,17 @@ impl Gatekeeper {
             Some(length) if length > limit as u64 => Err(Fault::TooLarge { limit }),
             _ => Ok(()),
         }
+    }
+}
+
+/// Refuses an address that no form and no program of ours makes.
+pub(crate) fn check_address(uri: &Uri) -> Result<(), Fault> {
+    let len = uri.path_and_query().map_or(0, |asked| asked.as_str().len());
+    match len > MAX_ADDRESS_BYTES {
+        true => Err(Fault::AddressTooLong {
+            limit: MAX_ADDRESS_BYTES,
+        }),
+        false => Ok(()),
     }
 }
 

@@ -62,6 +62,8 @@ pub enum ProblemKind {
     VersionRequired,
     /// The body is longer than the path takes.
     TooLarge,
+    /// The address that is asked for is longer than the portal reads.
+    AddressTooLong,
     /// The body is of another media type than JSON.
     UnsupportedMediaType,
     /// More requests than the portal serves one address or actor.
@@ -74,7 +76,7 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Malformed,
         Self::Invalid,
         Self::Unauthenticated,
@@ -85,6 +87,7 @@ impl ProblemKind {
         Self::VersionConflict,
         Self::VersionRequired,
         Self::TooLarge,
+        Self::AddressTooLong,
         Self::UnsupportedMediaType,
         Self::TooMany,
         Self::Internal,
@@ -102,6 +105,7 @@ impl ProblemKind {
             Self::Conflict => 409,
             Self::VersionConflict => 412,
             Self::TooLarge => 413,
+            Self::AddressTooLong => 414,
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::VersionRequired => 428,
@@ -122,6 +126,7 @@ impl ProblemKind {
             Self::Conflict => "conflict",
             Self::VersionConflict => "version-conflict",
             Self::TooLarge => "too-large",
+            Self::AddressTooLong => "address-too-long",
             Self::UnsupportedMediaType => "unsupported-media-type",
             Self::Invalid => "invalid",
             Self::VersionRequired => "version-required",
@@ -142,6 +147,7 @@ impl ProblemKind {
             Self::Conflict => "It conflicts with what is there",
             Self::VersionConflict => "It was changed in the meantime",
             Self::TooLarge => "The body is too large",
+            Self::AddressTooLong => "The address is too long",
             Self::UnsupportedMediaType => "The body must be JSON",
             Self::Invalid => "A field is invalid",
             Self::VersionRequired => "If-Match is missing",
