@@ -42,7 +42,7 @@ pub(crate) use devices::{WaitingDevice, written as written_code};
 pub(crate) use export::{ExportFilter, ExportFormat};
 pub(crate) use factors::{Enrolment, OwnFactors, RecoveryCodes, SignedIn};
 pub(crate) use list::ListRequest;
-pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest};
+pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub(crate) use machines::{ClientAction, GatewayAction};
 pub(crate) use passkeys::{OwnPasskey, Question};
 pub(crate) use provider_sign_in::{Arrived, CameBack};
@@ -91,6 +91,9 @@ pub(crate) struct Service {
     touched: Touched,
     /// Where entries of the logs go besides.
     sinks: Arc<Sinks>,
+    /// Whoever makes, changes or takes away a sink holds it: a sink's name, its places in the logs and
+    /// its token lie in three tables, and are one sink's.
+    changing_sinks: Mutex<()>,
     /// Places for those who export a log.
     exports: Arc<Semaphore>,
     passwords: Passwords,
@@ -127,6 +130,7 @@ impl Service {
             started: now(),
             touched: Touched::default(),
             sinks,
+            changing_sinks: Mutex::default(),
             exports: Arc::new(Semaphore::new(export::MAX_EXPORTS)),
             passwords: Passwords::default(),
             factors: Factors::default(),

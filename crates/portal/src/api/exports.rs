@@ -25,7 +25,7 @@ pub(super) async fn access(
     Path(format): Path<String>,
     Query(query): Query<AccessQuery>,
 ) -> Result<Response, Fault> {
-    let filter = ExportFilter::Access(query.filter());
+    let filter = ExportFilter::Access(query.filter()?);
     stream(&api.service, caller, filter, &format)
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn changes(
     Path(format): Path<String>,
     Query(query): Query<ChangesQuery>,
 ) -> Result<Response, Fault> {
-    let filter = ExportFilter::Changes(query.filter());
+    let filter = ExportFilter::Changes(query.filter()?);
     stream(&api.service, caller, filter, &format)
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn flows(
     Path(format): Path<String>,
     Query(query): Query<FlowsQuery>,
 ) -> Result<Response, Fault> {
-    let filter = ExportFilter::Flows(query.filter());
+    let filter = ExportFilter::Flows(query.filter()?);
     stream(&api.service, caller, filter, &format)
 }
 

@@ -2,10 +2,12 @@ use super::Api;
 use super::problem::Problems;
 use super::query::Query;
 use crate::fault::Fault;
-use crate::service::{AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest};
+use crate::service::{AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest, search_text};
 use axum::extract::State;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
-use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityId, EntityKind, FlowFilter};
+use culvert_store::{
+    AccessFilter, AccessSeq, ChangeFilter, Decision, EntityId, EntityKind, FlowFilter, FlowSeq, Seq,
+};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 use culvert_wire::messages::FlowEnd;
@@ -35,17 +37,26 @@ pub(super) struct ChangesQuery {
     /// Only changes before this instant.
     #[param(value_type = Option<String>)]
     until: Option<Timestamp>,
+    /// Only changes with this in a value before or after, in the name of what was changed or of who
+    /// did it, or with this id. At most 200 bytes, taken as they stand, whatever the
+    /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
+    /// have a `next_cursor`.
+    search: Option<String>,
+    /// Only with a larger `seq` than this: for who has seen the rest.
+    after: Option<u64>,
 }
 
 impl ChangesQuery {
-    pub(super) const fn filter(&self) -> ChangeFilter {
-        ChangeFilter {
+    pub(super) fn filter(&self) -> Result<ChangeFilter, Fault> {
+        Ok(ChangeFilter {
             kind: self.entity,
             id: self.entity_id,
             actor: self.actor,
             from: self.from,
             until: self.until,
-        }
+            after: self.after.map(Seq),
+            search: search_text(self.search.as_deref())?,
+        })
     }
 }
 
@@ -64,7 +75,7 @@ pub(super) async fn changes(
     Query(query): Query<ChangesQuery>,
 ) -> Result<axum::Json<Page<ChangeLogEntry>>, Fault> {
     let request = ChangeLogRequest {
-        filter: query.filter(),
+        filter: query.filter()?,
         cursor: query.cursor,
         limit: query.limit,
     };
@@ -102,17 +113,24 @@ pub(super) struct AccessQuery {
     /// Only before this instant.
     #[param(value_type = Option<String>)]
     until: Option<Timestamp>,
+    /// Only with this in the reason or in the name of actor, client, resource or gateway, or with this
+    /// id. At most 200 bytes, taken as they stand, whatever the
+    /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
+    /// have a `next_cursor`.
+    search: Option<String>,
+    /// Only with a larger `seq` than this: for who has seen the rest.
+    after: Option<u64>,
 }
 
 impl AccessQuery {
-    pub(super) fn filter(&self) -> AccessFilter {
+    pub(super) fn filter(&self) -> Result<AccessFilter, Fault> {
         let decision = self.decision.map(|decision| match decision {
             AccessDecision::Granted => Decision::Granted,
             AccessDecision::Denied => Decision::Denied,
             AccessDecision::Revoked => Decision::Revoked,
             AccessDecision::Ended => Decision::Ended,
         });
-        AccessFilter {
+        Ok(AccessFilter {
             client: self.client,
             actor: self.actor,
             resource: self.resource,
@@ -120,7 +138,9 @@ impl AccessQuery {
             decision,
             from: self.from,
             until: self.until,
-        }
+            after: self.after.map(AccessSeq),
+            search: search_text(self.search.as_deref())?,
+        })
     }
 }
 
@@ -139,7 +159,7 @@ pub(super) async fn access(
     Query(query): Query<AccessQuery>,
 ) -> Result<axum::Json<Page<AccessLogEntry>>, Fault> {
     let request = AccessLogRequest {
-        filter: query.filter(),
+        filter: query.filter()?,
         cursor: query.cursor,
         limit: query.limit,
     };
@@ -177,11 +197,18 @@ pub(super) struct FlowsQuery {
     /// Only those that ended before this instant.
     #[param(value_type = Option<String>)]
     until: Option<Timestamp>,
+    /// Only with this in the address, the application, or the name of actor, client, resource or gateway,
+    /// or with this port or id. At most 200 bytes, taken as they stand, whatever the
+    /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
+    /// have a `next_cursor`.
+    search: Option<String>,
+    /// Only with a larger `seq` than this: for who has seen the rest.
+    after: Option<u64>,
 }
 
 impl FlowsQuery {
-    pub(super) const fn filter(&self) -> FlowFilter {
-        FlowFilter {
+    pub(super) fn filter(&self) -> Result<FlowFilter, Fault> {
+        Ok(FlowFilter {
             client: self.client,
             actor: self.actor,
             resource: self.resource,
@@ -189,7 +216,9 @@ impl FlowsQuery {
             end: self.end,
             from: self.from,
             until: self.until,
-        }
+            after: self.after.map(FlowSeq),
+            search: search_text(self.search.as_deref())?,
+        })
     }
 }
 
@@ -209,7 +238,7 @@ pub(super) async fn flows(
     Query(query): Query<FlowsQuery>,
 ) -> Result<axum::Json<Page<FlowLogEntry>>, Fault> {
     let request = FlowLogRequest {
-        filter: query.filter(),
+        filter: query.filter()?,
         cursor: query.cursor,
         limit: query.limit,
     };

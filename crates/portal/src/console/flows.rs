@@ -3,7 +3,9 @@
 use super::Console;
 use super::chart::{Chart, bytes, span};
 use super::forms::Asked;
-use super::logs::{export_links, from_field, resource_of, time, until_field};
+use super::logs::{
+    export_links, from_field, none, resource_of, search, search_field, time, until_field,
+};
 use super::person::Person;
 use super::view::{Cell, Field, Form, Link, Section, Table};
 use crate::fault::Fault;
@@ -42,6 +44,8 @@ pub(super) async fn filter(
             .find(|known| known.as_str() == wanted),
         from: time(asked, "from")?,
         until: time(asked, "until")?,
+        search: search(asked)?,
+        after: None,
     })
 }
 
@@ -93,7 +97,10 @@ pub(super) async fn show(
             "Why it ended",
         ],
         rows,
-        empty: "There is none that fits. A flow is here once it has ended.",
+        empty: match found.next_cursor {
+            Some(_) => none(true),
+            None => "There is none that fits. A flow is here once it has ended.",
+        },
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -107,7 +114,9 @@ fn fields(asked: &Asked) -> Vec<Field> {
             .optional()
             .value(asked.0.text(name))
     };
+    let found_by = "Part of a name or an address, a port, an application, or an id.";
     vec![
+        search_field(asked, found_by),
         line("actor", "Actor, by its name"),
         line("client", "Client, by its name"),
         line("resource", "Resource, by its name"),

@@ -6,10 +6,10 @@ use super::forms::Asked;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
 use crate::fault::Fault;
-use crate::service::{AccessLogRequest, ChangeLogRequest};
+use crate::service::{AccessLogRequest, ChangeLogRequest, search_text};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind};
+use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind, SearchText};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, Operation};
 
@@ -24,6 +24,28 @@ pub(super) fn until_field(asked: &Asked) -> Field {
     Field::line("until", "Until, not included")
         .optional()
         .value(asked.0.text("until"))
+}
+
+/// A text to look for, `hint` being where.
+pub(super) fn search_field(asked: &Asked, hint: &'static str) -> Field {
+    Field::line("search", "Search")
+        .optional()
+        .hint(hint)
+        .value(asked.0.text("search"))
+}
+
+pub(super) fn search(asked: &Asked) -> Result<Option<SearchText>, Fault> {
+    search_text(asked.0.filled("search"))
+}
+
+/// What stands there without entries. A page of a search may have none and older ones follow.
+pub(super) const fn none(has_next: bool) -> &'static str {
+    match has_next {
+        true => {
+            "There is none among the entries that were looked at. The next page looks at older ones."
+        }
+        false => "There is none that fits.",
+    }
 }
 
 pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
@@ -43,6 +65,7 @@ pub(super) fn change_filter(asked: &Asked) -> Result<ChangeFilter, Fault> {
             .find(|known| known.as_str() == kind),
         from: time(asked, "from")?,
         until: time(asked, "until")?,
+        search: search(asked)?,
         ..ChangeFilter::default()
     })
 }
@@ -85,6 +108,7 @@ pub(super) async fn access_filter(
             .find(|known| known.as_str() == wanted),
         from: time(asked, "from")?,
         until: time(asked, "until")?,
+        search: search(asked)?,
         ..AccessFilter::default()
     })
 }
@@ -137,6 +161,7 @@ pub(super) async fn changes(
             .map(|kind| (kind.as_str(), kind.as_str())),
     );
     let fields = vec![
+        search_field(&asked, "A name, an id, or a value before or after."),
         Field::choice("entity", "What", &choices).value(kind),
         from_field(&asked),
         until_field(&asked),
@@ -149,7 +174,7 @@ pub(super) async fn changes(
         title: "Changes".to_owned(),
         columns: vec!["No.", "When", "By", "Was", "What", "Before and after"],
         rows,
-        empty: "There is none that fits.",
+        empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -215,6 +240,7 @@ pub(super) async fn access(
     let mut choices = vec![("", "every end")];
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
     let fields = vec![
+        search_field(&asked, "Part of a name or of why, or an id."),
         Field::choice("decision", "Which end", &choices).value(wanted),
         Field::line("actor", "Actor, by its name")
             .optional()
@@ -239,7 +265,7 @@ pub(super) async fn access(
         title: "Access".to_owned(),
         columns: vec!["When", "End", "Client", "Resource", "Why"],
         rows,
-        empty: "There is none that fits.",
+        empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())

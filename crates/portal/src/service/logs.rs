@@ -1,7 +1,7 @@
 use super::list::{cursor, page_limit};
 use super::{Caller, Service, show};
 use crate::fault::Fault;
-use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, Seq};
+use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 
 /// Which part of the change log is wanted.
@@ -26,6 +26,13 @@ pub(crate) struct FlowLogRequest {
     pub(crate) filter: FlowFilter,
     pub(crate) cursor: Option<String>,
     pub(crate) limit: Option<u16>,
+}
+
+/// What is to be looked for; nothing, where nothing is written.
+pub(crate) fn search_text(text: Option<&str>) -> Result<Option<SearchText>, Fault> {
+    let text = text.filter(|text| !text.trim().is_empty());
+    let parsed = text.map(str::parse).transpose();
+    parsed.map_err(|error| Fault::invalid("search", error))
 }
 
 impl Service {
