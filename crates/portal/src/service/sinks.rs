@@ -47,6 +47,7 @@ impl Service {
         }
         let token = token.filter(|token| !token.is_empty());
         let token = token.map(|token| checked_token(&sink, token)).transpose()?;
+        let _alone = self.changing_sinks.lock().await;
         let row = self.get::<store::Account>(account, account).await?;
         let mut wanted = row.settings.logs;
         wanted.sinks.push(sink.clone());
@@ -76,6 +77,7 @@ impl Service {
     ) -> Result<SinkView, Fault> {
         caller.may_change()?;
         let account = caller.account();
+        let _alone = self.changing_sinks.lock().await;
         let known = self.sink(caller, name).await?;
         if expected.is_some_and(|expected| expected != known.version) {
             // Ahead of the token, which has no version of its own.
@@ -114,6 +116,7 @@ impl Service {
     ) -> Result<(), Fault> {
         caller.may_change()?;
         let account = caller.account();
+        let _alone = self.changing_sinks.lock().await;
         let remove = |row: &mut store::Account| {
             let sinks = &mut row.settings.logs.sinks;
             let before = sinks.len();

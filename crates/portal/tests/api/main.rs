@@ -23,6 +23,7 @@ mod document;
 mod factors;
 mod lists;
 mod live;
+mod log_search;
 mod logs;
 mod openid;
 mod openid_provider;
