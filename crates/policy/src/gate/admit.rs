@@ -110,9 +110,11 @@ impl Gate {
         }
     }
 
-    /// What each flow is that has not ended, for reports about those that last.
+    /// What each flow is that is remembered, for reports about those that last. One that both ends have
+    /// closed, and that is remembered for what comes late, has ended.
     pub fn flows(&self) -> impl Iterator<Item = FlowRecord> {
-        self.flows.iter().map(|flow| flow.record(None))
+        let record = |flow: &Flow| flow.record(flow.is_closed().then_some(End::Closed));
+        self.flows.iter().map(record)
     }
 
     /// How many flows have not ended.

@@ -105,6 +105,9 @@ fn a_connection_that_was_closed_is_forgotten_soon() {
         let mut setup = setup();
         setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), flags[0], b""));
         setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), flags[1], b""));
+        // While it is remembered, it is told as what it is.
+        let remembered = setup.gate.flows().next().unwrap();
+        assert_eq!(remembered.ended, Some(End::Closed), "{flags:?}");
         setup.now_ms += 29 * SECOND_MS;
         setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
         setup.now_ms += 30 * SECOND_MS;
@@ -115,6 +118,7 @@ fn a_connection_that_was_closed_is_forgotten_soon() {
     // One side alone does not close it.
     let mut setup = setup();
     setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), FIN, b""));
+    assert_eq!(setup.gate.flows().next().unwrap().ended, None);
     setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
     setup.now_ms += 7000 * SECOND_MS;
     setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
