@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at once: 10,000 sessions of clients and gateways, and room for the API. At some 40 KiB
-/// each for TLS and HTTP, 640 MiB at worst.
+/// Connections at once: 10,000 sessions of clients and gateways, and room for the API. At some 56 KiB
+/// each for TLS and HTTP, 900 MiB at worst.
 const MAX_CONNECTIONS: usize = 16_384;
 
 /// Connections of one address, so that one alone can't take them all; 4,000 clients may share one.
