@@ -152,6 +152,16 @@ impl Api {
         self.http.send(&ask).await
     }
 
+    /// Hands over an answer as it comes, until `take` has enough.
+    pub(super) async fn stream(
+        &mut self,
+        path: &str,
+        query: &Query,
+        take: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Refusal> {
+        self.http.stream(&Ask::get(&query.path(path)), take).await
+    }
+
     /// The first `most` entries of a list.
     pub(super) async fn list_of<T: DeserializeOwned>(
         &mut self,

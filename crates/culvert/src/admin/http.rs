@@ -135,12 +135,42 @@ impl Http {
         }
     }
 
-    async fn exchange(
+    /// Asks, and hands over the answer as it comes, until `take` has enough. Whatever ends it before
+    /// its end is an error.
+    pub(super) async fn stream(
         &mut self,
         ask: &Ask<'_>,
-    ) -> Result<(u16, Option<Duration>, Zeroizing<Vec<u8>>), Failure> {
+        mut take: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Refusal> {
         let request = self.request(ask)?;
         let mut connection = self.connect().await?;
+        let response = self.in_time(ask, connection.sender.send_request(request));
+        let response = response.await?;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        if !(200..300).contains(&status) {
+            let body = self.in_time(ask, Limited::new(body, MAX_ANSWER_BYTES).collect());
+            return Err(self.refusal(status, &body.await?.to_bytes()));
+        }
+        loop {
+            let frame = async { body.frame().await.transpose() };
+            let Some(frame) = self.in_time(ask, frame).await? else {
+                return Ok(());
+            };
+            if let Some(part) = frame.data_ref()
+                && !take(part)?
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What the portal answers, unless it takes too long.
+    async fn in_time<T, E: std::fmt::Display>(
+        &self,
+        ask: &Ask<'_>,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Failure> {
         let url = &self.portal.url;
         let ended = |reason: &dyn std::fmt::Display| {
             // What only reads can be asked again without a thought.
@@ -155,21 +185,31 @@ impl Http {
                 format_args!("no answer of {url}: {reason}; {fix}"),
             )
         };
+        match tokio::time::timeout(ANSWER_LIMIT, answer).await {
+            Ok(answer) => answer.map_err(|error| ended(&error)),
+            Err(_elapsed) => {
+                let limit = format!("it took longer than {} s", ANSWER_LIMIT.as_secs());
+                Err(ended(&limit))
+            }
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        ask: &Ask<'_>,
+    ) -> Result<(u16, Option<Duration>, Zeroizing<Vec<u8>>), Failure> {
+        let request = self.request(ask)?;
+        let mut connection = self.connect().await?;
         let exchange = async {
             let response = connection.sender.send_request(request).await;
-            let response = response.map_err(|error| ended(&error))?;
+            let response = response.map_err(|error| error.to_string())?;
             let status = response.status().as_u16();
             let retry_after = retry_after(&response);
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
-            let body = body.await.map_err(|error| ended(&error))?.to_bytes();
-            Ok::<_, Failure>((status, retry_after, Zeroizing::new(Vec::from(body))))
+            let body = body.await.map_err(|error| error.to_string())?.to_bytes();
+            Ok::<_, String>((status, retry_after, Zeroizing::new(Vec::from(body))))
         };
-        let exchanged = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
-        let exchanged = exchanged.unwrap_or_else(|_elapsed| {
-            let limit =
-                format_args!("it took longer than {} s", ANSWER_LIMIT.as_secs()).to_string();
-            Err(ended(&limit))
-        })?;
+        let exchanged = self.in_time(ask, exchange).await?;
         connection.last_used = Instant::now();
         self.connection = Some(connection);
         Ok(exchanged)

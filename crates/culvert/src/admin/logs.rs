@@ -1,19 +1,23 @@
 //! `culvert admin log`.
 
+mod export;
+mod follow;
+mod rows;
+
 use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
-use super::diff;
-use super::output::instant;
 use super::words::{Ago, parse_ago};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_wire::api::{
-    AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, FlowLogEntry,
-    Gateway, Operation, Resource,
+    AccessLogEntry, Actor, ChangeLogEntry, Client, FlowLogEntry, Gateway, Resource,
 };
-use serde_json::{Map, Value};
+use export::Form;
+use rows::{Entry, LogNames};
 
-/// Logs: who changed what, and who was let to what; the newest first
+/// Logs: who changed what, who was let to what, and what was carried
+///
+/// Shows the newest 50 entries, the newest first, unless you say otherwise. Filters narrow each other.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum LogCommand {
@@ -37,7 +41,7 @@ pub(super) struct ChangesArguments {
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
     #[command(flatten)]
-    period: Period,
+    part: Part,
 }
 
 #[derive(Debug, Args)]
@@ -45,6 +49,9 @@ pub(super) struct AccessArguments {
     /// Only of this client
     #[arg(long, value_name = "CLIENT")]
     client: Option<String>,
+    /// Only of clients of this actor
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
     /// Only to this resource
     #[arg(long, value_name = "RESOURCE")]
     resource: Option<String>,
@@ -55,7 +62,7 @@ pub(super) struct AccessArguments {
     #[arg(long, value_enum, value_name = "DECISION")]
     decision: Option<Decision>,
     #[command(flatten)]
-    period: Period,
+    part: Part,
 }
 
 #[derive(Debug, Args)]
@@ -72,22 +79,41 @@ pub(super) struct FlowsArguments {
     /// Only through this gateway
     #[arg(long, value_name = "GATEWAY")]
     gateway: Option<String>,
+    /// Only those that ended like this
+    #[arg(long, value_enum, value_name = "END")]
+    end: Option<End>,
     #[command(flatten)]
-    period: Period,
+    part: Part,
 }
 
+/// Which entries of any log, and how they are printed.
 #[derive(Debug, Args)]
-struct Period {
-    /// Only since then: so long ago, such as 4h, or an instant
-    #[arg(long, value_name = "WHEN", value_parser = parse_ago)]
-    from: Option<Ago>,
-    /// Only before then: so long ago, such as 1h, or an instant
+struct Part {
+    /// Only with this in it: part of a name, an address or a reason, or an id; taken as it stands
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Only since then: 4h, yesterday, 2026-11-22, "2026-11-22 14:00" or an instant; in UTC
+    #[arg(long, visible_alias = "from", value_name = "WHEN", value_parser = parse_ago)]
+    since: Option<Ago>,
+    /// Only before then, written in the same ways
     #[arg(long, value_name = "WHEN", value_parser = parse_ago)]
     until: Option<Ago>,
-    /// At most so many, the newest
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=MAX_LIST_LEN as i64))]
-    limit: u32,
+    /// At most so many, the newest; without, 50 as a table and all as CSV or JSON lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_LIST_LEN as i64))]
+    limit: Option<u32>,
+    /// Print new entries as they come, after the last ones, until Ctrl-C
+    #[arg(long, short, conflicts_with_all = ["until", "csv"])]
+    follow: bool,
+    /// Print CSV, with names beside ids
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print JSON lines: an entry a line
+    #[arg(long)]
+    json: bool,
 }
+
+/// Entries of a table, unless somebody says how many.
+const TABLE_LEN: usize = 50;
 
 /// Kinds of things that change, on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -95,10 +121,12 @@ enum EntityKind {
     Account,
     Actor,
     Group,
+    Identity,
     Membership,
     Site,
     Resource,
     Policy,
+    Provider,
     Token,
     Client,
     Gateway,
@@ -113,12 +141,29 @@ enum Decision {
     Ended,
 }
 
+/// Ends of a flow, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum End {
+    Closed,
+    Idle,
+    Policy,
+    Replaced,
+    Evicted,
+    Stopped,
+    Other,
+}
+
 const EXAMPLES: &str = "\
 Examples:
-  culvert admin log changes --actor ada --from 7d
-  culvert admin log changes --entity policy --output json
-  culvert admin log access --client laptop --decision denied --from 1h
-  culvert admin log flows --actor ada --from 1d";
+  culvert admin log changes --actor ada --since 7d
+  culvert admin log changes --search 10.1.2.3
+  culvert admin log access --client laptop --decision denied --since yesterday
+  culvert admin log access --follow --decision denied
+  culvert admin log flows --actor ada --since 2026-11-01 --until 2026-12-01 --csv > november.csv
+  culvert admin log flows --follow --json | jq .resource
+
+--follow goes on over restarts of the portal, says on standard error while it can't be reached, and
+ends with status 0 at Ctrl-C.";
 
 pub(super) async fn run(shell: &mut Shell, command: LogCommand) -> Result<(), Failure> {
     match command {
@@ -128,165 +173,90 @@ pub(super) async fn run(shell: &mut Shell, command: LogCommand) -> Result<(), Fa
     }
 }
 
-impl Period {
+impl Part {
     fn query(&self) -> Query {
         Query::default()
-            .with_some("from", self.from.map(Ago::timestamp))
+            .with_some("search", self.search.as_ref())
+            .with_some("from", self.since.map(Ago::timestamp))
             .with_some("until", self.until.map(Ago::timestamp))
     }
 
-    fn most(&self) -> usize {
-        usize::try_from(self.limit).unwrap_or(MAX_LIST_LEN)
+    fn limit(&self) -> Option<usize> {
+        self.limit.and_then(|limit| usize::try_from(limit).ok())
     }
-}
 
-async fn changes(shell: &mut Shell, arguments: &ChangesArguments) -> Result<(), Failure> {
-    let actor = shell.api.id_of_some::<Actor>(arguments.actor.as_deref());
-    let actor = actor.await?;
-    let query = arguments
-        .period
-        .query()
-        .with_some("entity", arguments.entity.as_ref().and_then(word))
-        .with_some("entity_id", arguments.id.as_ref())
-        .with_some("actor", actor);
-    let most = arguments.period.most();
-    let entries: Vec<ChangeLogEntry> = shell.api.list_of("/log/changes", &query, most).await?;
-    let actors = shell.api.names::<Actor>().await?;
-    let columns = ["TIME", "BY", "CHANGE"];
-    shell.format.list(&entries, &columns, |entry| {
-        let by = entry.actor.as_ref();
-        vec![
-            instant(Some(entry.at)),
-            by.map_or_else(|| "portal".to_owned(), |actor| actors.of(actor)),
-            change(entry),
-        ]
-    })
+    /// Prints what the query leaves, as it was asked for.
+    async fn print<T: Entry>(&self, shell: &mut Shell, query: &Query) -> Result<(), Failure> {
+        let most = self.limit().unwrap_or(TABLE_LEN);
+        if self.follow {
+            return follow::run::<T>(shell, query, most, self.json).await;
+        }
+        let form = match (self.csv, self.json) {
+            (true, _) => Form::Csv,
+            (false, true) => Form::JsonLines,
+            (false, false) => {
+                let entries: Vec<T> = shell.api.list_of(T::PATH, query, most).await?;
+                let names = LogNames::of(&mut shell.api).await?;
+                let row = |entry: &T| entry.row(&names);
+                return shell.format.list(&entries, T::COLUMNS, row);
+            }
+        };
+        export::run(shell, T::PATH, query, form, self.limit()).await
+    }
 }
 
 fn word<T: ValueEnum>(value: &T) -> Option<String> {
     Some(value.to_possible_value()?.get_name().to_owned())
 }
 
-/// `update policy "NAME": disabled: no → yes`.
-fn change(entry: &ChangeLogEntry) -> String {
-    let operation = match entry.operation {
-        Operation::Create => "create",
-        Operation::Update => "update",
-        Operation::Delete => "delete",
-    };
-    let row = entry.after.as_ref().or(entry.before.as_ref());
-    let name = row.and_then(|row| row.get("name")).and_then(Value::as_str);
-    let name = name.map_or_else(|| entry.entity_id.clone(), |name| format!("{name:?}"));
-    let what = format!("{operation} {} {name}", entry.entity);
-    let fields = match (&entry.before, &entry.after) {
-        (Some(Value::Object(before)), Some(Value::Object(after))) => changed_fields(before, after),
-        _ => String::new(),
-    };
-    match fields.is_empty() {
-        true => what,
-        false => format!("{what}: {fields}"),
-    }
-}
-
-/// Fields of every row that count and date its changes.
-const STAMP: [&str; 3] = ["version", "created", "updated"];
-
-/// The fields that differ.
-fn changed_fields(before: &Map<String, Value>, after: &Map<String, Value>) -> String {
-    let keys = before
-        .keys()
-        .chain(after.keys().filter(|key| !before.contains_key(*key)));
-    let differ =
-        keys.filter(|key| !STAMP.contains(&key.as_str()) && before.get(*key) != after.get(*key));
-    let shown = differ.map(|key| {
-        let change = FieldChange {
-            field: key.clone(),
-            before: before.get(key).cloned(),
-            after: after.get(key).cloned(),
-        };
-        diff::field(&change)
-    });
-    shown.collect::<Vec<_>>().join("; ")
+async fn changes(shell: &mut Shell, arguments: &ChangesArguments) -> Result<(), Failure> {
+    let actor = shell.api.id_of_some::<Actor>(arguments.actor.as_deref());
+    let actor = actor.await?;
+    let part = &arguments.part;
+    let query = part
+        .query()
+        .with_some("entity", arguments.entity.as_ref().and_then(word))
+        .with_some("entity_id", arguments.id.as_ref())
+        .with_some("actor", actor);
+    part.print::<ChangeLogEntry>(shell, &query).await
 }
 
 async fn access(shell: &mut Shell, arguments: &AccessArguments) -> Result<(), Failure> {
     let api = &mut shell.api;
-    let client = api
-        .id_of_some::<Client>(arguments.client.as_deref())
-        .await?;
-    let resource = arguments.resource.as_deref();
-    let resource = api.id_of_some::<Resource>(resource).await?;
-    let gateway = api.id_of_some::<Gateway>(arguments.gateway.as_deref());
-    let gateway = gateway.await?;
-    let query = arguments
-        .period
-        .query()
-        .with_some("client", client)
-        .with_some("resource", resource)
-        .with_some("gateway", gateway)
-        .with_some("decision", arguments.decision.as_ref().and_then(word));
-    let entries = api.list_of("/log/access", &query, arguments.period.most());
-    let entries: Vec<AccessLogEntry> = entries.await?;
-    let clients = api.names::<Client>().await?;
-    let resources = api.names::<Resource>().await?;
-    let columns = ["TIME", "CLIENT", "RESOURCE", "DECISION", "WHY"];
-    shell.format.list(&entries, &columns, |entry| {
-        vec![
-            instant(Some(entry.at)),
-            clients.of(&entry.client),
-            resources.of(&entry.resource),
-            decision(entry.decision).to_owned(),
-            entry.reason.clone(),
-        ]
-    })
-}
-
-async fn flows(shell: &mut Shell, arguments: &FlowsArguments) -> Result<(), Failure> {
-    let api = &mut shell.api;
-    let client = api
-        .id_of_some::<Client>(arguments.client.as_deref())
-        .await?;
+    let client = arguments.client.as_deref();
+    let client = api.id_of_some::<Client>(client).await?;
     let actor = api.id_of_some::<Actor>(arguments.actor.as_deref()).await?;
     let resource = arguments.resource.as_deref();
     let resource = api.id_of_some::<Resource>(resource).await?;
     let gateway = api.id_of_some::<Gateway>(arguments.gateway.as_deref());
     let gateway = gateway.await?;
-    let query = arguments
-        .period
+    let part = &arguments.part;
+    let query = part
         .query()
         .with_some("client", client)
         .with_some("actor", actor)
         .with_some("resource", resource)
-        .with_some("gateway", gateway);
-    let entries = api.list_of("/log/flows", &query, arguments.period.most());
-    let entries: Vec<FlowLogEntry> = entries.await?;
-    let clients = api.names::<Client>().await?;
-    let resources = api.names::<Resource>().await?;
-    let columns = [
-        "ENDED", "CLIENT", "RESOURCE", "TO", "SENT", "RECEIVED", "SECONDS", "END",
-    ];
-    shell.format.list(&entries, &columns, |entry| {
-        let port = entry
-            .port
-            .map_or_else(String::new, |port| format!(" {port}"));
-        vec![
-            instant(Some(entry.at)),
-            clients.of(&entry.client),
-            resources.of(&entry.resource),
-            format!("{} {}{port}", entry.protocol, entry.address),
-            entry.sent_bytes.to_string(),
-            entry.received_bytes.to_string(),
-            (entry.lasted_ms() / 1_000).to_string(),
-            entry.end.as_str().to_owned(),
-        ]
-    })
+        .with_some("gateway", gateway)
+        .with_some("decision", arguments.decision.as_ref().and_then(word));
+    part.print::<AccessLogEntry>(shell, &query).await
 }
 
-const fn decision(decision: AccessDecision) -> &'static str {
-    match decision {
-        AccessDecision::Granted => "granted",
-        AccessDecision::Denied => "denied",
-        AccessDecision::Revoked => "revoked",
-        AccessDecision::Ended => "ended",
-    }
+async fn flows(shell: &mut Shell, arguments: &FlowsArguments) -> Result<(), Failure> {
+    let api = &mut shell.api;
+    let client = arguments.client.as_deref();
+    let client = api.id_of_some::<Client>(client).await?;
+    let actor = api.id_of_some::<Actor>(arguments.actor.as_deref()).await?;
+    let resource = arguments.resource.as_deref();
+    let resource = api.id_of_some::<Resource>(resource).await?;
+    let gateway = api.id_of_some::<Gateway>(arguments.gateway.as_deref());
+    let gateway = gateway.await?;
+    let part = &arguments.part;
+    let query = part
+        .query()
+        .with_some("client", client)
+        .with_some("actor", actor)
+        .with_some("resource", resource)
+        .with_some("gateway", gateway)
+        .with_some("end", arguments.end.as_ref().and_then(word));
+    part.print::<FlowLogEntry>(shell, &query).await
 }

@@ -9,6 +9,7 @@ mod dns;
 mod explaining;
 mod first_start;
 mod hostile;
+mod logs;
 mod machines;
 mod output;
 mod passwords;

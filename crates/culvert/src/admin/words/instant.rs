@@ -7,6 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The longest span that is taken: a hundred years, in milliseconds. A longer one is a slip.
 const MAX_SPAN_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
 
+/// A day of UTC, in milliseconds.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Characters of `2026-11-22`.
+const DATE_LEN: usize = 10;
+
 /// An instant to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
@@ -48,9 +54,41 @@ pub(crate) fn parse_ahead(text: &str) -> Result<Ahead, String> {
     parse(text, Ahead::At, Ahead::InMs)
 }
 
-/// Reads the same as of the past.
+/// Reads the same as of the past, and `4h ago`, `now`, `today`, `yesterday`, `2026-11-22` and
+/// `2026-11-22 14:00`. Days and times are in UTC, as the times are that commands print.
 pub(crate) fn parse_ago(text: &str) -> Result<Ago, String> {
-    parse(text, Ago::At, Ago::MsAgo)
+    let text = text.trim();
+    let span = text.strip_suffix("ago").unwrap_or(text);
+    if let Ok(ago) = parse(span, Ago::At, Ago::MsAgo) {
+        return Ok(ago);
+    }
+    let day = |days_ago| {
+        let today_ms = now_ms() / DAY_MS * DAY_MS;
+        let at_ms = today_ms.saturating_sub(days_ago * DAY_MS);
+        Ago::At(Timestamp::from_unix_ms(at_ms))
+    };
+    match text {
+        "now" => Ok(Ago::At(now())),
+        "today" => Ok(day(0)),
+        "yesterday" => Ok(day(1)),
+        _ => civil(text).map(Ago::At).ok_or_else(|| {
+            "it must be a time such as 30m, 4h or 7d, a day such as yesterday, 2026-11-22 or \
+             \"2026-11-22 14:00\" in UTC, or an instant such as 2026-11-22T14:00:00Z"
+                .to_owned()
+        }),
+    }
+}
+
+/// A day, or a time of one, in UTC.
+fn civil(text: &str) -> Option<Timestamp> {
+    let at: jiff::civil::DateTime = match text.parse::<jiff::civil::Date>() {
+        // Also of what has a time of day behind it, which is not to be lost.
+        Ok(date) if text.len() == DATE_LEN => date.into(),
+        _ => text.parse().ok()?,
+    };
+    let at = at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    let unix_ms = u64::try_from(at.as_millisecond()).ok()?;
+    Some(Timestamp::from_unix_ms(unix_ms))
 }
 
 fn parse<T>(text: &str, at: fn(Timestamp) -> T, span: fn(u64) -> T) -> Result<T, String> {
@@ -145,8 +183,37 @@ mod tests {
             "2027-01-31",
         ] {
             assert!(parse_ahead(text).is_err(), "{text:?}");
+        }
+        for text in [
+            "",
+            "4",
+            "-4h",
+            "ago",
+            "soon",
+            "2026-13-01",
+            "2026-11-22 25:00",
+            "14:00",
+        ] {
             assert!(parse_ago(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_past_is_written_as_people_speak_of_it() {
+        let at = |text: &str| Ok(Ago::At(text.parse().unwrap()));
+        assert_eq!(parse_ago("4h ago"), Ok(Ago::MsAgo(14_400_000)));
+        assert_eq!(parse_ago("2026-11-22"), at("2026-11-22T00:00:00Z"));
+        for text in [
+            "2026-11-22 14:30",
+            "2026-11-22T14:30",
+            " 2026-11-22 14:30:00 ",
+        ] {
+            assert_eq!(parse_ago(text), at("2026-11-22T14:30:00Z"), "{text}");
+        }
+        let ms = |text: &str| parse_ago(text).unwrap().timestamp().unix_ms();
+        let (yesterday, today, now) = (ms("yesterday"), ms("today"), ms("now"));
+        assert!(today <= now && now - today < 2 * DAY_MS);
+        assert_eq!((today % DAY_MS, today - yesterday), (0, DAY_MS));
     }
 
     #[test]

@@ -1,0 +1,126 @@
+//! A log as it grows.
+
+use super::super::Shell;
+use super::super::api::{Api, MAX_LIST_LEN, Query};
+use super::super::http::Refusal;
+use super::super::output::note;
+use super::rows::{Entry, LogNames};
+use crate::exit::{Failure, Status, print};
+use crate::visible::visible;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How often the portal is asked. It serves fifty requests a second of one address, and people look
+/// at what comes no more often.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause between attempts to reach a portal that does not answer.
+const MAX_PAUSE: Duration = Duration::from_secs(8);
+
+/// Prints the last entries, the oldest of them first, then what comes, until a signal.
+pub(super) async fn run<T: Entry>(
+    shell: &mut Shell,
+    query: &Query,
+    most: usize,
+    is_json: bool,
+) -> Result<(), Failure> {
+    let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
+    let mut interrupt = watch(SignalKind::interrupt())?;
+    let mut terminate = watch(SignalKind::terminate())?;
+    let api = &mut shell.api;
+    let follow = async {
+        let mut seen = last_seq::<T>(api).await?;
+        let entries: Vec<T> = api.list_of(T::PATH, query, most).await?;
+        seen = show(api, entries, is_json).await?.unwrap_or(0).max(seen);
+        let mut pause = PAUSE;
+        loop {
+            tokio::time::sleep(pause).await;
+            match step::<T>(api, query, seen, is_json).await {
+                Ok(last) => {
+                    if pause > PAUSE {
+                        note("the portal answers again");
+                    }
+                    (seen, pause) = (last, PAUSE);
+                }
+                Err(refusal) if is_passing(&refusal) => {
+                    if pause == PAUSE {
+                        let failure = Failure::from(refusal);
+                        note(format_args!("{failure}; going on once it answers"));
+                    }
+                    pause = (pause * 2).min(MAX_PAUSE);
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+    };
+    tokio::select! {
+        ended = follow => ended,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// Prints what came since the entry `seen`, and says which is the last one now. Only where something
+/// came is the filter asked, whatever it leaves of it.
+async fn step<T: Entry>(
+    api: &mut Api,
+    query: &Query,
+    seen: u64,
+    is_json: bool,
+) -> Result<u64, Refusal> {
+    let last = last_seq::<T>(api).await?;
+    if last <= seen {
+        return Ok(seen);
+    }
+    let query = query.clone().with("after", seen);
+    let entries: Vec<T> = api.list_of(T::PATH, &query, MAX_LIST_LEN).await?;
+    let shown = show(api, entries, is_json).await?;
+    Ok(shown.unwrap_or(0).max(last))
+}
+
+/// The number of the last entry of the log, whatever it says; 0 before the first.
+async fn last_seq<T: Entry>(api: &mut Api) -> Result<u64, Refusal> {
+    let newest: Vec<T> = api.list_of(T::PATH, &Query::default(), 1).await?;
+    Ok(newest.first().map_or(0, Entry::seq))
+}
+
+/// Prints entries, which come the newest first, in their order; returns the number of the last.
+async fn show<T: Entry>(
+    api: &mut Api,
+    mut entries: Vec<T>,
+    is_json: bool,
+) -> Result<Option<u64>, Failure> {
+    entries.reverse();
+    let last = entries.last().map(Entry::seq);
+    if last.is_none() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    if is_json {
+        for entry in &entries {
+            let line = serde_json::to_string(entry);
+            let line = line.map_err(|error| {
+                Failure::new(Status::Failed, format_args!("writing JSON: {error}"))
+            })?;
+            text.push_str(&line);
+            text.push('\n');
+        }
+    } else {
+        let names = LogNames::of(api).await?;
+        for entry in &entries {
+            let row: Vec<_> = entry.row(&names).iter().map(|cell| visible(cell)).collect();
+            text.push_str(&row.join("  "));
+            text.push('\n');
+        }
+    }
+    print(text.as_bytes())?;
+    Ok(last)
+}
+
+/// Whether it may be otherwise later: the portal restarts, or has too much to do.
+const fn is_passing(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Failure(failure) => matches!(failure.status, Status::PortalUnreachable),
+        Refusal::Problem(problem) => problem.status == 429 || problem.status >= 500,
+    }
+}
