@@ -17,6 +17,7 @@ mod domains;
 mod draining;
 mod enrolment;
 mod failover;
+mod flow_log;
 mod forgery;
 mod guard;
 mod killed;
