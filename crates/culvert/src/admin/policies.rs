@@ -67,6 +67,12 @@ pub(super) struct SetArguments {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Who may instead
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// What they may use instead
+    #[arg(long, value_name = "RESOURCE")]
+    resource: Option<String>,
     /// Let it allow nothing for now
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
@@ -107,6 +113,7 @@ Examples:
   culvert admin policy create \"office hours\" --group support --resource crm \\
     --time \"mon-fri 08:00-18:00 Europe/Berlin\" --verified
   culvert admin policy set \"office hours\" --without verified
+  culvert admin policy set \"office hours\" --group sales --resource shop
   culvert admin policy set \"office hours\" --disable
   culvert admin policy list --group support
   culvert admin policy show \"office hours\"
@@ -159,8 +166,13 @@ pub(super) fn default_name(group: &str, resource: &str) -> String {
 
 async fn set(shell: &mut Shell, set: SetArguments) -> Result<(), Failure> {
     let given = set.conditions.conditions()?;
+    let group = shell.api.id_of_some::<Group>(set.group.as_deref()).await?;
+    let resource = set.resource.as_deref();
+    let resource = shell.api.id_of_some::<Resource>(resource).await?;
     let plain = PolicyPatch {
         name: set.name,
+        group,
+        resource,
         disabled: (set.disable || set.enable).then_some(set.disable),
         conditions: None,
     };

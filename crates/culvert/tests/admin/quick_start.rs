@@ -89,6 +89,13 @@ fn things_are_changed_and_deleted_by_name_or_id() {
     shell
         .line("policy set p --without verified --from-address 203.0.113.9 --disable")
         .ok();
+    shell.line("group create reserve").ok();
+    shell.line("policy set p --group reserve").ok();
+    assert_eq!(
+        shell.json(&["policy", "show", "p"])["group"],
+        shell.json(&["group", "show", "reserve"])["id"]
+    );
+    shell.line("policy set p --group build --resource db").ok();
     shell.line("group set build --name builders").ok();
 
     assert_eq!(shell.json(&["actor", "show", "ci"])["disabled"], true);

@@ -9,7 +9,7 @@ use crate::api::Id;
 use crate::fault::Fault;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::PolicyId;
+use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::words::{self, Wanted};
 
@@ -26,17 +26,22 @@ pub(super) async fn list(
 
 fn new_form(written: Option<&Fields>) -> Form {
     let text = |name| written.map_or("", |fields| fields.text(name));
-    let mut fields = vec![
-        Field::line("name", "Name").value(text("name")),
-        Field::line("group", "Group")
-            .hint("The name of the group that is let in.")
-            .value(text("group")),
-        Field::line("resource", "Resource")
-            .hint("The name of what it is let to.")
-            .value(text("resource")),
-    ];
+    let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(text));
     Form::new("New policy", AT, "Make", fields)
+}
+
+/// What it is called, whom it lets in and to what, each by its name.
+fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
+    [
+        Field::line("name", "Name").value(name),
+        Field::line("group", "Group")
+            .hint("The name of the group that is let in.")
+            .value(group),
+        Field::line("resource", "Resource")
+            .hint("The name of what it is let to.")
+            .value(resource),
+    ]
 }
 
 fn condition_fields<'f>(text: impl Fn(&'static str) -> &'f str) -> [Field; 5] {
@@ -131,18 +136,11 @@ pub(super) async fn create(
     let service = &console.service;
     let made = async {
         let conditions = wanted(&fields)?.conditions();
+        let (group, resource) = ends(&console, &person, &fields).await?;
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
-            group: service
-                .group_named(&person.caller, fields.text("group"))
-                .await
-                .map_err(|fault| fault.at_field("group"))?
-                .id,
-            resource: service
-                .resource_named(&person.caller, fields.text("resource"))
-                .await
-                .map_err(|fault| fault.at_field("resource"))?
-                .id,
+            group,
+            resource,
             disabled: false,
             conditions: conditions.map_err(|error| Fault::invalid("", error))?,
         };
@@ -153,11 +151,25 @@ pub(super) async fn create(
     taken(made.await, form, |_| done(AT, "made"), page).await
 }
 
-/// What may be changed of a policy: its name, and all that it asks for.
-fn edit_form(id: PolicyId, title: &str, name: &str, conditions: Vec<Field>) -> Form {
-    let mut fields = vec![Field::line("name", "Name").value(name)];
+/// Whom a form lets in, and to what.
+async fn ends(
+    console: &Console,
+    person: &Person,
+    fields: &Fields,
+) -> Result<(GroupId, ResourceId), Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    let group = service.group_named(caller, fields.text("group")).await;
+    let group = group.map_err(|fault| fault.at_field("group"))?;
+    let resource = fields.text("resource");
+    let resource = service.resource_named(caller, resource).await;
+    let resource = resource.map_err(|fault| fault.at_field("resource"))?;
+    Ok((group.id, resource.id))
+}
+
+fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
+    let mut fields = place_fields(place).to_vec();
     fields.extend(conditions);
-    Form::new(title, format!("{AT}/{id}"), "Change", fields)
+    Form::new("Change the policy", format!("{AT}/{id}"), "Change", fields)
 }
 
 /// In fields of their own where those can say it, otherwise as the API has them.
@@ -198,20 +210,42 @@ fn as_sent(fields: &Fields) -> Vec<Field> {
     }
 }
 
-fn facts(policy: &Policy, group: String, resource: String) -> Vec<(&'static str, Cell)> {
-    vec![
-        ("Name", Cell::text(&policy.name)),
-        (
-            "Lets",
-            Cell::link(format!("/groups/{}", policy.group), group),
-        ),
-        (
-            "To",
-            Cell::link(format!("/resources/{}", policy.resource), resource),
-        ),
-        ("When", Cell::text(words::conditions(&policy.conditions))),
-        ("State", state(policy)),
-    ]
+/// A policy, and the names of what it joins.
+struct Joined {
+    policy: Policy,
+    group: String,
+    resource: String,
+}
+
+impl Joined {
+    async fn read(console: &Console, person: &Person, id: PolicyId) -> Result<Self, Fault> {
+        let service = &console.service;
+        let policy = service.policy(&person.caller, id).await?;
+        let group = service.group(&person.caller, policy.group).await?;
+        let resource = service.resource(&person.caller, policy.resource).await?;
+        Ok(Self {
+            policy,
+            group: group.name,
+            resource: resource.name,
+        })
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Cell)> {
+        let policy = &self.policy;
+        vec![
+            ("Name", Cell::text(&policy.name)),
+            (
+                "Lets",
+                Cell::link(format!("/groups/{}", policy.group), &self.group),
+            ),
+            (
+                "To",
+                Cell::link(format!("/resources/{}", policy.resource), &self.resource),
+            ),
+            ("When", Cell::text(words::conditions(&policy.conditions))),
+            ("State", state(policy)),
+        ]
+    }
 }
 
 fn state(policy: &Policy) -> Cell {
@@ -221,36 +255,26 @@ fn state(policy: &Policy) -> Cell {
     }
 }
 
-async fn shown(
-    console: &Console,
-    person: &Person,
-    id: PolicyId,
-) -> Result<(Policy, Vec<(&'static str, Cell)>), Fault> {
-    let service = &console.service;
-    let policy = service.policy(&person.caller, id).await?;
-    let group = service.group(&person.caller, policy.group).await?;
-    let resource = service.resource(&person.caller, policy.resource).await?;
-    let facts = facts(&policy, group.name, resource.name);
-    Ok((policy, facts))
-}
-
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
     asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
-    let (policy, mut facts) = shown(&console, &person, id).await?;
+    let joined = Joined::read(&console, &person, id).await?;
+    let policy = &joined.policy;
+    let mut facts = joined.facts();
     let mut page = person.page(&policy.name, AT);
     page.done = asked.done();
     if person.may_change() {
-        facts.push(("Do", person.buttons(actions(&policy))));
+        facts.push(("Do", person.buttons(actions(policy))));
     }
     page.sections.push(Section::Facts {
         title: "Policy".to_owned(),
         facts,
     });
-    let form = edit_form(id, "Change the policy", &policy.name, as_is(&policy));
+    let place = [&*policy.name, &joined.group, &joined.resource];
+    let form = edit_form(id, place, as_is(policy));
     let form = form.with_version(policy.version);
     page.sections.extend(person.forms([form]));
     Ok(page.into_response())
@@ -272,29 +296,32 @@ pub(super) async fn change(
                 conditions.map_err(|error| Fault::invalid("", error))?
             }
         };
+        let (group, resource) = ends(&console, &person, &fields).await?;
         let patch = PolicyPatch {
             name: Some(fields.text("name").to_owned()),
+            group: Some(group),
+            resource: Some(resource),
             conditions: Some(conditions),
-            ..PolicyPatch::default()
+            disabled: None,
         };
         let service = &console.service;
         service
             .change_policy(&person.caller, id, version, patch)
             .await
     };
-    let name = fields.text("name");
+    let place = ["name", "group", "resource"].map(|name| fields.text(name));
     let edit = Edit {
         person: &person,
         fields: &fields,
         at: AT,
-        form: edit_form(id, "Change the policy", name, as_sent(&fields)),
+        form: edit_form(id, place, as_sent(&fields)),
         onward: (format!("{AT}/{id}"), "changed"),
     };
     let now = async {
-        let (policy, facts) = shown(&console, &person, id).await?;
+        let joined = Joined::read(&console, &person, id).await?;
         Ok(Now {
-            facts,
-            version: policy.version,
+            facts: joined.facts(),
+            version: joined.policy.version,
         })
     };
     edit.settle(changed.await, now).await

@@ -1,6 +1,6 @@
 use super::{Caller, ListRequest, Service, birth, names, show};
 use crate::fault::Fault;
-use culvert_ids::PolicyId;
+use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_store::{self as store, Stamp};
 use culvert_wire::api::{NewPolicy, Page, Policy, PolicyPatch};
 
@@ -23,12 +23,8 @@ impl Service {
         new: NewPolicy,
     ) -> Result<Policy, Fault> {
         caller.may_change()?;
-        self.read::<store::Group>(caller, new.group)
-            .await
-            .map_err(|fault| fault.at_field("group"))?;
-        self.read::<store::Resource>(caller, new.resource)
-            .await
-            .map_err(|fault| fault.at_field("resource"))?;
+        self.check_ends(caller, Some(new.group), Some(new.resource))
+            .await?;
         let (now_ms, random) = birth()?;
         let row = store::Policy {
             id: PolicyId::new(now_ms, random),
@@ -49,6 +45,8 @@ impl Service {
         expected: Option<u64>,
         patch: PolicyPatch,
     ) -> Result<Policy, Fault> {
+        caller.may_change()?;
+        self.check_ends(caller, patch.group, patch.resource).await?;
         let change = |row: &mut store::Policy| {
             if let Some(name) = &patch.name {
                 row.name = names::name("name", name)?;
@@ -56,12 +54,32 @@ impl Service {
             if let Some(conditions) = &patch.conditions {
                 row.conditions = names::conditions("", conditions)?;
             }
+            row.group = patch.group.unwrap_or(row.group);
+            row.resource = patch.resource.unwrap_or(row.resource);
             row.disabled = patch.disabled.unwrap_or(row.disabled);
             Ok(())
         };
         self.change(caller, id, expected, change)
             .await
             .map(show::policy)
+    }
+
+    /// Whether what a policy is to join is there; a fault names the field otherwise.
+    async fn check_ends(
+        &self,
+        caller: &Caller,
+        group: Option<GroupId>,
+        resource: Option<ResourceId>,
+    ) -> Result<(), Fault> {
+        if let Some(group) = group {
+            let found = self.read::<store::Group>(caller, group).await;
+            found.map_err(|fault| fault.at_field("group"))?;
+        }
+        if let Some(resource) = resource {
+            let found = self.read::<store::Resource>(caller, resource).await;
+            found.map_err(|fault| fault.at_field("resource"))?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn delete_policy(

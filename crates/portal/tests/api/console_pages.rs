@@ -99,18 +99,29 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
         .expect(404);
 }
 
-/// A policy, and its path on the console.
-async fn policy(running: &Running, conditions: Value) -> String {
+/// A policy that joins two things.
+struct Joined {
+    id: String,
+    group: String,
+    resource: String,
+}
+
+async fn policy(running: &Running, conditions: Value) -> Joined {
     let site = made(running, "/api/v1/sites", json!({"name": fresh("site")})).await;
-    let group = made(running, "/api/v1/groups", json!({"name": fresh("group")})).await;
+    let (group_name, resource_name) = (fresh("group"), fresh("r"));
+    let group = made(running, "/api/v1/groups", json!({"name": group_name})).await;
     let resource = json!({
-        "site": site, "name": fresh("r"), "kind": "address", "address": "10.0.0.1", "filters": [],
+        "site": site, "name": resource_name, "kind": "address", "address": "10.0.0.1", "filters": [],
     });
     let resource = made(running, "/api/v1/resources", resource).await;
     let policy = json!({
         "name": fresh("policy"), "group": group, "resource": resource, "conditions": conditions,
     });
-    made(running, "/api/v1/policies", policy).await
+    Joined {
+        id: made(running, "/api/v1/policies", policy).await,
+        group: group_name,
+        resource: resource_name,
+    }
 }
 
 #[tokio::test]
@@ -118,14 +129,17 @@ async fn of_two_administrators_who_edit_one_policy_neither_loses_anything() {
     let running = Running::start().await;
     let mut one = signed_in(&running, Role::Admin).await;
     let mut two = signed_in(&running, Role::Admin).await;
-    let id = policy(&running, json!([{"kind": "verified"}])).await;
-    let path = format!("/policies/{id}");
+    let policy = policy(&running, json!([{"kind": "verified"}])).await;
+    let (group, resource) = (policy.group, policy.resource);
+    let path = format!("/policies/{}", policy.id);
     let page = one.get(&path).await.expect(200);
     assert!(page.text.contains("<option value=\"yes\" selected>"));
     let seen = version_for(&page.text, &path);
     let fields = |name, country, version| {
         vec![
             ("name", name),
+            ("group", &*group),
+            ("resource", &*resource),
             ("country", country),
             ("time", "mon-fri 08:00-18:00 Europe/Berlin"),
             ("verified", "no"),
@@ -162,18 +176,62 @@ async fn conditions_that_the_page_has_no_fields_for_are_edited_as_the_api_has_th
         {"kind": "country", "countries": ["DE", "AT"]},
         {"kind": "country", "countries": ["AT", "CH"]},
     ]);
-    let id = policy(&running, conditions).await;
-    let path = format!("/policies/{id}");
+    let policy = policy(&running, conditions).await;
+    let path = format!("/policies/{}", policy.id);
     let page = browser.get(&path).await.expect(200);
     assert!(page.text.contains("name=\"conditions\""), "{}", page.text);
     assert!(!page.text.contains("name=\"country\""));
     let version = version_for(&page.text, &path);
-    let send = |text| [("name", "p"), ("conditions", text), ("version", &*version)];
+    let send = |text| {
+        [
+            ("name", "p"),
+            ("group", &*policy.group),
+            ("resource", &*policy.resource),
+            ("conditions", text),
+            ("version", &*version),
+        ]
+    };
     browser.submit(&path, &send("[{]")).await.expect(422);
     let one = r#"[{"kind":"verified"},{"kind":"country","countries":["AT"]}]"#;
     browser.submit(&path, &send(one)).await.expect(303);
     let page = browser.get(&path).await.expect(200);
     assert!(page.text.contains("verified; in AT"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn a_policy_is_given_another_group_and_another_resource() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let first = policy(&running, json!([])).await;
+    let other = policy(&running, json!([])).await;
+    let path = format!("/policies/{}", first.id);
+    let page = browser.get(&path).await.expect(200);
+    for shown in [&first.group, &first.resource] {
+        assert!(page.text.contains(&format!("value=\"{shown}\"")), "{shown}");
+    }
+    let version = version_for(&page.text, &path);
+    let send = |group, resource| {
+        [
+            ("name", "p"),
+            ("group", group),
+            ("resource", resource),
+            ("version", &*version),
+        ]
+    };
+    let wrong = send("nobody", &*other.resource);
+    let refused = browser.submit(&path, &wrong).await.expect(422);
+    for shown in ["nobody", &*other.resource] {
+        assert!(
+            refused.text.contains(&format!("value=\"{shown}\"")),
+            "{shown}"
+        );
+    }
+    let changed = send(&other.group, &other.resource);
+    browser.submit(&path, &changed).await.expect(303);
+    let page = browser.get(&path).await.expect(200);
+    for shown in [&other.group, &other.resource] {
+        assert!(page.text.contains(&format!(">{shown}</a>")), "{shown}");
+    }
 }
 
 #[tokio::test]

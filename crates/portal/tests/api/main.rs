@@ -28,6 +28,7 @@ mod logs;
 mod openid;
 mod openid_provider;
 mod passkeys;
+mod policies;
 mod problems;
 mod roles;
 mod secrets;

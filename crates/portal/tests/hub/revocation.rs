@@ -44,6 +44,29 @@ fn a_disabled_policy_cuts_its_grants() {
 }
 
 #[test]
+fn a_policy_that_lets_another_group_in_cuts_its_grants_and_opens_for_that_group() {
+    let mut world = granted();
+    world.set_policy(1, 2, 1, Vec::new());
+    assert_cut(&world, ReasonCode::NoAccess);
+    world.add_member(1, 2);
+    world.ask(1, 1);
+    assert_eq!(world.holds(1), 1);
+    world.check();
+}
+
+#[test]
+fn a_policy_that_leads_to_another_resource_cuts_the_grants_for_the_one_before() {
+    let mut world = granted();
+    world.set_network(2, SITE);
+    world.forget_messages();
+    world.set_policy(1, 1, 2, Vec::new());
+    assert_cut(&world, ReasonCode::NoAccess);
+    world.ask(1, 2);
+    assert_eq!(world.holds(1), 1);
+    world.check();
+}
+
+#[test]
 fn a_condition_that_does_not_hold_cuts_the_grants() {
     let mut world = granted();
     world.set_policy(1, 1, 1, vec![Condition::Verified]);

@@ -59,6 +59,14 @@ pub struct PolicyPatch {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Another group that may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub group: Option<GroupId>,
+    /// Something else that they may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub resource: Option<ResourceId>,
     /// Whether it allows nothing for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
