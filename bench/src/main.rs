@@ -10,6 +10,7 @@
 
 mod bed;
 mod calls;
+mod console;
 mod effort;
 mod flood;
 mod gateway;
@@ -74,6 +75,7 @@ enum Command {
     Portal(portal::Arguments),
     Models(models::Arguments),
     Calls(calls::Arguments),
+    Console(console::Arguments),
     Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
@@ -103,16 +105,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    // The portal alone needs no namespaces, and an end of a plain tunnel is in one.
+    // The portal alone needs no namespaces, its console neither, and an end of a plain tunnel is in one.
     if !matches!(
         arguments.command,
-        Some(Command::Portal(_) | Command::Proxy(_))
+        Some(Command::Console(_) | Command::Portal(_) | Command::Proxy(_))
     ) {
         culvert_lab::require()?;
     }
     match arguments.command {
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
         Some(Command::Portal(arguments)) => portal::run(&arguments),
+        Some(Command::Console(arguments)) => console::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),

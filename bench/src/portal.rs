@@ -8,7 +8,7 @@
 mod client;
 mod figures;
 mod gateway;
-mod process;
+pub(crate) mod process;
 mod rest;
 mod world;
 

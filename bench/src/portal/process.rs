@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 const PROCESSORS: usize = 2;
 
 /// A portal that runs, and its owner.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     listen: SocketAddr,
     portal: Portal,
@@ -41,7 +42,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts one with an empty database, and becomes its owner.
-    pub(super) async fn start() -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         let state = tempfile::tempdir()?;
         let any = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let listen = any.local_addr()?;
@@ -75,13 +76,38 @@ impl Process {
     }
 
     /// Ends it with the signal, and starts it again; returns once it is ready.
-    pub(super) async fn restart(&mut self, signal: Signal) -> Result<()> {
+    pub(crate) async fn restart(&mut self, signal: Signal) -> Result<()> {
+        self.end(signal).await?;
+        self.begin().await
+    }
+
+    /// Ends it with the signal.
+    pub(crate) async fn end(&mut self, signal: Signal) -> Result<()> {
         kill(self.pid()?, signal)?;
         while self.child.try_wait()?.is_none() {
             sleep(ASK_EVERY).await;
         }
+        Ok(())
+    }
+
+    /// Starts it again after [`Self::end`].
+    pub(crate) async fn begin(&mut self) -> Result<()> {
         self.child = spawn(self.listen, &self.state)?;
         self.become_ready().await
+    }
+
+    /// Its database, for nobody else while it runs.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.state.path().join("portal/portal.db")
+    }
+
+    pub(crate) const fn portal(&self) -> &Portal {
+        &self.portal
+    }
+
+    /// What proves to be the owner.
+    pub(crate) const fn owner(&self) -> &Bearer {
+        &self.owner
     }
 
     async fn become_ready(&mut self) -> Result<()> {
@@ -104,12 +130,12 @@ impl Process {
     }
 
     /// What the process has used since its start.
-    pub(super) fn usage(&self) -> Result<Usage> {
+    pub(crate) fn usage(&self) -> Result<Usage> {
         Usage::of(self.child.id())
     }
 
     /// Where a machine with this token goes.
-    pub(super) fn destination(&self, token: &str) -> Result<Destination> {
+    pub(crate) fn destination(&self, token: &str) -> Result<Destination> {
         let token: Token = token.parse()?;
         Ok(Destination {
             portal: self.portal.clone(),
@@ -119,16 +145,16 @@ impl Process {
         })
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         self.ask(&Ask::new("GET", path)).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value> {
+    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value> {
         self.ask(&Ask::new("POST", path).with(body)).await
     }
 
     /// Changes this version of it.
-    pub(super) async fn patch(&self, path: &str, version: &Value, body: &Value) -> Result<Value> {
+    pub(crate) async fn patch(&self, path: &str, version: &Value, body: &Value) -> Result<Value> {
         let ask = Ask::new("PATCH", path).with(body);
         self.ask(&ask.if_match(format!("\"{version}\""))).await
     }
