@@ -45,7 +45,7 @@ pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub(crate) use machines::{ClientAction, GatewayAction};
 pub(crate) use passkeys::{OwnPasskey, Question};
-pub(crate) use provider_sign_in::{Arrived, CameBack};
+pub(crate) use provider_sign_in::{Arrived, CameBack, KnownProvider};
 pub(crate) use providers::MAX_PROVIDERS;
 pub use setup::{SetupToken, issue_setup_token};
 pub(crate) use show::{access as show_access, change as show_change, flow as show_flow};

@@ -91,6 +91,11 @@ macro_rules! entities {
                 match self { $(Self::$name(row) => row.stamp,)* }
             }
 
+            /// What people call it; memberships and identities have no name.
+            pub fn name(&self) -> Option<&str> {
+                crate::rules::name(self)
+            }
+
             pub(crate) fn set_stamp(&mut self, stamp: Stamp) {
                 match self { $(Self::$name(row) => row.stamp = stamp,)* }
             }

@@ -107,5 +107,12 @@ fn about(url: &str, status: &PortalStatus) -> Vec<(&'static str, String)> {
         );
         fields.push(("faults", faults));
     }
+    if status.records_waiting > 0 || status.records_lost > 0 {
+        let records = format!(
+            "{} wait for the database, {} were lost",
+            status.records_waiting, status.records_lost
+        );
+        fields.push(("records", records));
+    }
     fields
 }

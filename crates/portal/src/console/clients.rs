@@ -24,7 +24,7 @@ pub(super) async fn list(
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
     let mut page = person.live_page(title, AT, &console);
-    let request = asked.part();
+    let request = asked.searched();
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;
     let sessions = service.sessions_of_clients(&person.caller, &found.items);
@@ -43,6 +43,7 @@ pub(super) async fn list(
         ]);
     }
     page.done = asked.done();
+    page.sections.push(Section::Form(asked.search(AT)));
     page.sections.push(Section::Table(Table {
         title: title.to_owned(),
         columns: vec![

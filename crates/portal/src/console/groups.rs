@@ -34,7 +34,7 @@ async fn list_page(
     asked: &Asked,
     form: Form,
 ) -> Result<Page, Fault> {
-    let request = asked.part();
+    let request = asked.searched();
     let found = console.service.groups(&person.caller, &request).await?;
     let rows = found.items.iter().map(|group| {
         vec![
@@ -49,7 +49,7 @@ async fn list_page(
         empty: "There is none. Policies let groups in, not single actors.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(AT, asked, list, form))
+    Ok(person.searched_page(AT, asked, list, form))
 }
 
 pub(super) async fn create(

@@ -8,7 +8,7 @@ use super::{Console, guard};
 use crate::api::Id;
 use crate::fault::Fault;
 use crate::server::PublicAddress;
-use crate::service::ListRequest;
+use crate::service::{KnownProvider, ListRequest};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -25,18 +25,19 @@ pub(super) async fn of_actor(
     if actor.kind == ActorKind::ServiceAccount {
         return Ok(Vec::new());
     }
-    let providers = console.service.ways_to_sign_in().await?;
+    let providers = console.service.known_providers().await?;
     let request = ListRequest::default().referring_to(Some(actor.id));
     let known = console.service.identities(&person.caller, &request).await?;
-    if providers.is_empty() && known.items.is_empty() {
+    let ways = ways(&providers);
+    if ways.is_empty() && known.items.is_empty() {
         return Ok(Vec::new());
     }
     let may = person.may_change();
     let path = |id| format!("/identities/{id}/unlink");
     let mut sections = vec![table(&providers, &known.items, |id| may.then(|| path(id)))];
-    if may && !providers.is_empty() {
+    if may && !ways.is_empty() {
         let fields = vec![
-            choice(&providers),
+            choice(&ways),
             Field::line("subject", "Subject").hint(
                 "Who it is at the provider: the claim “sub”, as the page says it that refuses.",
             ),
@@ -50,15 +51,16 @@ pub(super) async fn of_actor(
 
 /// What stands on the page of who has signed in.
 pub(super) async fn own(console: &Console, person: &Person) -> Result<Vec<Section>, Fault> {
-    let providers = console.service.ways_to_sign_in().await?;
+    let providers = console.service.known_providers().await?;
     let known = console.service.own_identities(&person.caller).await?;
-    if providers.is_empty() && known.is_empty() {
+    let ways = ways(&providers);
+    if ways.is_empty() && known.is_empty() {
         return Ok(Vec::new());
     }
     let path = |id| Some(format!("/me/unlink/{id}"));
     let mut sections = vec![table(&providers, &known, path)];
-    if !providers.is_empty() {
-        let fields = vec![choice(&providers)];
+    if !ways.is_empty() {
+        let fields = vec![choice(&ways)];
         let form = Form::new(
             "Sign in by an identity provider too",
             "/me/link",
@@ -70,10 +72,16 @@ pub(super) async fn own(console: &Console, person: &Person) -> Result<Vec<Sectio
     Ok(sections)
 }
 
-fn choice(providers: &[(ProviderId, String)]) -> Field {
+/// Those by which somebody may sign in.
+fn ways(providers: &[KnownProvider]) -> Vec<&KnownProvider> {
+    let enabled = providers.iter().filter(|provider| !provider.disabled);
+    enabled.collect()
+}
+
+fn choice(providers: &[&KnownProvider]) -> Field {
     let choices: Vec<(String, &str)> = providers
         .iter()
-        .map(|(id, name)| (id.to_string(), name.as_str()))
+        .map(|provider| (provider.id.to_string(), provider.name.as_str()))
         .collect();
     let choices: Vec<(&str, &str)> = choices
         .iter()
@@ -83,13 +91,21 @@ fn choice(providers: &[(ProviderId, String)]) -> Field {
 }
 
 fn table(
-    providers: &[(ProviderId, String)],
+    providers: &[KnownProvider],
     known: &[Identity],
     unlink: impl Fn(IdentityId) -> Option<String>,
 ) -> Section {
     let rows = known.iter().map(|identity| {
-        let name = providers.iter().find(|(id, _)| *id == identity.provider);
-        let name = name.map_or_else(|| identity.provider.to_string(), |(_, name)| name.clone());
+        let provider = providers.iter().find(|known| known.id == identity.provider);
+        let name = provider.map_or_else(
+            || identity.provider.to_string(),
+            |provider| provider.name.clone(),
+        );
+        let state = match provider {
+            Some(provider) if !provider.disabled => Cell::good("lets in"),
+            Some(_) => Cell::warn("provider disabled"),
+            None => Cell::bad("provider deleted"),
+        };
         let action = unlink(identity.id).map(|path| Action {
             name: "Unlink",
             what: name.clone(),
@@ -99,6 +115,7 @@ fn table(
         });
         vec![
             Cell::text(name),
+            state,
             Cell::code(&identity.subject),
             Cell::time(Some(identity.created)),
             Cell::Actions(action.into_iter().collect()),
@@ -106,7 +123,7 @@ fn table(
     });
     Section::Table(Table {
         title: "Identities".to_owned(),
-        columns: vec!["Identity provider", "Subject", "Since", "Do"],
+        columns: vec!["Identity provider", "State", "Subject", "Since", "Do"],
         rows: rows.collect(),
         empty: "There is none.",
         next: None,

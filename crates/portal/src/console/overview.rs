@@ -110,6 +110,11 @@ pub(super) async fn show(
             ("Grants in force", Cell::text(status.grants)),
             ("Gateways carry", Cell::text(rate(carried))),
             ("Rows that are not understood", Cell::text(status.faults)),
+            (
+                "Records that wait to be written",
+                Cell::text(status.records_waiting),
+            ),
+            ("Records that were lost", Cell::text(status.records_lost)),
             ("Version", Cell::text(status.version)),
             ("Started", Cell::time(Some(status.started))),
         ],

@@ -129,8 +129,7 @@ async fn list_page(
         empty: "There is none.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    let mut page = person.list_page(AT, asked, list, form);
-    page.sections.insert(0, Section::Form(asked.search(AT)));
+    let mut page = person.searched_page(AT, asked, list, form);
     if person.may_change() {
         let account = console.service.account(&person.caller).await?;
         let rule = Field::choice("second_factor", "Who must have one", RULES)

@@ -162,6 +162,19 @@ impl Person {
         page
     }
 
+    /// The same of a list that may be long: what has some words in its name is found without turning pages.
+    pub(super) fn searched_page(
+        &self,
+        at: &'static str,
+        asked: &Asked,
+        list: Table,
+        form: Form,
+    ) -> Page {
+        let mut page = self.list_page(at, asked, list, form);
+        page.sections.insert(0, Section::Form(asked.search(at)));
+        page
+    }
+
     /// Forms, for those who may change something.
     pub(super) fn forms(&self, forms: impl IntoIterator<Item = Form>) -> Vec<Section> {
         match self.may_change() {

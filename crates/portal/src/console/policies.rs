@@ -76,7 +76,7 @@ async fn list_page(
     form: Form,
 ) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = asked.part();
+    let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
     let mut rows = Vec::new();
     for policy in found.items {
@@ -98,7 +98,7 @@ async fn list_page(
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(AT, asked, list, form))
+    Ok(person.searched_page(AT, asked, list, form))
 }
 
 fn actions(policy: &Policy) -> Vec<Action> {

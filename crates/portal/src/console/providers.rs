@@ -6,7 +6,6 @@ use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use crate::api::Id;
 use crate::fault::Fault;
-use crate::service::ListRequest;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -233,19 +232,15 @@ async fn as_it_is(
     person: &Person,
     provider: &Provider,
 ) -> Result<AsItIs, Fault> {
-    let names = ListRequest {
-        limit: Some(200),
-        ..ListRequest::default()
-    };
-    let known = console.service.groups(&person.caller, &names).await?.items;
-    let lines = provider.groups.iter().map(|mapped| {
-        let group = known.iter().find(|group| group.id == mapped.group);
-        let name = group.map_or_else(|| mapped.group.to_string(), |group| group.name.clone());
-        format!("{}={name}", mapped.value)
-    });
+    let mut lines = Vec::new();
+    for mapped in &provider.groups {
+        let service = &console.service;
+        let name = service.group_name(&person.caller, mapped.group).await?;
+        lines.push(format!("{}={name}", mapped.value));
+    }
     Ok(AsItIs {
         scopes: provider.scopes.join(" "),
-        groups: lines.collect::<Vec<_>>().join("\n"),
+        groups: lines.join("\n"),
         unknown: match provider.unknown_people {
             UnknownPeople::Refuse => "refuse",
             UnknownPeople::Make => "make",

@@ -34,7 +34,7 @@ async fn list_page(
     asked: &Asked,
     form: Form,
 ) -> Result<Page, Fault> {
-    let (service, request) = (&console.service, asked.part());
+    let (service, request) = (&console.service, asked.searched());
     let found = service.service_accounts(&person.caller, &request).await?;
     let row = |actor: &Actor| {
         vec![
@@ -50,7 +50,7 @@ async fn list_page(
         empty: "There is none. Machines that nobody sits at are clients of a service account.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(AT, asked, list, form))
+    Ok(person.searched_page(AT, asked, list, form))
 }
 
 pub(super) async fn create(

@@ -40,7 +40,7 @@ async fn list_page(
     asked: &Asked,
     form: Form,
 ) -> Result<Page, Fault> {
-    let request = asked.part();
+    let request = asked.searched();
     let found = console.service.sites(&person.caller, &request).await?;
     let row = |site: Site| {
         vec![
@@ -55,7 +55,7 @@ async fn list_page(
         empty: "There is none. A site is a place with gateways and the resources behind them.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(AT, asked, list, form))
+    Ok(person.searched_page(AT, asked, list, form))
 }
 
 pub(super) async fn create(

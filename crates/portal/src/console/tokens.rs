@@ -196,7 +196,7 @@ async fn list_page(
     form: Form,
 ) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = asked.part();
+    let request = asked.searched();
     let found = service.made_tokens(&person.caller, &request).await?;
     let mut rows = Vec::new();
     for token in &found.items {
@@ -224,7 +224,7 @@ async fn list_page(
         empty: "There is none.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(LIST, asked, list, form))
+    Ok(person.searched_page(LIST, asked, list, form))
 }
 
 pub(super) async fn create(

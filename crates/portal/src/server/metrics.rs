@@ -1,6 +1,7 @@
 //! What the portal counts, in the text format of Prometheus.
 
 use crate::hub::HubStatus;
+use crate::sessions::Backlog;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -47,6 +48,7 @@ pub(crate) struct LiveMetrics {
     feed_seq: Gauge,
     feed_lag: Gauge,
     ready: Gauge,
+    records_waiting: Gauge,
     granted: Counter,
     denied: Counter,
     revoked: Counter,
@@ -55,10 +57,11 @@ pub(crate) struct LiveMetrics {
     ignored: Counter,
     overflows: Counter,
     untold: Counter,
+    records_lost: Counter,
 }
 
 impl LiveMetrics {
-    pub(crate) fn set(&self, ready: bool, hub: &HubStatus, feed_lag: u64) {
+    pub(crate) fn set(&self, ready: bool, hub: &HubStatus, feed_lag: u64, backlog: Backlog) {
         self.ready.set(i64::from(ready));
         for (gauge, value) in [
             (&self.clients, hub.clients as u64),
@@ -68,6 +71,7 @@ impl LiveMetrics {
             (&self.faults, hub.faults as u64),
             (&self.feed_seq, hub.seq.0),
             (&self.feed_lag, feed_lag),
+            (&self.records_waiting, backlog.waiting),
         ] {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
@@ -81,8 +85,9 @@ impl LiveMetrics {
             (&self.ignored, counted.ignored),
             (&self.overflows, counted.overflows),
             (&self.untold, counted.untold_resources),
+            (&self.records_lost, backlog.lost),
         ] {
-            // The hub only counts up.
+            // Both only count up.
             counter.inner().store(value, Ordering::Relaxed);
         }
     }
@@ -111,6 +116,11 @@ impl LiveMetrics {
                 &self.feed_lag,
                 "feed_lag",
                 "Changes that the sessions do not know yet, counted up to 1000",
+            ),
+            (
+                &self.records_waiting,
+                "records_waiting",
+                "Records that wait for the database, such as lines of the access log",
             ),
             (
                 &self.ready,
@@ -147,6 +157,11 @@ impl LiveMetrics {
                 &self.overflows,
                 "sessions_overflowed",
                 "Sessions ended because too much waited for them",
+            ),
+            (
+                &self.records_lost,
+                "records_lost",
+                "Lines of logs and grants that were never written down, since too many waited",
             ),
             (
                 &self.untold,

@@ -4,7 +4,7 @@ use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service};
 use crate::fault::{Fault, obstacle};
 use crate::hub::{ClientView, GatewayView, HubStatus};
-use crate::sessions::Listener;
+use crate::sessions::{Backlog, Listener};
 use culvert_ids::{ClientId, GatewayId};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};
@@ -46,6 +46,10 @@ impl Service {
             true => self.feed_lag(&hub).await,
             false => 0,
         };
+        let backlog = match self.serves(caller) {
+            true => self.sessions.backlog(),
+            false => Backlog::default(),
+        };
         Ok(PortalStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
@@ -57,6 +61,8 @@ impl Service {
             clients: hub.clients as u64,
             gateways: hub.gateways as u64,
             grants: hub.grants as u64,
+            records_waiting: backlog.waiting,
+            records_lost: backlog.lost,
         })
     }
 
@@ -150,7 +156,8 @@ impl Service {
         let ready = self.readiness().await.is_ok();
         let hub = self.sessions.status().await.unwrap_or_default();
         let feed_lag = self.feed_lag(&hub).await;
-        self.metrics.live.set(ready, &hub, feed_lag);
+        let backlog = self.sessions.backlog();
+        self.metrics.live.set(ready, &hub, feed_lag, backlog);
     }
 
     /// The sessions are those of one account.

@@ -2,9 +2,12 @@
 
 use super::{Caller, ListRequest, Service, show};
 use crate::fault::Fault;
-use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
-use culvert_store::{self as store, Kind, ListFilter, StoreExt};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
+use culvert_store::{self as store, Kind, ListFilter, PageLimit, StoreExt};
 use culvert_wire::api::{Actor, Client, Group, Resource, Site};
+
+/// How many names are offered in the place of one that nothing has: a line of them.
+const NAMES_OFFERED: u64 = 5;
 
 impl Service {
     /// What the caller is called.
@@ -47,14 +50,50 @@ impl Service {
             ..ListFilter::default()
         };
         let mut rows: Vec<T> = self.all(caller.account(), &filter).await?;
+        match rows.pop() {
+            Some(row) => Ok(row),
+            None => Err(self.nothing_named::<T>(caller, name).await?),
+        }
+    }
+
+    /// Says what else has the words in its name: of thousands nobody knows each by heart.
+    async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
         let what = T::KIND;
-        rows.pop()
-            .ok_or_else(|| Fault::NotFound(format!("there is no {what} named {name:?}")))
+        let mut detail = format!("there is no {what} named {name:?}");
+        let filter = ListFilter {
+            name_contains: Some(name.to_owned()),
+            ..ListFilter::default()
+        };
+        let list = self.store.list(
+            caller.account(),
+            what,
+            &filter,
+            None,
+            PageLimit::new(NAMES_OFFERED),
+        );
+        let page = self.ask("list", list).await?;
+        let names: Vec<String> = page
+            .items
+            .iter()
+            .filter_map(|row| row.name().map(|name| format!("{name:?}")))
+            .collect();
+        if !name.is_empty() && !names.is_empty() {
+            let more = if page.next.is_some() { ", …" } else { "" };
+            detail = format!(
+                "{detail}; with that in their names: {}{more}",
+                names.join(", ")
+            );
+        }
+        Ok(Fault::NotFound(detail))
     }
 
     /// The name of what a log speaks of; its id, where it is gone.
     pub(crate) async fn actor_name(&self, caller: &Caller, id: ActorId) -> Result<String, Fault> {
         self.name_of(caller, id, |row: store::Actor| row.name).await
+    }
+
+    pub(crate) async fn group_name(&self, caller: &Caller, id: GroupId) -> Result<String, Fault> {
+        self.name_of(caller, id, |row: store::Group| row.name).await
     }
 
     pub(crate) async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {

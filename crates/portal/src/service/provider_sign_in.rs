@@ -28,6 +28,15 @@ pub(crate) struct CameBack<'a> {
     pub(crate) error_description: Option<&'a str>,
 }
 
+/// A provider, as far as people need to know it who are known by it.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownProvider {
+    pub(crate) id: ProviderId,
+    pub(crate) name: String,
+    /// Nobody signs in by it now.
+    pub(crate) disabled: bool,
+}
+
 /// What came of it.
 pub(crate) enum Arrived {
     /// A session, and the page to go on with.
@@ -39,9 +48,22 @@ pub(crate) enum Arrived {
 impl Service {
     /// The providers by which somebody may sign in: ids and names, for the page that asks.
     pub(crate) async fn ways_to_sign_in(&self) -> Result<Vec<(ProviderId, String)>, Fault> {
+        let known = self.known_providers().await?.into_iter();
+        let enabled = known.filter(|provider| !provider.disabled);
+        Ok(enabled
+            .map(|provider| (provider.id, provider.name))
+            .collect())
+    }
+
+    /// All providers, those that nobody can sign in by included, for who reads whom they know.
+    pub(crate) async fn known_providers(&self) -> Result<Vec<KnownProvider>, Fault> {
         let rows: Vec<store::Provider> = self.all(self.served, &ListFilter::default()).await?;
-        let rows = rows.into_iter().filter(|row| !row.disabled);
-        Ok(rows.map(|row| (row.id, row.name)).collect())
+        let known = rows.into_iter().map(|row| KnownProvider {
+            id: row.id,
+            name: row.name,
+            disabled: row.disabled,
+        });
+        Ok(known.collect())
     }
 
     /// Sends somebody to a provider to sign in.

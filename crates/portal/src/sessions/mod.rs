@@ -37,6 +37,7 @@ use feed::Feed;
 use keeper::Keeper;
 use pace::Pace;
 use pulse::Pulse;
+pub(crate) use recorder::Backlog;
 use recorder::Recorder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -180,6 +181,11 @@ impl Sessions {
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
         self.0.feed.catch_up().await;
         self.0.keeper.explain(client, resource).await
+    }
+
+    /// What waits to be written down, and what was lost of it.
+    pub(crate) fn backlog(&self) -> Backlog {
+        self.0.recorder.backlog()
     }
 
     /// Lets nobody in any more, tells all sessions to come back, each at a time of its own, and

@@ -11,6 +11,7 @@ use culvert_store::{
 use culvert_wire::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -30,6 +31,9 @@ const TOUCH_EVERY: Duration = Duration::from_secs(10);
 
 /// Tokens whose use waits to be written down: one batch.
 const MAX_TOUCHED: usize = MAX_BATCH;
+
+/// Minutes of what gateways carried that wait to be written down while the database takes nothing: a day.
+const MAX_CARRIED: usize = 24 * 60;
 
 /// Entries that are written down together before more are taken: some batches.
 const MAX_PILE: usize = 4 * MAX_BATCH;
@@ -51,6 +55,19 @@ pub(super) enum Record {
 
 impl Record {
     /// What it is, for the log.
+    /// How much of the log or of the grants it is.
+    fn len(&self) -> usize {
+        match self {
+            Self::Save(grants) => grants.len(),
+            Self::End(grants) => grants.len(),
+            Self::Log(entries) => entries.len(),
+            Self::Seen(machines) => machines.len(),
+            Self::Flows(told) => told.batch.flows.len(),
+            Self::Touch(..) | Self::Carried(..) => 1,
+            Self::Done(_) => 0,
+        }
+    }
+
     const fn what(&self) -> &'static str {
         match self {
             Self::Save(_) => "grants that began",
@@ -83,7 +100,20 @@ pub(super) struct WrittenFlows {
 
 /// Takes records, and never makes anybody wait.
 #[derive(Clone, Debug)]
-pub(super) struct Recorder(mpsc::Sender<Record>);
+pub(super) struct Recorder {
+    records: mpsc::Sender<Record>,
+    /// Lines and grants that were not written down and never will be.
+    lost: Arc<AtomicU64>,
+}
+
+/// What is not written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog {
+    /// Records that wait for the database, each with one or several lines.
+    pub(crate) waiting: u64,
+    /// Lines and grants that could wait no longer.
+    pub(crate) lost: u64,
+}
 
 impl Recorder {
     /// Starts writing. It ends, with everything written, once all copies of the handle are gone.
@@ -93,19 +123,27 @@ impl Recorder {
         pulse: Pulse,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, records) = mpsc::channel(MAX_WAITING);
-        (Self(sender), write(store, account, records, pulse))
+        let lost = Arc::new(AtomicU64::new(0));
+        let recorder = Self {
+            records: sender,
+            lost: Arc::clone(&lost),
+        };
+        (recorder, write(store, account, records, (pulse, lost)))
     }
 
     /// What does not fit is lost: of grants a new start asks the policies again, so that nothing is
     /// opened by it, and lines of the log can't be kept for ever.
     pub(super) fn record(&self, record: Record) {
-        match self.0.try_send(record) {
+        match self.records.try_send(record) {
             Ok(()) => {}
-            Err(TrySendError::Full(record)) => tracing::error!(
-                what = record.what(),
-                waiting = MAX_WAITING,
-                "the database does not keep up: a record is lost"
-            ),
+            Err(TrySendError::Full(record)) => {
+                count(&self.lost, record.len());
+                tracing::error!(
+                    what = record.what(),
+                    waiting = MAX_WAITING,
+                    "the database does not keep up: a record is lost"
+                );
+            }
             // Sessions that took too long to end.
             Err(TrySendError::Closed(record)) => tracing::warn!(
                 what = record.what(),
@@ -114,11 +152,20 @@ impl Recorder {
         }
     }
 
+    /// What is not written down at this moment.
+    pub(super) fn backlog(&self) -> Backlog {
+        let taken = self.records.max_capacity() - self.records.capacity();
+        Backlog {
+            waiting: taken as u64,
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+
     /// Waits until what was recorded is written, but not for longer than that.
     pub(super) async fn finish(&self, patience: Duration) {
         let finished = async {
             let (done, answer) = oneshot::channel();
-            if self.0.send(Record::Done(done)).await.is_ok() {
+            if self.records.send(Record::Done(done)).await.is_ok() {
                 // Without an answer there is nothing that could still be written.
                 let _ = answer.await;
             }
@@ -133,7 +180,7 @@ async fn write(
     store: Arc<dyn Store>,
     account: AccountId,
     mut records: mpsc::Receiver<Record>,
-    pulse: Pulse,
+    (pulse, lost): (Pulse, Arc<AtomicU64>),
 ) {
     let mut touched = BTreeMap::new();
     let mut carried = BTreeMap::new();
@@ -159,14 +206,14 @@ async fn write(
                         }
                         Record::Done(done) => {
                             note_carried(store.as_ref(), account, &mut carried).await;
-                            insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                            insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
                             // Whoever waited may have lost patience.
                             let _ = done.send(());
                         }
                         record => {
                             if !pile.goes_with(&record) {
-                                insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                                insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             }
                             pile.add(record);
                         }
@@ -176,7 +223,7 @@ async fn write(
                         Err(_) => break,
                     }
                 }
-                insist_on_all(store.as_ref(), account, &mut pile, &records).await;
+                insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                 pulse.beat();
             }
             _ = touch.tick() => {
@@ -187,6 +234,10 @@ async fn write(
     }
     note_touched(store.as_ref(), account, &mut touched).await;
     note_carried(store.as_ref(), account, &mut carried).await;
+}
+
+fn count(lost: &AtomicU64, more: usize) {
+    lost.fetch_add(more as u64, Ordering::Relaxed);
 }
 
 /// Records that are written down together, those of one kind at once.
@@ -262,27 +313,31 @@ async fn insist_on_all(
     account: AccountId,
     pile: &mut Pile,
     records: &mpsc::Receiver<Record>,
+    lost: &AtomicU64,
 ) {
     for record in pile.take() {
-        insist(store, account, &record, records).await;
+        if !insist(store, account, &record, records).await {
+            count(lost, record.len());
+        }
     }
 }
 
-/// Writes a record down, however long that takes, unless nobody waits for it any more.
+/// Writes a record down, however long that takes, unless nobody waits for it any more. Returns whether it is
+/// written.
 async fn insist(
     store: &dyn Store,
     account: AccountId,
     record: &Record,
     records: &mpsc::Receiver<Record>,
-) {
+) -> bool {
     loop {
         let Err(error) = attempt(store, account, record).await else {
-            return;
+            return true;
         };
         let is_passing = error.is_local() && !records.is_closed();
         tracing::error!(%error, retry = is_passing, "writing down what happened");
         if !is_passing {
-            return;
+            return false;
         }
         sleep(RETRY).await;
     }
@@ -328,13 +383,18 @@ async fn note_touched(
     if touched.is_empty() {
         return;
     }
-    let uses = std::mem::take(touched).into_iter().collect();
-    if let Err(error) = store.touch_tokens(account, uses).await {
-        tracing::warn!(%error, "noting when tokens were used");
+    let uses = touched.iter().map(|(token, at)| (*token, *at)).collect();
+    match store.touch_tokens(account, uses).await {
+        // The next round has them again, with those that came meanwhile.
+        Err(error) if error.is_local() => tracing::warn!(%error, "noting when tokens were used"),
+        Err(error) => {
+            tracing::error!(%error, "noting when tokens were used");
+            touched.clear();
+        }
+        Ok(_) => touched.clear(),
     }
 }
 
-/// Where it is not written now, charts lack it.
 async fn note_carried(
     store: &dyn Store,
     account: AccountId,
@@ -343,9 +403,20 @@ async fn note_carried(
     if carried.is_empty() {
         return;
     }
-    let carried = std::mem::take(carried).into_iter().collect();
-    if let Err(error) = store.note_carried(account, carried).await {
-        tracing::warn!(%error, "noting what gateways carried");
+    let sums = carried.iter().map(|(at, bytes)| (*at, *bytes)).collect();
+    match store.note_carried(account, sums).await {
+        Err(error) if error.is_local() => {
+            tracing::warn!(%error, "noting what gateways carried");
+            // Charts lack what is older.
+            while carried.len() > MAX_CARRIED {
+                carried.pop_first();
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, "noting what gateways carried");
+            carried.clear();
+        }
+        Ok(()) => carried.clear(),
     }
 }
 
@@ -487,6 +558,21 @@ mod tests {
         assert_eq!(lines(store.as_ref(), account).await, 2 * MAX_SESSIONS);
         drop(recorder);
         writing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_the_rest_waits() {
+        let (store, account) = store().await;
+        let (recorder, writing) = Recorder::start(Arc::clone(&store), account, Pulse::new());
+        for _ in 0..MAX_WAITING + 3 {
+            recorder.record(Record::Log(vec![line(), line()]));
+        }
+        let full = Backlog {
+            waiting: MAX_WAITING as u64,
+            lost: 6,
+        };
+        assert_eq!(recorder.backlog(), full);
+        drop(writing);
     }
 
     #[tokio::test]

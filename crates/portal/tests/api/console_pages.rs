@@ -2,7 +2,7 @@
 
 use crate::browser::{Browser, fresh, signed_in};
 use crate::console::version_on;
-use crate::support::{Running, enrol_client, id_of, make_actor};
+use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
 use culvert_store::{ActorKind, Role};
 use serde_json::{Value, json};
 
@@ -97,6 +97,34 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
         .get(&format!("/resources/{resource}"))
         .await
         .expect(404);
+}
+
+#[tokio::test]
+async fn of_two_administrators_who_rename_one_gateway_neither_loses_anything() {
+    let running = Running::start().await;
+    let mut one = signed_in(&running, Role::Admin).await;
+    let mut two = signed_in(&running, Role::Admin).await;
+    let site = made(&running, "/api/v1/sites", json!({"name": "site"})).await;
+    let site = site.parse().unwrap();
+    let (gateway, _) = enrol_gateway(running.store.as_ref(), running.account(), site).await;
+    let path = format!("/gateways/{gateway}");
+    let action = format!("{path}/name");
+    let seen = version_for(&one.get(&path).await.expect(200).text, &action);
+    let theirs = [("name", "theirs"), ("version", &*seen)];
+    two.submit(&action, &theirs).await.expect(303);
+    let mine = [("name", "mine"), ("version", &*seen)];
+    let conflict = one.submit(&action, &mine).await.expect(409);
+    for shown in ["theirs", "value=\"mine\"", "Someone else changed it"] {
+        assert!(conflict.text.contains(shown), "{shown}");
+    }
+    one.submit(&format!("{path}/drain"), &[("version", &*seen)])
+        .await
+        .expect(412);
+    let now = version_on(&conflict.text);
+    let mine = [("name", "mine"), ("version", &*now)];
+    one.submit(&action, &mine).await.expect(303);
+    let page = one.get(&path).await.expect(200);
+    assert!(page.text.contains("<h1>mine</h1>"));
 }
 
 /// A policy that joins two things.
@@ -232,6 +260,45 @@ async fn a_policy_is_given_another_group_and_another_resource() {
     for shown in [&other.group, &other.resource] {
         assert!(page.text.contains(&format!(">{shown}</a>")), "{shown}");
     }
+}
+
+#[tokio::test]
+async fn long_lists_are_searched_and_a_name_that_is_not_whole_is_told_what_has_it() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let policy = policy(&running, json!([])).await;
+    for number in 0..7 {
+        let name = format!("build farm {number}");
+        made(&running, "/api/v1/groups", json!({"name": name})).await;
+        let name = format!("farmer {number}");
+        let actor = json!({"name": name, "kind": "service_account"});
+        made(&running, "/api/v1/actors", actor).await;
+    }
+    for (path, words, found, left_out) in [
+        ("/groups", "FARM+3", "build farm 3", "build farm 4"),
+        ("/service-accounts", "mer+5", "farmer 5", "farmer 6"),
+        ("/people", "mer+5", "farmer 5", "farmer 6"),
+        ("/policies", "nothing", "There is none", &policy.group),
+        ("/sites", "nothing", "There is none", "<td>"),
+        ("/clients", "nothing", "There is none", "<td>"),
+        ("/settings/tokens", "nothing", "There is none", "<td>"),
+    ] {
+        let asked = format!("{path}?search={words}");
+        let page = browser.get(&asked).await.expect(200);
+        assert!(page.text.contains(found), "{asked}: {}", page.text);
+        assert!(!page.text.contains(left_out), "{asked}: {left_out}");
+        assert!(page.text.contains("name=\"search\""), "{path}");
+    }
+    let fields = [
+        ("name", "p"),
+        ("group", "Farm"),
+        ("resource", &*policy.resource),
+    ];
+    let refused = browser.submit("/policies", &fields).await.expect(422);
+    for shown in ["build farm 0", "build farm 4", "…"] {
+        assert!(refused.text.contains(shown), "{shown}: {}", refused.text);
+    }
+    assert!(!refused.text.contains("build farm 5"), "five are enough");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod console_safety;
 mod devices;
 mod document;
 mod factors;
+mod identities;
 mod lists;
 mod live;
 mod log_search;

@@ -47,6 +47,15 @@ pub enum BackupError {
         /// The system's reason.
         source: io::Error,
     },
+    /// There is no room for the backup.
+    #[error(
+        "{}: there is no room for the backup on its file system: make room there, or give another place",
+        path.display()
+    )]
+    NoRoom {
+        /// The backup, of which nothing is left.
+        path: PathBuf,
+    },
     /// The file is something else.
     #[error(
         "{} is no backup of a portal: give a file that `culvert portal backup` has made",
@@ -81,7 +90,7 @@ pub enum BackupError {
 ///
 /// # Errors
 /// [`BackupError::Exists`], [`BackupError::File`]; [`BackupError::Store`] where the database can't be
-/// read, or the copy can't be written ([`StoreError::Full`]).
+/// read, or the copy can't be written; [`BackupError::NoRoom`].
 pub async fn backup(database: &Path, files: &[BackupFile], to: &Path) -> Result<(), BackupError> {
     let partial = beside(to, ".partial");
     if to.symlink_metadata().is_ok() {
@@ -90,13 +99,16 @@ pub async fn backup(database: &Path, files: &[BackupFile], to: &Path) -> Result<
         });
     }
     create(&partial)?;
-    let written = async {
-        copy(database, &partial).await?;
-        attach(&partial, files).await
+    let copied = async {
+        let mut source = open_database(database).await?;
+        copy(&mut source, &partial).await?;
+        attach(&partial, files).await.map_err(Copying::Target)?;
+        source.close().await.map_err(fault).map_err(Copying::Source)
     };
-    let written = match written.await {
+    let written = match copied.await {
         Ok(()) => publish(&partial, to),
-        Err(source) => Err(BackupError::Store {
+        Err(Copying::Target(StoreError::Full { .. })) => Err(no_room(to)),
+        Err(Copying::Source(source) | Copying::Target(source)) => Err(BackupError::Store {
             path: database.to_owned(),
             source,
         }),
@@ -130,21 +142,32 @@ pub async fn restore(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupEr
     restored
 }
 
+/// What did not work: the database, or the copy of it. Their disks may be two.
+enum Copying {
+    Source(StoreError),
+    Target(StoreError),
+}
+
+async fn open_database(database: &Path) -> Result<SqliteConnection, Copying> {
+    let options = SqliteConnectOptions::new().filename(database);
+    let connection = options.connect().await.map_err(fault);
+    let mut connection = connection.map_err(Copying::Source)?;
+    check(&mut connection).await.map_err(Copying::Source)?;
+    Ok(connection)
+}
+
 /// Copies what the last commit left, the write-ahead log included.
-async fn copy(database: &Path, partial: &Path) -> Result<(), StoreError> {
+async fn copy(source: &mut SqliteConnection, partial: &Path) -> Result<(), Copying> {
     let Some(target) = partial.to_str() else {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8");
-        return Err(StoreError::Unavailable(error.into()));
+        return Err(Copying::Target(StoreError::Unavailable(error.into())));
     };
-    let options = SqliteConnectOptions::new().filename(database);
-    let mut connection = options.connect().await.map_err(fault)?;
-    check(&mut connection).await?;
-    sqlx::query("VACUUM INTO ?")
+    let copied = sqlx::query("VACUUM INTO ?")
         .bind(target)
-        .execute(&mut connection)
+        .execute(source)
         .await
-        .map_err(fault)?;
-    connection.close().await.map_err(fault)
+        .map_err(fault);
+    copied.map(drop).map_err(Copying::Target)
 }
 
 async fn attach(partial: &Path, files: &[BackupFile]) -> Result<(), StoreError> {
@@ -269,6 +292,7 @@ fn create(path: &Path) -> Result<File, BackupError> {
         io::ErrorKind::AlreadyExists => BackupError::Exists {
             path: path.to_owned(),
         },
+        io::ErrorKind::StorageFull => no_room(path),
         _ => file_error(path, error),
     })
 }
@@ -282,7 +306,16 @@ fn publish(partial: &Path, to: &Path) -> Result<(), BackupError> {
         let directory = to.parent().filter(|path| !path.as_os_str().is_empty());
         File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
     };
-    moved().map_err(|error| file_error(to, error))
+    moved().map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => no_room(to),
+        _ => file_error(to, error),
+    })
+}
+
+fn no_room(to: &Path) -> BackupError {
+    BackupError::NoRoom {
+        path: to.to_owned(),
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

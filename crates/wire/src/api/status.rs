@@ -27,6 +27,12 @@ pub struct PortalStatus {
     pub gateways: u64,
     /// Grants that are good now.
     pub grants: u64,
+    /// Records that wait for the database, such as lines of the access log; they are tried again.
+    #[serde(default)]
+    pub records_waiting: u64,
+    /// Lines of logs and grants that were never written down, since the portal's start: too many waited.
+    #[serde(default)]
+    pub records_lost: u64,
 }
 
 /// A connected client.
