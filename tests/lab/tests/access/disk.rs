@@ -9,7 +9,7 @@ use std::time::Duration;
 const DISK_BYTES: u64 = 16 << 20;
 
 /// The exit status of "something failed" (docs/exit-status.md).
-const FAILED: i32 = 1;
+pub(crate) const FAILED: i32 = 1;
 
 /// "Either side […] gives up a peer that has been silent for 12 s": by then it would have.
 const FULL: Duration = Duration::from_secs(15);
@@ -19,7 +19,7 @@ const FULL: Duration = Duration::from_secs(15);
 const MAX_WRITES: u32 = 500;
 
 /// A product whose portal has its state on a small disk, nothing running yet.
-fn on_a_small_disk(gateways: u8) -> (Product, SmallDisk) {
+pub(crate) fn on_a_small_disk(gateways: u8) -> (Product, SmallDisk) {
     let mut product = Product::networks(gateways).unwrap();
     let portal = &mut product.portal;
     let disk = SmallDisk::mount(&portal.namespace, &portal.state_dir(), DISK_BYTES).unwrap();
@@ -59,7 +59,7 @@ fn create_group(portal: &Portal, name: &str) -> (String, String, serde_json::Val
 }
 
 /// Makes groups until one is refused, and checks how. Their names are returned.
-fn write_until_full(portal: &Portal) -> Vec<String> {
+pub(crate) fn write_until_full(portal: &Portal) -> Vec<String> {
     let mut made = Vec::new();
     for number in 0..MAX_WRITES {
         let name = format!("written-{number:03}");

@@ -13,6 +13,7 @@ mod conditions;
 mod country_file;
 mod database;
 mod disk;
+mod disk_console;
 mod domains;
 mod draining;
 mod enrolment;
