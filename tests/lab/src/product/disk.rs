@@ -67,12 +67,19 @@ impl SmallDisk {
         Ok(file.set_len(filled? - left_bytes)?)
     }
 
-    /// Gives the room back.
+    /// Gives the room back, and returns when it is there.
     ///
     /// # Errors
     /// When it was not taken.
     pub fn make_room(&self) -> Result<()> {
-        Ok(fs::remove_file(self.path().join(FILLER))?)
+        let filler = self.path().join(FILLER);
+        let bytes = fs::metadata(&filler)?.len();
+        fs::remove_file(filler)?;
+        // The kernel takes a moment; whoever waited for room may have taken some of it by then.
+        wait_until("the room that was made", SOON, || {
+            rustix::fs::statvfs(self.path())
+                .is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= bytes / 2)
+        })
     }
 }
 
