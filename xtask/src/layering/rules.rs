@@ -92,6 +92,7 @@ pub(super) const EDGES: [(&str, &[&str]); 25] = [
             "culvert-io-models",
             "culvert-lab",
             "culvert-link",
+            "culvert-store",
             "culvert-tun",
             "culvert-wire",
         ],
