@@ -27,7 +27,7 @@ const MAX_TEXT_LEN: usize = 16 << 10;
 /// What authenticators nest: an attestation statement holds lists of certificates.
 const MAX_CBOR_DEPTH: usize = 8;
 
-/// Why something is not accepted. The person hears that it was not; the log has this.
+/// Why something is not accepted. Who adds a key hears it; of who signs in by one, the log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{0} is not as the specification has it")]
@@ -61,8 +61,13 @@ impl RelyingParty {
     /// The portal at this URL; none where it has no name, since keys are bound to domains.
     pub(crate) fn of(url: &str) -> Option<Self> {
         let host = url.strip_prefix("https://")?.trim_end_matches('/');
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, port),
+            _ => (host, ""),
+        };
+        // Browsers leave the usual port out of an origin.
+        let host = match port {
+            "" | "443" => name,
             _ => host,
         };
         let is_address = name.starts_with('[') || name.parse::<IpAddr>().is_ok();

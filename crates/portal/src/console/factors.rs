@@ -148,16 +148,25 @@ async fn overview(
         title: "How you sign in".to_owned(),
         facts,
     });
+    if !factors.has_password {
+        page.sections.push(Section::Alert(
+            "You sign in by an identity provider, which asks for what it wants. A second factor of this portal would \
+             stand beside a password, and you have none here."
+                .to_owned(),
+        ));
+        return match refused {
+            Some((_, fault)) => Err(fault),
+            None => Ok((page, StatusCode::OK)),
+        };
+    }
     page.sections
         .extend(super::passkeys::sections(console, person, &factors).await?);
     let mut forms = vec![(Step::Begin, begin_form(&factors))];
     if factors.has_any() {
         forms.push((Step::Codes, codes_form(&factors)));
     }
-    if factors.since.is_some() {
-        if factors.passkeys > 0 || !factors.is_required {
-            forms.push((Step::Remove, remove_form(&factors)));
-        }
+    if factors.since.is_some() && (factors.passkeys > 0 || !factors.is_required) {
+        forms.push((Step::Remove, remove_form(&factors)));
     }
     let mut status = StatusCode::OK;
     let mut refused = refused;

@@ -113,12 +113,18 @@ pub(super) async fn sign_in(
         }
         Err(fault) => return Err(fault),
     };
-    if let Some(before) = session(&headers)
+    end_before(&console, &headers).await?;
+    signed_in(&console, begun, &next).await
+}
+
+/// Ends the session that the browser had before another.
+pub(super) async fn end_before(console: &Console, headers: &HeaderMap) -> Result<(), Fault> {
+    if let Some(before) = session(headers)
         && let Ok(caller) = console.service.resume(&before).await
     {
         console.service.sign_out(&caller).await?;
     }
-    signed_in(&console, begun, &next).await
+    Ok(())
 }
 
 /// The session, or the question for what is lacking.

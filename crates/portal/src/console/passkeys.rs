@@ -2,7 +2,7 @@
 
 use super::Console;
 use super::factors::{codes_page, password_field};
-use super::first::{page, sign_in_again, with_session};
+use super::first::{end_before, page, sign_in_again, with_session};
 use super::forms::{Asked, Fields, Posted, done};
 use super::person::{Person, next_page};
 use super::view::{Cell, Field, Form, Page, PasskeyKind, Section, Table};
@@ -11,7 +11,7 @@ use crate::server::PublicAddress;
 use crate::service::{OwnFactors, OwnPasskey, Question};
 use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 /// The page with one of the own passkeys.
@@ -52,12 +52,16 @@ pub(super) fn second_form(ticket: &str, next: &str, question: Question) -> Form 
 pub(super) async fn sign_in(
     State(console): State<Console>,
     Extension(PublicAddress(from)): Extension<PublicAddress>,
+    headers: HeaderMap,
     fields: Fields,
 ) -> Result<Response, Fault> {
     let next = next_page(fields.text("next"));
     let credential = fields.raw("credential");
     match console.service.sign_in_by_passkey(from, credential).await {
-        Ok(begun) => Ok(with_session(&begun.token, &next)),
+        Ok(begun) => {
+            end_before(&console, &headers).await?;
+            Ok(with_session(&begun.token, &next))
+        }
         Err(Fault::Invalid(problems)) => {
             let why = problems.into_iter().map(|problem| problem.detail);
             sign_in_again(&console, &next, &sentence(why)).await

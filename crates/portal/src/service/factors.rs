@@ -94,6 +94,8 @@ pub(crate) type RecoveryCodes = Vec<Zeroizing<String>>;
 pub(crate) struct OwnFactors {
     pub(crate) since: Option<Timestamp>,
     pub(crate) passkeys: u32,
+    /// There is a password that a factor can stand beside.
+    pub(crate) has_password: bool,
     pub(crate) recovery_codes: u32,
     /// The account has the caller have one.
     pub(crate) is_required: bool,
@@ -220,6 +222,7 @@ impl Service {
         Ok(OwnFactors {
             since: sign_in.second_factor,
             passkeys: sign_in.passkeys,
+            has_password: sign_in.password_set.is_some(),
             recovery_codes: sign_in.recovery_codes,
             is_required: self.is_required_of(caller, sign_in).await?,
             asks_again: !self.is_fresh(caller).await?,
@@ -231,6 +234,18 @@ impl Service {
         row.sign_in.ok_or_else(|| {
             Fault::Conflict("a second factor is beside a password, and there is none".to_owned())
         })
+    }
+
+    /// The same for what stands beside a password.
+    pub(super) async fn own_sign_in_by_password(&self, caller: &Caller) -> Result<SignIn, Fault> {
+        let sign_in = self.own_sign_in(caller).await?;
+        match sign_in.password_set {
+            Some(_) => Ok(sign_in),
+            None => Err(Fault::Conflict(
+                "you sign in by an identity provider, which asks for what it wants: this portal has no password of yours"
+                    .to_owned(),
+            )),
+        }
     }
 
     pub(super) async fn is_required_of(
@@ -284,7 +299,7 @@ impl Service {
         from: IpAddr,
         password: &str,
     ) -> Result<Enrolment, Fault> {
-        self.own_sign_in(caller).await?;
+        self.own_sign_in_by_password(caller).await?;
         self.prove_again(caller, from, password).await?;
         let mut secret = Zeroizing::new([0; totp::SECRET_LEN]);
         getrandom::fill(secret.as_mut_slice())?;
@@ -356,8 +371,9 @@ impl Service {
         from: IpAddr,
         password: &str,
     ) -> Result<(), Fault> {
-        let sign_in = self.own_sign_in(caller).await?;
         self.prove_again(caller, from, password).await?;
+        let _alone = self.shutting_out.lock().await;
+        let sign_in = self.own_sign_in(caller).await?;
         if sign_in.passkeys == 0 && self.is_required_of(caller, sign_in).await? {
             return Err(Fault::Conflict(
                 "a second factor is required: set another app up in its place".to_owned(),

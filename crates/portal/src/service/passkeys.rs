@@ -71,29 +71,27 @@ impl Challenges {
         tag
     }
 
-    /// Whether it was made here for this purpose, lately, and was not used before. It is used then.
-    fn spend(&self, purpose: &[u8], challenge: &[u8], at: Instant) -> bool {
-        let Some((nonce, rest)) = challenge.split_first_chunk::<NONCE_LEN>() else {
-            return false;
-        };
-        let Some((seconds, tag)) = rest.split_first_chunk::<TIME_LEN>() else {
-            return false;
-        };
+    /// The challenge, where it was made here for this purpose, and lately.
+    fn known(&self, purpose: &[u8], challenge: &[u8], at: Instant) -> Option<Challenge> {
+        let (nonce, rest) = challenge.split_first_chunk::<NONCE_LEN>()?;
+        let (seconds, tag) = rest.split_first_chunk::<TIME_LEN>()?;
         let made = self.tag(purpose, &challenge[..NONCE_LEN + TIME_LEN]);
-        if aws_lc_rs::constant_time::verify_slices_are_equal(&made, tag).is_err() {
-            return false;
-        }
+        aws_lc_rs::constant_time::verify_slices_are_equal(&made, tag).ok()?;
         let made = self.began + Duration::from_secs(u64::from_be_bytes(*seconds));
-        if at.saturating_duration_since(made) >= WITHIN {
-            return false;
-        }
-        let was_spent = self.spent.with(nonce, at, |()| ((), true)).is_some();
-        if !was_spent {
-            self.spent.put(*nonce, (), at);
-        }
-        !was_spent
+        let is_recent = at.saturating_duration_since(made) < WITHIN;
+        is_recent.then_some(Challenge(*nonce))
+    }
+
+    /// Uses it up, once what answers it is known to be good: nobody else fills the memory of it. False where it was
+    /// used before.
+    fn spend(&self, challenge: &Challenge, at: Instant) -> bool {
+        self.spent.put_first(challenge.0, (), at)
     }
 }
+
+/// A challenge that was made here.
+#[derive(Debug)]
+struct Challenge([u8; NONCE_LEN]);
 
 /// What a page asks an authenticator, as `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
 pub(crate) struct Question(pub(crate) String);
@@ -215,7 +213,7 @@ impl Service {
         password: &str,
     ) -> Result<Question, Fault> {
         let party = self.party()?;
-        let sign_in = self.own_sign_in(caller).await?;
+        let sign_in = self.own_sign_in_by_password(caller).await?;
         self.prove_again(caller, from, password).await?;
         if sign_in.passkeys as usize >= store::MAX_PASSKEYS {
             let most = store::MAX_PASSKEYS;
@@ -254,11 +252,12 @@ impl Service {
         name: &str,
         credential: &str,
     ) -> Result<Option<RecoveryCodes>, Fault> {
-        let sign_in = self.own_sign_in(caller).await?;
+        let _alone = self.shutting_out.lock().await;
+        let sign_in = self.own_sign_in_by_password(caller).await?;
         let registration = given(credential, Registration::parse)?;
-        self.spend(&enrolment_of(caller), registration.challenge())?;
-        let party = self.party()?;
-        let made = registration.check(&party).map_err(refused)?;
+        let challenge = self.known(&enrolment_of(caller), registration.challenge())?;
+        let made = registration.check(&self.party()?).map_err(refused)?;
+        self.spend(&challenge)?;
         let (shown, codes) = match sign_in.has_second_factor() {
             true => (None, Vec::new()),
             false => {
@@ -304,8 +303,10 @@ impl Service {
         handle: &str,
     ) -> Result<(), Fault> {
         let key = self.passkey_called(caller, handle).await?;
-        let sign_in = self.own_sign_in(caller).await?;
         self.prove_again(caller, from, password).await?;
+        // Of two who remove the last two, one comes second.
+        let _alone = self.shutting_out.lock().await;
+        let sign_in = self.own_sign_in(caller).await?;
         let is_last = sign_in.passkeys == 1 && sign_in.second_factor.is_none();
         if is_last && self.is_required_of(caller, sign_in).await? {
             return Err(Fault::Conflict(
@@ -322,8 +323,8 @@ impl Service {
         from: IpAddr,
         credential: &str,
     ) -> Result<Begun, Fault> {
-        let assertion = self.assertion(from, SIGN_IN, credential)?;
-        self.begin_by_passkey(&assertion, None).await
+        let (assertion, challenge) = self.assertion(from, SIGN_IN, credential)?;
+        self.begin_by_passkey(&assertion, &challenge, None).await
     }
 
     /// Begins a session for who gave the password before, and shows a passkey now.
@@ -335,8 +336,11 @@ impl Service {
     ) -> Result<Begun, Fault> {
         let half = self.half_signed_in(ticket);
         let half = half.ok_or(Fault::Unauthenticated)?;
-        let assertion = self.assertion(from, &second_factor_of(ticket), credential)?;
-        let begun = self.begin_by_passkey(&assertion, Some(half)).await?;
+        let purpose = second_factor_of(ticket);
+        let (assertion, challenge) = self.assertion(from, &purpose, credential)?;
+        let begun = self
+            .begin_by_passkey(&assertion, &challenge, Some(half))
+            .await?;
         self.forget_half(ticket);
         Ok(begun)
     }
@@ -346,17 +350,18 @@ impl Service {
         from: IpAddr,
         purpose: &[u8],
         credential: &str,
-    ) -> Result<Assertion, Fault> {
+    ) -> Result<(Assertion, Challenge), Fault> {
         let taken = self.sign_ins_from.take(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let assertion = given(credential, Assertion::parse)?;
-        self.spend(purpose, assertion.challenge())?;
-        Ok(assertion)
+        let challenge = self.known(purpose, assertion.challenge())?;
+        Ok((assertion, challenge))
     }
 
     async fn begin_by_passkey(
         &self,
         assertion: &Assertion,
+        challenge: &Challenge,
         half: Option<HalfSignedIn>,
     ) -> Result<Begun, Fault> {
         let found = self.store.passkey(self.served, &assertion.credential);
@@ -377,6 +382,7 @@ impl Service {
         let actor = key.actor;
         let uses = assertion.check(&self.party()?, &key.public_key);
         let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
+        self.spend(challenge)?;
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or_else(unknown)?;
@@ -384,15 +390,18 @@ impl Service {
             return Err(Fault::Unauthenticated);
         }
         let mut mutations = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
-        let change = FactorChange::UsePasskey {
-            credential: key.credential,
-            uses,
-        };
+        let credential = key.credential.clone();
+        let change = FactorChange::UsePasskey { credential, uses };
         mutations.push(Mutation::ChangeFactor { actor, change });
         match self.begin_session(actor, mutations).await {
             Err(Fault::Unauthenticated) => {
-                // Two authenticators have the key, or the answer is an old one.
-                tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
+                self.metrics.denied_tokens.inc();
+                let found = self.store.passkey(self.served, &key.credential);
+                if self.ask("passkey", found).await?.is_some() {
+                    tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
+                } else {
+                    tracing::info!(%actor, "a passkey was removed while it was used");
+                }
                 Err(unknown())
             }
             begun => begun,
@@ -405,13 +414,15 @@ impl Service {
         unknown()
     }
 
-    fn spend(&self, purpose: &[u8], challenge: &[u8]) -> Result<(), Fault> {
-        match self.challenges.spend(purpose, challenge, Instant::now()) {
+    fn known(&self, purpose: &[u8], challenge: &[u8]) -> Result<Challenge, Fault> {
+        let known = self.challenges.known(purpose, challenge, Instant::now());
+        known.ok_or_else(stale)
+    }
+
+    fn spend(&self, challenge: &Challenge) -> Result<(), Fault> {
+        match self.challenges.spend(challenge, Instant::now()) {
             true => Ok(()),
-            false => Err(Fault::invalid(
-                "credential",
-                "it took too long, or was used already: try again",
-            )),
+            false => Err(stale()),
         }
     }
 }
@@ -429,6 +440,13 @@ fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Resul
 
 fn refused(why: Refusal) -> Fault {
     Fault::invalid("credential", format!("it is not accepted: {why}"))
+}
+
+fn stale() -> Fault {
+    Fault::invalid(
+        "credential",
+        "it took too long, or was used already: try again",
+    )
 }
 
 fn unknown() -> Fault {
@@ -452,22 +470,23 @@ mod tests {
         let challenges = Challenges::new().unwrap();
         let other = Challenges::new().unwrap();
         let at = Instant::now();
-        let made = || {
-            let text = challenges.make(b"this", at).unwrap();
-            URL_SAFE_NO_PAD.decode(text).unwrap()
-        };
-        let challenge = made();
-        assert!(!challenges.spend(b"that", &challenge, at));
-        assert!(!other.spend(b"this", &challenge, at));
-        assert!(!challenges.spend(b"this", &challenge, at + WITHIN));
-        assert!(challenges.spend(b"this", &challenge, at));
-        assert!(!challenges.spend(b"this", &challenge, at));
-        for bit in 0..made().len() * 8 {
-            let mut changed = made();
+        let challenge = challenges.make(b"this", at).unwrap();
+        let challenge = URL_SAFE_NO_PAD.decode(challenge).unwrap();
+        assert!(challenges.known(b"that", &challenge, at).is_none());
+        assert!(other.known(b"this", &challenge, at).is_none());
+        assert!(challenges.known(b"this", &challenge, at + WITHIN).is_none());
+        let known = challenges.known(b"this", &challenge, at).unwrap();
+        assert!(challenges.spend(&known, at));
+        assert!(!challenges.spend(&known, at));
+        for bit in 0..challenge.len() * 8 {
+            let mut changed = challenge.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(!challenges.spend(b"this", &changed, at), "bit {bit}");
+            assert!(
+                challenges.known(b"this", &changed, at).is_none(),
+                "bit {bit}"
+            );
         }
-        assert!(!challenges.spend(b"this", &made()[..30], at));
-        assert!(!challenges.spend(b"this", b"", at));
+        assert!(challenges.known(b"this", &challenge[..30], at).is_none());
+        assert!(challenges.known(b"this", b"", at).is_none());
     }
 }

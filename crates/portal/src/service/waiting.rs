@@ -38,6 +38,18 @@ impl<K: Ord + Clone, V> Waiting<K, V> {
         entries.insert(key, (now + self.lifetime, value));
     }
 
+    /// Has something wait where nothing waits under the key yet, and where there is room without anything going. Says
+    /// whether it does.
+    pub(super) fn put_first(&self, key: K, value: V, now: Instant) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, (until, _)| now < *until);
+        if entries.len() >= MAX_WAITING || entries.contains_key(&key) {
+            return false;
+        }
+        entries.insert(key, (now + self.lifetime, value));
+        true
+    }
+
     /// Does something with what waits under the key; it goes on waiting where the answer says so.
     pub(super) fn with<T>(
         &self,
@@ -80,6 +92,25 @@ mod tests {
         assert_eq!(waiting.with(&1, now, |value| (*value, true)), None);
         waiting.put(2, "two", now);
         assert_eq!(waiting.with(&2, now + SECOND, |value| (*value, true)), None);
+    }
+
+    #[test]
+    fn of_those_who_come_at_once_one_is_first_and_nothing_makes_room_for_it() {
+        let waiting = Waiting::new(SECOND);
+        let now = Instant::now();
+        let firsts: usize = std::thread::scope(|scope| {
+            let come = |_| scope.spawn(|| usize::from(waiting.put_first(0, (), now)));
+            let all: Vec<_> = (0..8).map(come).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(firsts, 1);
+        let fits = (1..=MAX_WAITING).filter(|number| waiting.put_first(*number, (), now));
+        assert_eq!(fits.count(), MAX_WAITING - 1);
+        assert!(
+            !waiting.put_first(0, (), now),
+            "it is remembered, however many come"
+        );
+        assert!(waiting.put_first(0, (), now + SECOND));
     }
 
     #[test]

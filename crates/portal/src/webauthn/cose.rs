@@ -28,6 +28,9 @@ const KTY_RSA: i64 = 3;
 const CRV_P256: i64 = 1;
 const CRV_ED25519: i64 = 6;
 
+/// Bytes of the shortest modulus whose signatures are checked: 2,048 bits.
+const MIN_RSA_LEN: usize = 256;
+
 #[derive(Debug)]
 pub(super) enum PublicKey {
     /// An uncompressed point: 4, x, y.
@@ -71,10 +74,13 @@ impl PublicKey {
             (Some(EDDSA), Some(KTY_OKP)) if number(CRV_OR_N) == Some(CRV_ED25519) => {
                 fixed(X_OR_E).map(Self::Ed25519).ok_or(BROKEN)
             }
-            (Some(RS256), Some(KTY_RSA)) => Ok(Self::Rsa {
-                n: octets(CRV_OR_N).ok_or(BROKEN)?.to_vec(),
-                e: octets(X_OR_E).ok_or(BROKEN)?.to_vec(),
-            }),
+            (Some(RS256), Some(KTY_RSA)) => {
+                let n = octets(CRV_OR_N).filter(|n| n.len() >= MIN_RSA_LEN);
+                Ok(Self::Rsa {
+                    n: n.ok_or(BROKEN)?.to_vec(),
+                    e: octets(X_OR_E).ok_or(BROKEN)?.to_vec(),
+                })
+            }
             (Some(_), Some(_)) => Err(Refusal::OtherAlgorithm),
             _ => Err(BROKEN),
         }

@@ -44,6 +44,9 @@ fn keys_are_bound_to_the_portals_name_and_never_to_an_address() {
     assert_eq!(id("https://192.0.2.1:8443"), None);
     assert_eq!(id("https://[2001:db8::1]:8443"), None);
     assert_eq!(id("http://portal.example"), None);
+    let bare = RelyingParty::of("https://portal.example");
+    assert_eq!(RelyingParty::of("https://portal.example:443"), bare);
+    assert_eq!(RelyingParty::of("https://portal.example:"), bare);
 }
 
 #[test]
@@ -69,7 +72,8 @@ fn a_signature_that_was_made_here_and_now_is_taken() {
 
 #[test]
 fn each_thing_that_is_not_as_it_should_be_has_its_refusal() {
-    let cases: [(fn(&mut Said), Refusal); 8] = [
+    type Change = fn(&mut Said);
+    let cases: [(Change, Refusal); 8] = [
         (
             |said| said.kind = "payment.get".to_owned(),
             Refusal::OtherPurpose,

@@ -2,9 +2,9 @@
 
 use crate::authenticator::{Authenticator, Said, encode};
 use crate::browser::{Browser, PASSWORD, person};
-use crate::support::{Answer, Running};
+use crate::support::{Answer, Running, now};
 use culvert_ids::ActorId;
-use culvert_store::{Actor, Role, StoreExt};
+use culvert_store::{Actor, Author, Mutation, Role, SignIn, StoreExt};
 use serde_json::{Value, json};
 
 const HOST: &str = "portal.example";
@@ -411,4 +411,46 @@ async fn a_portal_at_an_address_offers_no_passkeys_and_says_why() {
         .submit("/me/passkeys", &[("name", "Phone")])
         .await
         .expect(409);
+}
+
+#[tokio::test]
+async fn signing_in_by_a_passkey_ends_the_session_that_the_browser_had() {
+    let running = portal().await;
+    let (actor, _, phone, _) = with_passkey(&running, Role::Admin).await;
+    let mut browser = browser(&running).await;
+    sign_in(&mut browser, &phone, of(actor)).await.expect(303);
+    let before = browser.cookie.clone();
+    sign_in(&mut browser, &phone, of(actor)).await.expect(303);
+    assert_ne!(browser.cookie, before);
+    browser.cookie = before;
+    browser.get("/sites").await.expect(303);
+}
+
+#[tokio::test]
+async fn who_has_no_password_here_is_offered_no_passkey() {
+    let running = portal().await;
+    let (actor, name) = person(&running, Role::Admin).await;
+    let mut browser = browser(&running).await;
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+    // As somebody whom an identity provider vouches for.
+    let row = row(&running, actor).await;
+    let sign_in = row.sign_in.map(|sign_in| SignIn {
+        password_set: None,
+        ..sign_in
+    });
+    let entity = Actor { sign_in, ..row }.into();
+    let update = Mutation::Update {
+        entity,
+        expected_version: None,
+    };
+    running
+        .store
+        .write(running.account(), Author::PORTAL, now(), vec![update])
+        .await
+        .unwrap();
+    let page = browser.get("/me/second-factor").await.expect(200);
+    assert!(page.text.contains("identity provider") && !page.text.contains("class=\"fields\""));
+    let fields = [("name", "Phone")];
+    browser.submit("/me/passkeys", &fields).await.expect(409);
+    browser.submit("/me/second-factor", &[]).await.expect(409);
 }
