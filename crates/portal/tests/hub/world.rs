@@ -65,6 +65,7 @@ pub(crate) struct World {
     pub(crate) clients: BTreeMap<ClientId, SimClient>,
     pub(crate) gateways: BTreeMap<GatewayId, SimGateway>,
     pub(crate) saved: BTreeMap<GrantId, Grant>,
+    restarts: u8,
     pub(crate) log: Vec<AccessEntry>,
     pub(crate) flows: Vec<(SessionId, FlowBatch)>,
     pub(crate) carried: u64,
@@ -117,6 +118,7 @@ impl World {
             clients: BTreeMap::new(),
             gateways: BTreeMap::new(),
             saved: BTreeMap::new(),
+            restarts: 1,
             log: Vec::new(),
             flows: Vec::new(),
             carried: 0,
@@ -357,7 +359,10 @@ impl World {
         let live = self.saved.values().filter(|grant| self.now < grant.expires);
         let live = live.cloned().collect();
         let directory = Directory::new(snapshot(&self.rows, self.seq));
-        self.hub = Hub::new(directory, keys(), &[2; 32], live, facts, self.now);
+        // No two lives of a portal draw the same numbers.
+        self.restarts = self.restarts.wrapping_add(1);
+        let seed = [self.restarts; 32];
+        self.hub = Hub::new(directory, keys(), &seed, live, facts, self.now);
         self.parties.clear();
         self.places.clear();
         for client in self.clients.values_mut() {
