@@ -40,7 +40,7 @@ const LISTS: [(&str, &str); 4] = [
 ];
 
 /// Other pages with no id in them.
-const PLAIN: [&str; 25] = [
+const PLAIN: [&str; 29] = [
     "/",
     "/sites",
     "/people",
@@ -65,6 +65,11 @@ const PLAIN: [&str; 25] = [
     "/log/access?cursor=50000",
     "/log/flows",
     "/log/flows?cursor=50000",
+    // What no entry has: all of them are looked at.
+    "/log/changes?search=nothing",
+    "/log/access?search=nothing",
+    "/log/flows?search=nothing",
+    "/log/access?search=net-99",
     "/resources/new",
 ];
 
