@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -129,26 +130,46 @@ impl Drop for OpenIdProvider {
     }
 }
 
+/// Starts one, and another in its place where it does not get to serve: in one of some thousand starts Node.js
+/// waits for itself for ever before it has run a line.
 fn spawn(configuration: &Path) -> (Child, String) {
+    const STARTS: usize = 3;
+    /// Many times what it takes on a busy machine.
+    const START_WITHIN: Duration = Duration::from_secs(30);
     let mut program = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     program.push("../../target/peers/bin/oidc-provider");
     assert!(
         program.is_file(),
         "the identity provider is not there: run scripts/peers.sh oidc-provider"
     );
-    let mut child = Command::new(program)
-        .arg(configuration)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut lines = lines.map(|line| line.unwrap());
-    let issuer = lines.find_map(|line| line.strip_prefix("issuer ").map(str::to_owned));
-    // What it says later is read by nobody, and must not stop it.
-    std::thread::spawn(move || lines.for_each(drop));
-    (child, issuer.expect("the identity provider has ended"))
+    for _ in 0..STARTS {
+        let mut child = Command::new(&program)
+            .arg(configuration)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (found, issuer) = mpsc::channel();
+        // What it says later is read by nobody, and must not stop it.
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some(issuer) = line.strip_prefix("issuer ") {
+                    let _gone = found.send(issuer.to_owned());
+                }
+            }
+        });
+        match issuer.recv_timeout(START_WITHIN) {
+            Ok(issuer) => return (child, issuer),
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the identity provider has ended"),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let _ended = child.kill();
+                let _status = child.wait();
+            }
+        }
+    }
+    panic!("the identity provider did not get to serve in {STARTS} starts");
 }
 
 /// A browser at the provider.
