@@ -190,6 +190,17 @@ impl Product {
         ))
     }
 
+    /// One more machine on the internet, at host 2 of `net`, which nothing else of the product uses.
+    ///
+    /// # Errors
+    /// When `ip` refuses.
+    pub fn on_the_internet(&self, net: Subnet) -> Result<Namespace> {
+        let namespace = Namespace::new()?;
+        join(&self.internet, &namespace, net)?;
+        default_route(&namespace, net)?;
+        Ok(namespace)
+    }
+
     /// A directory for the test's own files; it goes away with the process.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -100,7 +100,7 @@ pub(super) async fn finish(
         }
         Ok(Arrived::Linked) => Redirect::to("/me?done=linked").into_response(),
         Err(SignInFault::Portal(fault)) => return Err(fault),
-        Err(fault) => refused(&fault),
+        Err(fault) => refused(&fault, caller.is_some()),
     };
     if let Some(forget) = cookie("", "; Max-Age=0") {
         response.headers_mut().append(header::SET_COOKIE, forget);
@@ -108,12 +108,22 @@ pub(super) async fn finish(
     Ok(response)
 }
 
-fn refused(fault: &SignInFault) -> Response {
+fn refused(fault: &SignInFault, is_signed_in: bool) -> Response {
     let status = match fault {
         SignInFault::Away(_) | SignInFault::Wrong(_) => StatusCode::BAD_GATEWAY,
         _ => StatusCode::FORBIDDEN,
     };
-    not_signed_in(status, fault.to_string())
+    match is_signed_in {
+        // Who goes back in the browser, or could not link an identity.
+        true => guard::plain_to(
+            "Nothing was changed",
+            format!("{fault} You are signed in as before."),
+            "/",
+            "To the overview",
+        )
+        .with_status(status),
+        false => not_signed_in(status, fault.to_string()),
+    }
 }
 
 fn not_signed_in(status: StatusCode, text: String) -> Response {

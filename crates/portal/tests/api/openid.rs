@@ -444,6 +444,7 @@ async fn a_person_links_an_identity_and_only_in_the_session_that_asked() {
     let back = link(&mut other, "s-1").await;
     let taken = other.get(path_of(&scene.running, &back)).await.expect(403);
     assert!(taken.text.contains("linked with another actor"));
+    assert!(taken.text.contains("signed in as before"));
 
     let mut fresh = at_own_name(&scene.running).await;
     scene.arrive(&mut fresh, "s-1").await.expect(303);

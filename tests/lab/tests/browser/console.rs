@@ -79,7 +79,7 @@ impl Console {
     }
 
     /// A request to the API as the owner.
-    fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+    pub(crate) fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let file = self.product.dir().join("body.json");
         std::fs::write(&file, body.map(Value::to_string).unwrap_or_default())?;
         let portal = &self.product.portal;

@@ -22,22 +22,34 @@ pub(crate) struct Loaded {
     pub(crate) status: u64,
     /// Whether it is a page, and not a file.
     pub(crate) is_page: bool,
+    /// All that was asked for on the way to it, by URL.
+    pub(crate) asked: Vec<String>,
 }
 
 /// Looks at the page that was just opened: nothing was asked of anybody but the portal, the console was told
 /// of no error, and no script of a field ran.
 pub(crate) fn look(console: &Console) -> Result<Loaded> {
+    look_after(console, None)
+}
+
+/// The same of a page that pages of somebody else led to, whose URLs begin so.
+pub(crate) fn look_after(console: &Console, elsewhere: Option<&str>) -> Result<Loaded> {
     let mut problems = Vec::new();
     let mut loaded = Loaded {
         status: 0,
         is_page: false,
+        asked: Vec::new(),
     };
+    let is_elsewhere = |url: &str| elsewhere.is_some_and(|begin| url.starts_with(begin));
     for event in console.browser.network()? {
         let parameters = &event["params"];
         let asked = parameters["request"]["url"].as_str();
         match (event["method"].as_str(), asked) {
-            (Some("Network.requestWillBeSent"), Some(url)) if !is_own(console, url) => {
-                problems.push(format!("something was asked of {url}"));
+            (Some("Network.requestWillBeSent"), Some(url)) => {
+                if !is_own(console, url) && !is_elsewhere(url) {
+                    problems.push(format!("something was asked of {url}"));
+                }
+                loaded.asked.push(url.to_owned());
             }
             (Some("Network.responseReceived"), _) if parameters["type"] == "Document" => {
                 let response = &parameters["response"];
