@@ -9,6 +9,8 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 echo "building Culvert (some eight minutes on two cores the first time) …"
-cargo build --release -p culvert -p culvert-lab --bin culvert --bin demo
+# One at a time: built together they would share features, and `make bench` would build all of it again.
+cargo build --release -p culvert
+cargo build --release -p culvert-lab --bin demo
 target_dir=${CARGO_TARGET_DIR:-target}
 CULVERT_BIN=$(realpath "$target_dir/release/culvert") exec "$target_dir/release/demo"
