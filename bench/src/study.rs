@@ -174,8 +174,9 @@ fn read(results: &Path) -> Result<Vec<(Part, Sheet)>> {
 fn measure(lab: &Lab) -> Result<usize> {
     let quick = lab.scope == Scope::Quick;
     let command = format!(
-        "culvert-bench study{} --only {}",
+        "culvert-bench study{} --rounds {} --only {}",
         if quick { " --quick" } else { "" },
+        lab.rounds,
         lab.part.name()
     );
     let mut sheet = Sheet::new(command, quick);
@@ -284,8 +285,14 @@ impl Lab {
         subject::choose(&self.effort(), None, "").unwrap_or_default()
     }
 
-    /// Peers take turns in bad weather only where there is time: it is the sender's TCP that suffers.
-    pub(crate) fn crosses_weather(&self, subject: &Subject) -> bool {
-        self.scope == Scope::Full || subject.kind != Kind::Peer
+    /// One round tells how far behind a peer is that others are always ahead of.
+    pub(crate) fn takes_part(&self, subject: &Subject, round: u32) -> bool {
+        round == 1 || !subject.is_slow_peer()
+    }
+
+    /// In bad weather it is the sender's TCP that suffers, whatever the tunnel: peers cross it once, and not at
+    /// all where there is no time.
+    pub(crate) fn crosses_weather(&self, subject: &Subject, round: u32) -> bool {
+        subject.kind != Kind::Peer || (self.scope == Scope::Full && round == 1)
     }
 }

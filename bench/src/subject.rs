@@ -48,9 +48,8 @@ const PEERS: [(&str, Implementation); 4] = [
     ("boringtun", Implementation::Boringtun),
 ];
 
-/// For a first impression the fastest two are enough: the one leads in TCP, the other in UDP and
-/// round-trip time.
-const QUICK_PEERS: usize = 2;
+/// The one leads in TCP, the other in UDP and round-trip time: for a first impression they are enough.
+const LEADING_PEERS: usize = 2;
 
 /// The subjects of a run. One that is not built is left out with a line that says so.
 ///
@@ -70,7 +69,7 @@ pub(crate) fn choose(
         }
     }
     let default_peers = if effort.quick {
-        QUICK_PEERS
+        LEADING_PEERS
     } else {
         PEERS.len()
     };
@@ -116,6 +115,13 @@ impl Subject {
             Means::WireGuard(implementation) => Some(implementation),
             Means::Link | Means::Plain(_) => None,
         }
+    }
+
+    /// Whether it is a peer that others are always ahead of.
+    pub(crate) fn is_slow_peer(&self) -> bool {
+        PEERS[LEADING_PEERS..]
+            .iter()
+            .any(|(name, _)| *name == self.name)
     }
 
     /// Whether its program is there; says so if not.

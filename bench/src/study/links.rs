@@ -37,7 +37,10 @@ const OUTER: Subnet = Subnet(1);
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     let subjects = lab.tunnels_and_link();
     for round in 1..=lab.rounds() {
-        for subject in &subjects {
+        for subject in subjects
+            .iter()
+            .filter(|subject| lab.takes_part(subject, round))
+        {
             lab.progress(round, &format!("rates: {}", subject.name));
             let result = rates(lab, sheet, subject);
             sheet.note(&format!("rates, {}", subject.name), result);
@@ -46,7 +49,7 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
         share_of_the_link(sheet);
         for subject in subjects
             .iter()
-            .filter(|subject| lab.crosses_weather(subject))
+            .filter(|subject| lab.crosses_weather(subject, round))
         {
             for round_trip_ms in ROUND_TRIPS_MS {
                 for lost_share in LOST_SHARES {
@@ -133,7 +136,7 @@ fn through(
     // Slow start over 50 ms takes a second to get anywhere.
     let seconds = match lab.scope() {
         Scope::Quick => 2,
-        Scope::Full => 8,
+        Scope::Full => 5,
     };
     let tcp = bed.iperf.tcp(&bed.client, &TcpLoad::forward(seconds))?;
     let at = At {

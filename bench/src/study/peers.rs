@@ -23,7 +23,10 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     let subjects = lab.tunnels_and_link();
     let mut all = Samples::default();
     for round in 1..=lab.rounds() {
-        for subject in &subjects {
+        for subject in subjects
+            .iter()
+            .filter(|subject| lab.takes_part(subject, round))
+        {
             lab.progress(round, subject.name);
             let mut samples = Samples::default();
             let result = crate::measure(subject, &effort, round, &parts, &mut samples);

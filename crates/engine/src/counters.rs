@@ -111,6 +111,8 @@ pub struct WorkerCounters {
     pub sleeps: Counter,
     /// Times the worker paused under a stream of UDP packets.
     pub pauses: Counter,
+    /// Times the worker decided to stay on the processor that it ran on.
+    pub stays: Counter,
     /// Frames read from the TUN; a superframe counts once.
     pub tun_frames_received: Counter,
     /// Frames written to the TUN; a superframe counts once.

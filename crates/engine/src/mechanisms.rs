@@ -41,6 +41,7 @@ mechanisms! {
     Coalescing, "coalescing", "Packets of a flow are written to the TUN as one superframe";
     Looking, "looking", "A worker looks again for a moment before it sleeps while packets follow each other closely";
     Moderation, "moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
+    Placement, "placement", "A worker that has to wait for a processor stays on one, and leaves it to a thread that wants it as much";
 }
 
 /// A set of mechanisms.

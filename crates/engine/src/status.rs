@@ -56,6 +56,10 @@ pub struct WorkerStatus {
     pub turns: u64,
     /// Times it slept for want of work.
     pub sleeps: u64,
+    /// Times it paused under a stream of UDP packets.
+    pub pauses: u64,
+    /// Times it decided to stay on the processor that it ran on.
+    pub stays: u64,
     /// Frames read from the TUN.
     pub tun_frames_received: u64,
     /// Frames written to the TUN.

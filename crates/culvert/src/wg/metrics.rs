@@ -128,9 +128,15 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 13] = [
+const WORKER_COUNTERS: [WorkerCounter; 15] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
+    WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
+        w.pauses
+    }),
+    WorkerCounter::new("stays", "Times it chose to stay on its processor.", |w| {
+        w.stays
+    }),
     WorkerCounter::new("tun_frames_received", "Frames read from the TUN.", |w| {
         w.tun_frames_received
     }),

@@ -65,6 +65,12 @@ pub(crate) struct Worker {
     pub(crate) turns: u64,
     /// Times it slept for want of work.
     pub(crate) sleeps: u64,
+    /// Times it paused under a stream of UDP packets.
+    #[serde(default)]
+    pub(crate) pauses: u64,
+    /// Times it decided to stay on the processor that it ran on.
+    #[serde(default)]
+    pub(crate) stays: u64,
     /// Frames read from the TUN; a superframe counts once.
     pub(crate) tun_frames_received: u64,
     /// Frames written to the TUN; a superframe counts once.
@@ -232,6 +238,8 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
     Worker {
         turns: worker.turns,
         sleeps: worker.sleeps,
+        pauses: worker.pauses,
+        stays: worker.stays,
         tun_frames_received: worker.tun_frames_received,
         tun_frames_sent: worker.tun_frames_sent,
         udp_sends: worker.udp_sends,

@@ -173,6 +173,8 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
     WorkerStatus {
         turns: read(&counters.turns),
         sleeps: read(&counters.sleeps),
+        pauses: read(&counters.pauses),
+        stays: read(&counters.stays),
         tun_frames_received: read(&counters.tun_frames_received),
         tun_frames_sent: read(&counters.tun_frames_sent),
         frames_joined: read(&counters.frames_joined),

@@ -9,6 +9,7 @@ mod depth;
 mod inbound;
 mod moderation;
 mod outbound;
+mod placement;
 mod poller;
 mod queues;
 mod staging;
@@ -28,6 +29,7 @@ use culvert_tun::Queue;
 use inbound::Inbound;
 use moderation::Moderation;
 use outbound::{Blocked, Outbound, Progress};
+use placement::Placement;
 use poller::Poller;
 use queues::Queues;
 use std::collections::VecDeque;
@@ -245,10 +247,19 @@ impl Worker {
     /// Those of the TUN: the interface was deleted.
     pub(crate) fn run(mut self) -> io::Result<()> {
         moderation::sleep_exactly();
+        let may_stay = self.context.mechanisms.has(Mechanism::Placement);
+        let mut placement = may_stay
+            .then(|| Placement::of_this_thread(clock::now()))
+            .flatten();
         while !self.context.shared.is_stopping() {
             self.context.counters.turns.add(1);
             self.wait()?;
             self.context.now = clock::now();
+            if let Some(placement) = &mut placement
+                && placement.look(self.context.now)
+            {
+                self.context.counters.stays.add(1);
+            }
             self.renew()?;
             self.command();
             self.receive()?;

@@ -16,6 +16,7 @@ mod aging;
 mod cipher;
 mod cleanup;
 mod configuration;
+mod crowded;
 mod ecn;
 mod hostile;
 mod interop;

@@ -1,0 +1,395 @@
+//! Which processor a worker runs on while there are fewer than threads that want to run.
+//!
+//! A thread that sleeps until a packet comes is woken on the processor that brought the packet, where
+//! it waits for whoever runs there, while another processor may be free sooner. A tunnel's worker is
+//! woken for every few packets, so it is moved about, and time and again ends up behind the thread
+//! whose packets it carries. So a worker that has had to wait stays where it is; where another thread
+//! turns out to want the same processor as much, it leaves that one. As long as there are processors
+//! enough, the kernel decides.
+
+use culvert_session::Time;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// How long a worker watches before it judges: some 30 time slices of the scheduler.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// Waiting for a processor, as a share of the time in which the worker wanted one, from which on it stays where it is.
+const CROWDED_PERCENT: u64 = 20;
+
+/// The same share from which on it leaves where it stays. Two threads that both want all of a processor wait half of
+/// the time; a worker beside a program that reads or writes what it carries waits for a third.
+const SHARED_PERCENT: u64 = 43;
+
+/// Windows in a row that ask for it before it leaves; one more in half of the cases. A window can be wrong, and of
+/// two workers that share a processor one only should leave.
+const LEAVE_WINDOWS: u64 = 2;
+
+/// How long it stays at most before the kernel may place it anew: threads come and go, and interrupts, which
+/// nobody waits for in this sense.
+const STAY: Duration = Duration::from_secs(10);
+
+/// How long the kernel decides where staying and leaving did not help.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// How often a worker leaves in a row before it gives up: with two processors, once there and once back.
+const LEAVES: u32 = 4;
+
+/// What a thread has done since it began, by the scheduler's account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Account {
+    ran_ns: u64,
+    /// It could have run, and another thread did.
+    waited_ns: u64,
+}
+
+impl Account {
+    /// The first two of the numbers in `/proc/PID/task/TID/schedstat`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        Some(Self {
+            ran_ns: numbers.next()?.ok()?,
+            waited_ns: numbers.next()?.ok()?,
+        })
+    }
+}
+
+/// Where a worker may run from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Wherever the kernel wants.
+    Roam,
+    /// Where it is.
+    Stay,
+    /// Anywhere but where it is.
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Roaming {
+        until: Time,
+    },
+    Staying {
+        until: Time,
+    },
+    /// Wherever it is at the end of the window, it stays.
+    Leaving,
+}
+
+/// Decides from accounts, once a window.
+#[derive(Debug)]
+struct Judge {
+    began: Time,
+    account: Account,
+    state: State,
+    /// Windows in a row in which another thread wanted the processor as much.
+    shared: u64,
+    leaves: u32,
+}
+
+impl Judge {
+    fn new(now: Time, account: Account) -> Self {
+        Self {
+            began: now,
+            account,
+            state: State::Roaming { until: now },
+            shared: 0,
+            leaves: 0,
+        }
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        now.has_passed(self.began, WINDOW)
+    }
+
+    /// What to do after a window; nothing where it stays as it is.
+    fn judge(&mut self, now: Time, account: Account) -> Option<Step> {
+        let ran_ns = account.ran_ns.saturating_sub(self.account.ran_ns);
+        let waited_ns = account.waited_ns.saturating_sub(self.account.waited_ns);
+        let window_ns = now.saturating_since(self.began).as_nanos();
+        (self.began, self.account) = (now, account);
+        let wanted_ns = ran_ns + waited_ns;
+        if u128::from(wanted_ns) < window_ns / 2 {
+            return self.roam(now);
+        }
+        let waited_percent = 100 * waited_ns / wanted_ns;
+        match self.state {
+            State::Roaming { until } if now < until || waited_percent < CROWDED_PERCENT => None,
+            State::Staying { .. } if waited_percent >= SHARED_PERCENT => {
+                self.shared += 1;
+                // The last bit of a time in nanoseconds is as good as a coin.
+                let is_patient = self.shared == LEAVE_WINDOWS && account.waited_ns % 2 == 1;
+                if self.shared < LEAVE_WINDOWS || is_patient {
+                    return None;
+                }
+                self.leave(now)
+            }
+            State::Staying { until } if now >= until => self.roam(now),
+            State::Staying { .. } => {
+                (self.shared, self.leaves) = (0, 0);
+                None
+            }
+            State::Roaming { .. } | State::Leaving => {
+                self.shared = 0;
+                self.state = State::Staying {
+                    until: now.saturating_add(STAY),
+                };
+                Some(Step::Stay)
+            }
+        }
+    }
+
+    fn leave(&mut self, now: Time) -> Option<Step> {
+        if self.leaves >= LEAVES {
+            return self.roam(now.saturating_add(GIVE_UP));
+        }
+        self.leaves += 1;
+        self.state = State::Leaving;
+        Some(Step::Leave)
+    }
+
+    fn roam(&mut self, until: Time) -> Option<Step> {
+        let is_new = !matches!(self.state, State::Roaming { .. });
+        if is_new {
+            self.state = State::Roaming { until };
+            self.leaves = 0;
+        }
+        is_new.then_some(Step::Roam)
+    }
+}
+
+/// The thread that made it, and where it may run.
+pub(super) struct Placement {
+    account: File,
+    judge: Judge,
+    /// Where it may run as far as others are concerned.
+    allowed: CpuSet,
+    /// Where it was last let run.
+    now_allowed: CpuSet,
+}
+
+impl Placement {
+    /// For the calling thread. `None` where there is but one processor for it, or where the kernel keeps no account.
+    pub(super) fn of_this_thread(now: Time) -> Option<Self> {
+        let allowed = sched_getaffinity(None).ok()?;
+        let file = File::open("/proc/thread-self/schedstat").ok()?;
+        let account = read(&file)?;
+        (allowed.count() > 1).then(|| Self {
+            account: file,
+            judge: Judge::new(now, account),
+            allowed,
+            now_allowed: allowed,
+        })
+    }
+
+    /// Looks whether to stay, to leave, or to leave it to the kernel. True where it begins to stay.
+    pub(super) fn look(&mut self, now: Time) -> bool {
+        if !self.judge.is_due(now) {
+            return false;
+        }
+        let Some(account) = read(&self.account) else {
+            return false;
+        };
+        let Some(step) = self.judge.judge(now, account) else {
+            return false;
+        };
+        self.take(step)
+    }
+
+    fn take(&mut self, step: Step) -> bool {
+        let Ok(current) = sched_getaffinity(None) else {
+            return false;
+        };
+        if current != self.now_allowed {
+            // Somebody else has decided meanwhile (`taskset`, a control group).
+            self.allowed = current;
+        }
+        let processor = sched_getcpu();
+        let mut wanted = self.allowed;
+        match step {
+            Step::Roam => {}
+            Step::Stay => {
+                wanted.clear();
+                wanted.set(processor);
+            }
+            Step::Leave => wanted.unset(processor),
+        }
+        // What is not allowed, or leaves nothing, is refused: it runs where it did.
+        self.now_allowed = match sched_setaffinity(None, &wanted) {
+            Ok(()) => wanted,
+            Err(_refused) => current,
+        };
+        step == Step::Stay
+    }
+}
+
+fn read(account: &File) -> Option<Account> {
+    let mut buffer = [0; 80];
+    let len = account.read_at(&mut buffer, 0).ok()?;
+    Account::parse(std::str::from_utf8(&buffer[..len]).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that is watched window by window.
+    struct Watched {
+        judge: Judge,
+        now: Time,
+        account: Account,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            let account = Account {
+                ran_ns: 0,
+                waited_ns: 0,
+            };
+            let now = Time::from_nanos(1_000_000_000);
+            Self {
+                judge: Judge::new(now, account),
+                now,
+                account,
+            }
+        }
+
+        /// A window of which it ran and waited for so many percent.
+        fn window(&mut self, ran: u64, waited: u64) -> Option<Step> {
+            self.account.ran_ns += ran * 1_000_000;
+            self.account.waited_ns += waited * 1_000_000;
+            self.now = self.now.saturating_add(WINDOW);
+            assert!(self.judge.is_due(self.now));
+            self.judge.judge(self.now, self.account)
+        }
+    }
+
+    #[test]
+    fn a_worker_that_gets_its_processor_is_left_to_the_kernel() {
+        let mut watched = Watched::new();
+        for _ in 0..1000 {
+            assert_eq!(watched.window(90, 9), None);
+        }
+        assert_eq!(
+            watched.window(10, 40),
+            Some(Step::Stay),
+            "now it has to wait"
+        );
+    }
+
+    #[test]
+    fn a_worker_with_little_to_do_is_left_to_the_kernel() {
+        let mut watched = Watched::new();
+        assert_eq!(watched.window(20, 20), None);
+        assert_eq!(watched.window(60, 30), Some(Step::Stay));
+        assert_eq!(watched.window(20, 20), Some(Step::Roam));
+        assert_eq!(watched.window(20, 20), None);
+    }
+
+    #[test]
+    fn a_worker_stays_beside_a_program_and_leaves_a_thread_that_wants_as_much() {
+        let mut watched = Watched::new();
+        assert_eq!(watched.window(60, 30), Some(Step::Stay));
+        assert_eq!(watched.window(60, 35), None);
+        assert_eq!(watched.window(50, 45), None, "once is chance");
+        assert_eq!(watched.window(60, 35), None);
+        assert_eq!(watched.window(50, 45), None);
+        assert_eq!(watched.window(50, 45), Some(Step::Leave));
+        assert_eq!(watched.window(60, 35), Some(Step::Stay), "where it is now");
+        assert_eq!(watched.window(60, 35), None);
+    }
+
+    #[test]
+    fn of_two_that_share_a_processor_one_leaves_later_by_chance() {
+        let mut watched = Watched::new();
+        watched.account.waited_ns = 1;
+        assert_eq!(watched.window(50, 45), Some(Step::Stay));
+        assert_eq!(watched.window(50, 45), None);
+        assert_eq!(watched.window(50, 45), None, "the other one leaves");
+        assert_eq!(watched.window(50, 45), Some(Step::Leave), "it did not");
+    }
+
+    #[test]
+    fn the_kernel_places_it_anew_after_a_while() {
+        let mut watched = Watched::new();
+        assert_eq!(watched.window(60, 30), Some(Step::Stay));
+        for _ in 1..100 {
+            assert_eq!(watched.window(60, 30), None);
+        }
+        assert_eq!(watched.window(60, 30), Some(Step::Roam));
+        assert_eq!(watched.window(60, 30), Some(Step::Stay));
+    }
+
+    #[test]
+    fn a_worker_that_has_to_wait_everywhere_gives_up_for_a_while() {
+        let mut watched = Watched::new();
+        assert_eq!(watched.window(30, 60), Some(Step::Stay));
+        for _ in 0..LEAVES {
+            assert_eq!(watched.window(30, 60), None);
+            assert_eq!(watched.window(30, 60), Some(Step::Leave));
+            assert_eq!(watched.window(30, 60), Some(Step::Stay));
+        }
+        assert_eq!(watched.window(30, 60), None);
+        assert_eq!(watched.window(30, 60), Some(Step::Roam));
+        for _ in 1..100 {
+            assert_eq!(watched.window(30, 60), None);
+        }
+        assert_eq!(watched.window(30, 60), Some(Step::Stay), "once more");
+    }
+
+    #[test]
+    fn the_kernels_account_of_a_thread_is_read() {
+        let account = Account::parse("14158 273 9\n");
+        let expected = Account {
+            ran_ns: 14158,
+            waited_ns: 273,
+        };
+        assert_eq!(account, Some(expected));
+        for text in ["", "1", "1 x", "-1 2", "99999999999999999999 1"] {
+            assert_eq!(Account::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_stays_leaves_and_goes_where_it_may_again() {
+        std::thread::spawn(|| {
+            let before = sched_getaffinity(None).unwrap();
+            let Some(mut placement) = Placement::of_this_thread(Time::ZERO) else {
+                assert_eq!(before.count(), 1, "the kernel keeps accounts");
+                return;
+            };
+            assert!(placement.take(Step::Stay));
+            let stays = sched_getaffinity(None).unwrap();
+            assert_eq!(stays.count(), 1);
+            assert!(!placement.take(Step::Leave));
+            let left = sched_getaffinity(None).unwrap();
+            assert_eq!(left.count(), before.count() - 1);
+            placement.take(Step::Roam);
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_somebody_else_allows_meanwhile_holds() {
+        std::thread::spawn(|| {
+            let Some(mut placement) = Placement::of_this_thread(Time::ZERO) else {
+                return;
+            };
+            assert!(placement.take(Step::Stay));
+            let is_other =
+                |&cpu: &usize| placement.allowed.is_set(cpu) && !placement.now_allowed.is_set(cpu);
+            let mut other = CpuSet::new();
+            other.set((0..CpuSet::MAX_CPU).find(is_other).unwrap());
+            sched_setaffinity(None, &other).unwrap();
+            placement.take(Step::Roam);
+            assert_eq!(sched_getaffinity(None).unwrap(), other);
+        })
+        .join()
+        .unwrap();
+    }
+}
