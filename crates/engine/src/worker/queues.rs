@@ -51,11 +51,11 @@ impl Queues {
             ready: u64::MAX
                 .checked_shr(u64::BITS - queues.len() as u32)
                 .unwrap_or(0),
-            depth: Depth::new(queues.len()),
             queues,
             writer,
             has_priority,
             priority_burst: 0,
+            depth: Depth::new(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Queues {
                 Ok(len) => {
                     self.deficits[queue] -= len as i64;
                     let wanted_frames = if self.is_bulk(queue) {
-                        self.depth.note(queue, len, now)
+                        self.depth.note(len, now)
                     } else {
                         None
                     };
@@ -93,7 +93,6 @@ impl Queues {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.ready &= !(1 << queue);
                     self.deficits[queue] = 0;
-                    self.depth.note_empty(queue);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
