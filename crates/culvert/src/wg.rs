@@ -29,10 +29,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Most workers where the number is not given. One carries several Gbit/s, and each has memory and
-/// TUN queues of its own: more than four is for whoever asks.
-const MAX_DEFAULT_WORKERS: usize = 4;
-
 /// Carries out `culvert wg`.
 pub(crate) fn run(arguments: &WgArguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
@@ -189,7 +185,7 @@ fn mechanisms(arguments: &RunArguments) -> Mechanisms {
 
 pub(crate) fn default_workers() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
+    culvert_engine::default_workers(processors)
 }
 
 fn failure(name: &str, error: &EngineError) -> Failure {

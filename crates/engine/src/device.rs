@@ -20,6 +20,16 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+/// Most workers where the number is not given. One carries several Gbit/s, and each has memory and
+/// TUN queues of its own: more than four is for whoever asks.
+const MAX_DEFAULT_WORKERS: usize = 4;
+
+/// How many workers a device has on a machine with so many processors, where nobody says: the other half is for the
+/// programs whose packets it carries. Measured: docs/performance.md, "Workers".
+pub fn default_workers(processors: usize) -> usize {
+    (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
+}
+
 /// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
 /// backlog: with eight, two flows share a queue with probability 1/8.
 pub const BULK_QUEUES_PER_WORKER: usize = 8;

@@ -31,7 +31,7 @@ pub use configuration::{
     PeerConfiguration, Refusal,
 };
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
-pub use device::{BULK_QUEUES_PER_WORKER, Device};
+pub use device::{BULK_QUEUES_PER_WORKER, Device, default_workers};
 pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use gates::boot_time_ms;

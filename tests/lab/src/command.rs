@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// No short command may hang a test: the slowest, a ping of a few seconds, is far below.
 const COMMAND_LIMIT_S: &str = "60";
@@ -31,6 +32,13 @@ const TOOLS: [(&str, &str); 10] = [
 pub fn require() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("the lab makes network namespaces and needs root: run it with sudo");
+    }
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
+    if capabilities(None).is_ok_and(|has| !has.effective.contains(needed)) {
+        bail!(
+            "the lab makes network namespaces and needs CAP_NET_ADMIN and CAP_SYS_ADMIN, which this root has not: a \
+             container gets them by --cap-add"
+        );
     }
     if !Path::new("/dev/net/tun").exists() {
         bail!("the lab needs /dev/net/tun: load the kernel module `tun`");

@@ -34,7 +34,7 @@ pub use machine::Machine;
 pub use namespace::Namespace;
 pub use process::Process;
 pub use programs::{culvert_program, peer_program, workspace_dir};
-pub use reaper::application_name;
+pub use reaper::{application_name, process_dir};
 pub use relay::{Direction, Relay};
 pub use service_manager::ServiceManager;
 pub use transfer::Transfer;

@@ -63,7 +63,7 @@ sweep "$1"; sleep 0.2; sweep "$1"
 ///
 /// # Errors
 /// When this machine cannot run the lab ([`crate::require`]), the directory cannot be made or the watcher not started.
-pub(crate) fn process_dir() -> Result<PathBuf> {
+pub fn process_dir() -> Result<PathBuf> {
     static STARTED: OnceLock<std::result::Result<Watched, String>> = OnceLock::new();
     match STARTED.get_or_init(|| start().map_err(|error| format!("{error:#}"))) {
         Ok(watched) => Ok(watched.dir.clone()),
