@@ -68,7 +68,7 @@ bench-quick: setup ## The same in under three minutes
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- --quick $(BENCH)
 
-study: ## Where a tunnel loses its speed: docs/performance.md anew (root; STUDY="--quick" is under 10 minutes)
+study: ## Where a tunnel loses its speed: docs/performance.md anew (root; over an hour, alone; STUDY="--quick" is under 10 minutes)
 	@scripts/setup.sh study
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert

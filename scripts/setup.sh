@@ -45,6 +45,20 @@ npm           npm  tests
 TABLE
 }
 
+# What a package is called here: Ubuntu has other names for some of Debian's.
+called_here() { # called_here PACKAGE
+    if apt-cache show "$1" >/dev/null 2>&1; then
+        echo "$1"
+        return
+    fi
+    case $1 in
+    linux-perf) echo linux-tools-generic ;;
+    chromium) echo chromium-browser ;;
+    chromium-driver) echo chromium-chromedriver ;;
+    *) echo "$1" ;;
+    esac
+}
+
 status=0
 PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
 case ${1:-} in
@@ -65,10 +79,10 @@ if [ -n "$missing" ]; then
         echo "setup.sh: this system has no apt-get. Please install what Debian calls: $missing" >&2
         exit 1
     fi
-    install="apt-get install -y --no-install-recommends $missing"
+    install="apt-get install -y --no-install-recommends"
     if [ "$(id -u)" -ne 0 ]; then
         echo "setup.sh: these packages are missing. Install them as root, then start again:" >&2
-        echo "    apt-get update && $install" >&2
+        echo "    apt-get update && $install $missing" >&2
         exit 1
     fi
     echo "installing $missing…"
@@ -78,13 +92,17 @@ if [ -n "$missing" ]; then
     keep_off=
     if [[ " $missing" = *" openssh-server "* && ! -e /usr/sbin/policy-rc.d ]]; then
         keep_off=/usr/sbin/policy-rc.d
+        # Left behind it would keep every service of this machine from starting.
+        trap 'rm -f "$keep_off"' EXIT
         printf '#!/bin/sh\nexit 101\n' >"$keep_off" && chmod 755 "$keep_off"
     fi
     # The package lists of a fresh machine are empty or old.
-    # shellcheck disable=SC2086  # the list is meant to be split
-    if ! { apt-get update && $install; } >"$log" 2>&1; then
+    apt-get update >"$log" 2>&1 || cat "$log" >&2
+    packages=$(for package in $missing; do called_here "$package"; done | tr '\n' ' ')
+    # shellcheck disable=SC2086  # the lists are meant to be split
+    if ! $install $packages >"$log" 2>&1; then
         tail -n 15 "$log" >&2
-        echo "setup.sh: '$install' failed, see above." >&2
+        echo "setup.sh: '$install $packages' failed, see above." >&2
         status=1
     fi
     rm -f "$log"

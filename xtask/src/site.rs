@@ -19,6 +19,9 @@ type Pages = BTreeMap<String, String>;
 /// Where browser tests keep pictures of the console.
 const PICTURES: &str = "target/screenshots";
 
+/// Where `make study` leaves its charts.
+const CHARTS: &str = "docs/performance";
+
 /// Writes the source of the site into `out`. Files that are as wanted are not touched, so that a server that
 /// watches them sees what changed.
 pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
@@ -53,6 +56,10 @@ pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
         let bytes = fs::read(root.join(PICTURES).join(picture))?;
         write(&source.join("pictures").join(picture), &bytes)?;
     }
+    for chart in charts(&root.join(CHARTS))? {
+        let bytes = fs::read(root.join(CHARTS).join(&chart))?;
+        write(&source.join("performance").join(&chart), &bytes)?;
+    }
     write(&out.join("zensical.toml"), settings(&sections).as_bytes())
 }
 
@@ -73,6 +80,20 @@ fn run(program: &Path, arguments: &[&str]) -> Result<String> {
         bail!("{} {arguments:?}: {}", program.display(), said.trim());
     }
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Charts of the study, which docs/performance.md shows.
+fn charts(dir: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    if dir.is_dir() {
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".svg") {
+                found.push(name);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Pictures of pages as an owner sees them on a desk, light.

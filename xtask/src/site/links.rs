@@ -75,9 +75,16 @@ fn to_page(target: &str, source: &str, documents: &Documents) -> Option<String> 
         None => (target, String::new()),
     };
     let folder = Path::new(source).parent().unwrap_or(Path::new(""));
-    let page = documents.get(&normal(&folder.join(file)))?;
+    let path = normal(&folder.join(file));
     let from = documents.get(source)?;
     let up = "../".repeat(from.matches('/').count());
+    if let Some(chart) = path
+        .strip_prefix("docs/")
+        .filter(|path| path.ends_with(".svg"))
+    {
+        return Some(format!("{up}{chart}"));
+    }
+    let page = documents.get(&path)?;
     Some(format!("{up}{page}{anchor}"))
 }
 
