@@ -40,6 +40,29 @@ pub(crate) fn version(subject: &Subject) -> Option<String> {
     ))
 }
 
+/// The commit of the checkout, with a plus where files were changed since; nothing where there is no git.
+pub(crate) fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(culvert_lab::workspace_dir())
+            .args(arguments)
+            .output()
+            .ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
+        return String::new();
+    };
+    // What the study itself writes is no change to what it measures.
+    let changed = git(&["status", "--porcelain", "--", ".", ":!docs"]);
+    match changed.as_deref() {
+        Some("") => commit,
+        _ => commit + "+",
+    }
+}
+
 /// The first line of what `PROGRAM --version` prints.
 fn first_line(program: &str) -> String {
     let output = Command::new(program).arg("--version").output();

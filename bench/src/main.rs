@@ -126,7 +126,8 @@ fn run(arguments: Arguments) -> Result<()> {
 
 fn compare_tunnels(arguments: Arguments) -> Result<()> {
     let effort = Effort::new(arguments.quick, arguments.rounds);
-    let subjects = subject::choose(&effort, arguments.peers.as_deref(), &arguments.culvert_args)?;
+    let (subjects, _said) =
+        subject::choose(&effort, arguments.peers.as_deref(), &arguments.culvert_args)?;
     let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
 
     let start = Instant::now();

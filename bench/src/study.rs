@@ -33,6 +33,9 @@ use crate::effort::Effort;
 use crate::subject::{self, Kind, Means, Subject};
 use sheet::{At, Sheet};
 
+/// Where the results of a quick run go.
+const QUICK_RESULTS: &str = "target/study-quick";
+
 /// Where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -48,13 +51,13 @@ pub(crate) struct Arguments {
     /// Measure nothing: make the page and the charts anew from the results that are there.
     #[arg(long)]
     page_only: bool,
-    /// Say on what the results do not agree with those of another run, in this directory.
+    /// Say on what the results do not agree with those of another run, in this directory; the page says it too.
     #[arg(long)]
     against: Option<PathBuf>,
-    /// Where results and charts go; otherwise docs/performance.
+    /// Where results and charts go; otherwise docs/performance, and target/study-quick for a quick run.
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Where the page goes; otherwise docs/performance.md. A quick run writes none unless it is given.
+    /// Where the page goes; otherwise docs/performance.md, and beside the results for a quick run.
     #[arg(long)]
     page: Option<PathBuf>,
 }
@@ -104,15 +107,17 @@ pub(crate) struct Lab {
 /// Measures, and makes the page.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let docs = culvert_lab::workspace_dir().join("docs");
-    let results = arguments
-        .results
-        .unwrap_or_else(|| docs.join("performance"));
-    fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
     let scope = if arguments.quick {
         Scope::Quick
     } else {
         Scope::Full
     };
+    let results = arguments.results.unwrap_or_else(|| match scope {
+        // What a full run has measured stays.
+        Scope::Quick => culvert_lab::workspace_dir().join(QUICK_RESULTS),
+        Scope::Full => docs.join("performance"),
+    });
+    fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
     let began = Instant::now();
     let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
     if !arguments.page_only {
@@ -136,19 +141,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         };
         failures += measure(&lab)?;
     }
-    let page = arguments.page.or_else(|| {
-        let is_for_keeps = scope == Scope::Full || arguments.page_only;
-        is_for_keeps.then(|| docs.join("performance.md"))
+    let page = arguments.page.unwrap_or_else(|| match scope {
+        Scope::Quick => results.join("performance.md"),
+        Scope::Full => docs.join("performance.md"),
     });
     let sheets = read(&results)?;
     page::print(&sheets)?;
     if let Some(other) = arguments.against {
-        agreement::print(&sheets, &read(&other)?)?;
+        let said = agreement::compare(&sheets, &read(&other)?);
+        println!("\n{said}");
+        let path = results.join(agreement::FILE);
+        fs::write(&path, said).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if let Some(page) = page {
-        page::write(&page, &results, &sheets)?;
-        eprintln!("the page is {}", page.display());
-    }
+    page::write(&page, &results, &sheets)?;
+    eprintln!("the page is {}", page.display());
     eprintln!(
         "results in {}; {} s",
         results.display(),
@@ -170,12 +176,22 @@ fn read(results: &Path) -> Result<Vec<(Part, Sheet)>> {
     sheets.collect()
 }
 
+/// The order of a round: there and back by turns, so that what a machine does in the course of a round, such as
+/// getting warm, is not taken for a difference.
+pub(crate) fn in_turn<T: Copy>(items: &[T], round: u32) -> Vec<T> {
+    let mut order = items.to_vec();
+    if round.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
+}
+
 /// Measures one part, and says how much of it failed.
 fn measure(lab: &Lab) -> Result<usize> {
     let quick = lab.scope == Scope::Quick;
     let command = format!(
-        "culvert-bench study{} --rounds {} --only {}",
-        if quick { " --quick" } else { "" },
+        "make study STUDY=\"{}--rounds {} --only {}\"",
+        if quick { "--quick " } else { "" },
         lab.rounds,
         lab.part.name()
     );
@@ -192,7 +208,7 @@ fn measure(lab: &Lab) -> Result<usize> {
         Part::Gateway => gateway::run(lab, &mut sheet),
         Part::Limits => limits::run(lab, &mut sheet),
     };
-    sheet.complete = outcome.is_ok();
+    sheet.complete = outcome.is_ok() && !sheet.is_empty();
     sheet.note(lab.part.name(), outcome);
     lab.keep(&mut sheet)?;
     Ok(sheet.failures.len())
@@ -265,9 +281,17 @@ impl Lab {
         );
     }
 
-    /// Keeps what has been measured so far.
+    /// Keeps what has been measured so far; before there is anything, what an earlier run has measured.
     pub(crate) fn keep(&self, sheet: &mut Sheet) -> Result<()> {
+        if sheet.is_empty() {
+            return Ok(());
+        }
         sheet.write(&self.part.path(&self.results))
+    }
+
+    /// What another part has measured, if it has.
+    pub(crate) fn sheet_of(&self, part: Part) -> Result<Option<Sheet>> {
+        Sheet::read(&part.path(&self.results))
     }
 
     /// Culvert at both ends.
@@ -280,13 +304,18 @@ impl Lab {
         }
     }
 
-    /// The bare link, Culvert with both suites, and the peers that are built.
-    pub(crate) fn tunnels_and_link(&self) -> Vec<Subject> {
-        subject::choose(&self.effort(), None, "").unwrap_or_default()
+    /// The bare link, Culvert with both suites, and the peers that are built; the sheet says which are not.
+    pub(crate) fn tunnels_and_link(&self, sheet: &mut Sheet) -> Result<Vec<Subject>> {
+        let (subjects, missing) = subject::choose(&self.effort(), None, "")?;
+        for line in missing {
+            sheet.failures.push(line);
+        }
+        Ok(subjects)
     }
 
-    /// One round tells how far behind a peer is that others are always ahead of.
-    pub(crate) fn takes_part(&self, subject: &Subject, round: u32) -> bool {
+    /// One round tells how far behind a peer is whose throughput others are always ahead of.
+    #[expect(clippy::unused_self, reason = "a rule of this study")]
+    pub(crate) fn measures_throughput_of(&self, subject: &Subject, round: u32) -> bool {
         round == 1 || !subject.is_slow_peer()
     }
 

@@ -51,7 +51,7 @@ const PEERS: [(&str, Implementation); 4] = [
 /// The one leads in TCP, the other in UDP and round-trip time: for a first impression they are enough.
 const LEADING_PEERS: usize = 2;
 
-/// The subjects of a run. One that is not built is left out with a line that says so.
+/// The subjects of a run, and a line for each that is left out because it is not built, which is also printed.
 ///
 /// # Errors
 /// When `only_peers` has an unknown name.
@@ -59,7 +59,7 @@ pub(crate) fn choose(
     effort: &Effort,
     only_peers: Option<&[String]>,
     culvert_args: &str,
-) -> Result<Vec<Subject>> {
+) -> Result<(Vec<Subject>, Vec<String>)> {
     for name in only_peers.unwrap_or_default() {
         if !PEERS.iter().any(|(peer, _)| peer == name) {
             bail!(
@@ -104,8 +104,16 @@ pub(crate) fn choose(
         kind: Kind::Peer,
         means: Means::WireGuard(implementation),
     }));
-    subjects.retain(Subject::is_built);
-    Ok(subjects)
+    let mut missing = Vec::new();
+    subjects.retain(|subject| match subject.what_is_missing() {
+        None => true,
+        Some(line) => {
+            eprintln!("{line}");
+            missing.push(line);
+            false
+        }
+    });
+    Ok((subjects, missing))
 }
 
 impl Subject {
@@ -117,20 +125,16 @@ impl Subject {
         }
     }
 
-    /// Whether it is a peer that others are always ahead of.
+    /// Whether it is a peer whose throughput others are always ahead of.
     pub(crate) fn is_slow_peer(&self) -> bool {
         PEERS[LEADING_PEERS..]
             .iter()
             .any(|(name, _)| *name == self.name)
     }
 
-    /// Whether its program is there; says so if not.
-    fn is_built(&self) -> bool {
-        let program = self.implementation().map(Implementation::program);
-        if let Some(Err(error)) = program {
-            eprintln!("without {}: {error:#}", self.name);
-            return false;
-        }
-        true
+    /// Why its program is not there, where it is not.
+    fn what_is_missing(&self) -> Option<String> {
+        let error = self.implementation()?.program().err()?;
+        Some(format!("without {}: {error:#}", self.name))
     }
 }

@@ -8,7 +8,7 @@ use culvert_engine::Mechanism;
 
 use super::counted::{SystemCalls, gigabytes};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope};
+use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::tcp::loaded;
@@ -20,23 +20,26 @@ const SUITE: &str = "--cipher aes256gcm";
 /// The table in which one mechanism is left out at a time. It alone tells of UDP too, which takes the longest.
 const WITHOUT: &str = "without";
 
+/// The table in which there is one more in each row.
+const ADDED: &str = "added";
+
 /// Runs the part.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     let all: Vec<Mechanism> = Mechanism::ALL.to_vec();
+    let mut turns = vec![(WITHOUT, "nothing left out", Vec::new())];
+    turns.extend(
+        all.iter()
+            .map(|&mechanism| (WITHOUT, mechanism.name(), vec![mechanism])),
+    );
+    turns.push((ADDED, "none", all.clone()));
+    turns
+        .extend((1..=all.len()).map(|count| (ADDED, all[count - 1].name(), all[count..].to_vec())));
     for round in 1..=lab.rounds() {
-        let turn = |sheet: &mut Sheet, table: &str, row: &str, without: &[Mechanism]| {
+        for (table, row, without) in in_turn(&turns.iter().collect::<Vec<_>>(), round) {
             lab.progress(round, &format!("{table}: {row}"));
             let result = measure(lab, sheet, table, row, without);
             sheet.note(&format!("{table}, {row}"), result);
-            lab.keep(sheet)
-        };
-        turn(sheet, WITHOUT, "nothing left out", &[])?;
-        for &mechanism in &all {
-            turn(sheet, WITHOUT, mechanism.name(), &[mechanism])?;
-        }
-        turn(sheet, "added", "none", &all)?;
-        for count in 1..=all.len() {
-            turn(sheet, "added", all[count - 1].name(), &all[count..])?;
+            lab.keep(sheet)?;
         }
     }
     Ok(())
@@ -66,10 +69,14 @@ fn measure(
     let mut add = |column, value| sheet.add(At { table, row, column }, value);
     add("TCP, Gbit/s", tcp.bits_per_second / 1e9);
     add("CPU of both ends, s/GB", cpu.as_secs_f64() / bytes);
-    if let Some(calls) = calls.finish()? {
+    let calls = calls.finish();
+    if let Ok(Some(calls)) = calls {
         add("system calls, thousands/GB", calls / 1e3 / bytes);
     }
     add("ping meanwhile, ms", ping.average_ms);
+    let row_of_calls = format!("{table}, {row}: system calls");
+    sheet.note(&row_of_calls, calls.map(|_| ()));
+    let mut add = |column, value| sheet.add(At { table, row, column }, value);
     if lab.scope() == Scope::Full && table == WITHOUT {
         // A moment for what the load left behind.
         thread::sleep(Duration::from_millis(200));

@@ -1,5 +1,6 @@
 //! Small writes, with batches of what is queued and without (R13).
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,8 +10,8 @@ use anyhow::{Context, Result};
 use culvert_lab::Namespace;
 use serde_json::Value;
 
-use super::Lab;
 use super::sheet::{At, Sheet};
+use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 
 /// Bytes of each write; the originating document measured 128.
@@ -19,14 +20,17 @@ const WRITE_BYTES: [u32; 3] = [64, 128, 512];
 /// Where the echo of the latency measurement listens.
 const ECHO_PORT: u16 = 7007;
 
-/// The time between two questions: far above a round trip, so that they do not become the load.
+/// The time between two questions: seldom enough that they do not become the load.
 const ASK_EVERY: Duration = Duration::from_millis(2);
+
+/// An answer that takes longer counts as none.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
 /// Runs the part.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     for round in 1..=lab.rounds() {
-        for bytes in WRITE_BYTES {
-            for (how, arguments) in [("on", ""), ("off", "--without batching")] {
+        for bytes in in_turn(&WRITE_BYTES, round) {
+            for (how, arguments) in in_turn(&[("on", ""), ("off", "--without batching")], round) {
                 let row = format!("{bytes} bytes, batching {how}");
                 lab.progress(round, &row);
                 let result = measure(lab, sheet, &row, bytes, arguments);
@@ -41,14 +45,19 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
 fn measure(lab: &Lab, sheet: &mut Sheet, row: &str, bytes: u32, arguments: &str) -> Result<()> {
     let subject = lab.culvert(arguments);
     let bed = Bed::new(&subject)?;
-    let seconds = lab.effort().load_s;
+    // Ten seconds of questions: five lie above the highest percentile.
+    let seconds = match lab.scope() {
+        Scope::Quick => lab.effort().load_s,
+        Scope::Full => 13,
+    };
     let before = bed.cpu()?.unwrap_or_default();
     let line = format!(
         "iperf3 -J -c {} -t {seconds} -l {bytes} -N -C cubic",
         bed.server_address
     );
     let load = bed.client.spawn(&line)?;
-    let latencies = round_trips(&bed, Duration::from_secs(seconds.into()).mul_f64(0.8))?;
+    let (latencies, unanswered) =
+        round_trips(&bed, Duration::from_secs(seconds.into()).mul_f64(0.8))?;
     let mut load = load;
     let said = load.succeed(Duration::from_secs(u64::from(seconds) + 15))?;
     let said: Value = serde_json::from_str(&said).context("iperf3 wrote no JSON")?;
@@ -87,20 +96,68 @@ fn measure(lab: &Lab, sheet: &mut Sheet, row: &str, bytes: u32, arguments: &str)
     ] {
         add(column, percentile(&latencies, share).as_secs_f64() * 1e6);
     }
+    add("questions without an answer", unanswered as f64);
     Ok(())
 }
 
-/// Asks and waits for the answer, again and again for `duration`; how long each took.
-fn round_trips(bed: &Bed<'_>, duration: Duration) -> Result<Vec<Duration>> {
+/// Asks every [`ASK_EVERY`] for `duration`, whether answers have come or not; how long each answer took, and how
+/// many questions had none.
+///
+/// A question counts from when it was due: one that waits for the one before it would make the slow ones rare.
+fn round_trips(bed: &Bed<'_>, duration: Duration) -> Result<(Vec<Duration>, usize)> {
     let over = AtomicBool::new(false);
+    let socket = bed.client.inside(|| {
+        let socket = UdpSocket::bind((address_of_any(bed.server_address), 0))?;
+        socket.connect(SocketAddr::new(bed.server_address, ECHO_PORT))?;
+        socket.set_read_timeout(Some(ANSWER_WITHIN))?;
+        Ok(socket)
+    });
+    let socket = socket.context("cannot ask")?;
+    let began = Instant::now();
     thread::scope(|scope| {
         let echo = scope.spawn(|| echo(&bed.server, bed.server_address, &over));
-        let asked = bed.client.inside(|| ask(bed.server_address, duration));
+        let answers = scope.spawn(|| answers(&socket, began));
+        let asked = ask(&socket, began, duration);
+        let mut took = answers
+            .join()
+            .map_err(|_| anyhow::anyhow!("waiting for answers panicked"))?;
         over.store(true, Ordering::Relaxed);
         echo.join()
             .map_err(|_| anyhow::anyhow!("the echo panicked"))??;
-        asked
+        anyhow::ensure!(!took.is_empty(), "no question was answered");
+        took.sort();
+        let unanswered = asked.saturating_sub(took.len());
+        Ok((took, unanswered))
     })
+}
+
+/// Sends the questions; how many.
+fn ask(socket: &UdpSocket, began: Instant, duration: Duration) -> usize {
+    let count = (duration.as_nanos() / ASK_EVERY.as_nanos()) as u32;
+    for number in 0..count {
+        let due = began + ASK_EVERY * number;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        // Refused while the other side does not listen yet: a question without an answer.
+        let _refused = socket.send(&number.to_be_bytes());
+    }
+    count as usize
+}
+
+/// Takes answers until none has come for [`ANSWER_WITHIN`].
+fn answers(socket: &UdpSocket, began: Instant) -> Vec<Duration> {
+    let mut took = Vec::new();
+    let mut answer = [0; 4];
+    loop {
+        match socket.recv(&mut answer) {
+            Ok(_) => {
+                let due = began + ASK_EVERY * u32::from_be_bytes(answer);
+                took.push(due.elapsed());
+            }
+            // Where nobody listens yet.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(_) => return took,
+        }
+    }
 }
 
 fn echo(namespace: &Namespace, address: IpAddr, over: &AtomicBool) -> Result<()> {
@@ -116,35 +173,6 @@ fn echo(namespace: &Namespace, address: IpAddr, over: &AtomicBool) -> Result<()>
         }
         Ok(())
     })
-}
-
-fn ask(address: IpAddr, duration: Duration) -> Result<Vec<Duration>> {
-    let socket = UdpSocket::bind((address_of_any(address), 0)).context("cannot ask")?;
-    socket.connect(SocketAddr::new(address, ECHO_PORT))?;
-    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
-    let end = Instant::now() + duration;
-    let mut took = Vec::new();
-    let mut number = 0_u64;
-    while Instant::now() < end {
-        number += 1;
-        let asked = Instant::now();
-        // Refused while the other side does not listen yet.
-        if socket.send(&number.to_be_bytes()).is_err() {
-            continue;
-        }
-        let mut answer = [0; 8];
-        // An answer that comes late belongs to an earlier question.
-        while socket.recv(&mut answer).is_ok() {
-            if answer == number.to_be_bytes() {
-                took.push(asked.elapsed());
-                break;
-            }
-        }
-        thread::sleep(ASK_EVERY);
-    }
-    anyhow::ensure!(!took.is_empty(), "no question was answered");
-    took.sort();
-    Ok(took)
 }
 
 fn address_of_any(like: IpAddr) -> IpAddr {

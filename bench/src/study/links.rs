@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use culvert_io_models::Weather;
-use culvert_lab::measure::TcpLoad;
 use culvert_lab::{LinkShape, Namespace, Subnet};
 
 use super::sheet::{At, Sheet};
 use super::wire::Wire;
-use super::{Lab, Scope};
+use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
+use crate::effort::Effort;
+use crate::metric::Metric;
+use crate::statistics::Samples;
 use crate::subject::Subject;
+use crate::targets;
 use crate::tcp::loaded;
 
 /// Rates in Mbit/s; `None` is as fast as the machine copies.
@@ -30,68 +33,73 @@ const NOT_SHAPED: &str = "not shaped";
 const ROUND_TRIPS_MS: [u64; 3] = [0, 10, 50];
 const LOST_SHARES: [f64; 3] = [0.0, 0.001, 0.01];
 
+/// The most that a TCP connection over delay and loss may buffer.
+const TCP_BUFFER_MAX_BYTES: u32 = 128 << 20;
+
 /// The subnet of the link underneath.
 const OUTER: Subnet = Subnet(1);
 
+/// Tables of the part.
+const BY_RATE: &str = "TCP by rate of the link, Gbit/s";
+const SHARE_BY_RATE: &str = "share of the bare link, %";
+const PING_BY_RATE: &str = "ping under load by rate of the link, ms";
+const BY_WEATHER: &str = "TCP over delay and loss, Mbit/s";
+const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
+const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
+
+/// How the link itself is called.
+const DIRECT: &str = "direct";
+
 /// Runs the part.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
-    let subjects = lab.tunnels_and_link();
+    let subjects = lab.tunnels_and_link(sheet)?;
+    let subjects: Vec<_> = subjects.iter().collect();
+    let mut all = Samples::default();
     for round in 1..=lab.rounds() {
-        for subject in subjects
-            .iter()
-            .filter(|subject| lab.takes_part(subject, round))
-        {
+        for subject in in_turn(&subjects, round) {
+            if !lab.measures_throughput_of(subject, round) {
+                continue;
+            }
             lab.progress(round, &format!("rates: {}", subject.name));
-            let result = rates(lab, sheet, subject);
+            let result = rates(lab, sheet, subject, &mut all);
             sheet.note(&format!("rates, {}", subject.name), result);
             lab.keep(sheet)?;
         }
-        share_of_the_link(sheet);
-        for subject in subjects
-            .iter()
-            .filter(|subject| lab.crosses_weather(subject, round))
-        {
-            for round_trip_ms in ROUND_TRIPS_MS {
-                for lost_share in LOST_SHARES {
-                    let weather = Weather {
-                        round_trip: Duration::from_millis(round_trip_ms),
-                        lost_share,
-                    };
-                    let row = format!("{round_trip_ms} ms, {} % lost", 100.0 * lost_share);
-                    lab.progress(round, &format!("{row}: {}", subject.name));
-                    let result = through(lab, sheet, subject, weather, &row);
-                    sheet.note(&format!("{row}, {}", subject.name), result);
-                    lab.keep(sheet)?;
-                }
+        shares(sheet, BY_RATE, SHARE_BY_RATE);
+        for subject in in_turn(&subjects, round) {
+            if lab.crosses_weather(subject, round) {
+                all_weathers(lab, sheet, subject, round)?;
             }
         }
+        shares(sheet, BY_WEATHER, SHARE_BY_WEATHER);
+    }
+    for verdict in targets::judge(&all) {
+        sheet.add_verdict(&verdict);
     }
     Ok(())
 }
 
-/// What each tunnel leaves of a shaped link, by the medians so far.
-fn share_of_the_link(sheet: &mut Sheet) {
-    let table = "TCP by rate of the link, Gbit/s";
+/// What each tunnel leaves of the bare link, round by round.
+fn shares(sheet: &mut Sheet, table: &str, shares: &str) {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
     let (rows, columns) = (owned(sheet.rows(table)), owned(sheet.columns(table)));
-    let shares: Vec<_> = rows
-        .iter()
-        .filter(|row| *row != NOT_SHAPED)
-        .flat_map(|row| columns.iter().map(move |column| (row, column)))
-        .filter(|(_, column)| *column != "direct")
-        .filter_map(|(row, column)| {
-            let median = |column| sheet.median(At { table, row, column });
-            Some((row, column, 100.0 * median(column)? / median("direct")?))
-        })
-        .collect();
-    let table = "share of the bare link, %";
-    sheet.clear(table);
-    for (row, column, share) in shares {
-        sheet.add(At { table, row, column }, share);
+    sheet.clear(shares);
+    for row in rows.iter().filter(|row| *row != NOT_SHAPED) {
+        for column in columns.iter().filter(|column| *column != DIRECT) {
+            let samples = |column| sheet.samples(At { table, row, column }).to_vec();
+            for (tunnel, link) in samples(column).into_iter().zip(samples(DIRECT)) {
+                let at = At {
+                    table: shares,
+                    row,
+                    column,
+                };
+                sheet.add(at, 100.0 * tunnel / link);
+            }
+        }
     }
 }
 
-fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
+fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject, all: &mut Samples) -> Result<()> {
     let bed = Bed::new(subject)?;
     for rate_mbit in RATES_MBIT {
         let row = rate_mbit.map_or(NOT_SHAPED.to_owned(), |rate| match rate {
@@ -111,14 +119,41 @@ fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
             row: &row,
             column: subject.name,
         };
-        sheet.add(
-            at("TCP by rate of the link, Gbit/s"),
-            tcp.bits_per_second / 1e9,
-        );
-        sheet.add(
-            at("ping under load by rate of the link, ms"),
-            ping.average_ms,
-        );
+        sheet.add(at(BY_RATE), tcp.bits_per_second / 1e9);
+        sheet.add(at(PING_BY_RATE), ping.average_ms);
+        if let Some(gbit) = rate_mbit
+            .filter(|rate| rate % 1_000 == 0)
+            .map(|rate| rate / 1_000)
+        {
+            all.add(subject, Metric::LinkTcp { gbit }, tcp.bits_per_second);
+            all.add(subject, Metric::LinkPing { gbit }, ping.average_ms);
+        }
+    }
+    Ok(())
+}
+
+fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject, round: u32) -> Result<()> {
+    // What the wire itself carries at most with loss, where packets are single.
+    let still = Weather {
+        round_trip: Duration::ZERO,
+        lost_share: 0.0,
+    };
+    let mut rows = vec![("0 ms, 0 % lost, single packets".to_owned(), still, false)];
+    for round_trip_ms in ROUND_TRIPS_MS {
+        for lost_share in LOST_SHARES {
+            let weather = Weather {
+                round_trip: Duration::from_millis(round_trip_ms),
+                lost_share,
+            };
+            let row = format!("{round_trip_ms} ms, {} % lost", 100.0 * lost_share);
+            rows.push((row, weather, lost_share == 0.0));
+        }
+    }
+    for (row, weather, offload) in rows {
+        lab.progress(round, &format!("{row}: {}", subject.name));
+        let result = through(lab, sheet, subject, (weather, offload), &row);
+        sheet.note(&format!("{row}, {}", subject.name), result);
+        lab.keep(sheet)?;
     }
     Ok(())
 }
@@ -127,23 +162,34 @@ fn through(
     lab: &Lab,
     sheet: &mut Sheet,
     subject: &Subject,
-    weather: Weather,
+    (weather, offload): (Weather, bool),
     row: &str,
 ) -> Result<()> {
     let (client, server) = (Namespace::new()?, Namespace::new()?);
-    let wire = Wire::between(&client, &server, OUTER, weather)?;
+    for namespace in [&client, &server] {
+        // 10 Gbit/s for 50 ms is 62 MB: the kernel's 4 MiB of send buffer would be what is measured.
+        namespace.shell(&format!(
+            "sysctl -qw net.ipv4.tcp_rmem='4096 131072 {TCP_BUFFER_MAX_BYTES}' \
+             net.ipv4.tcp_wmem='4096 16384 {TCP_BUFFER_MAX_BYTES}'"
+        ))?;
+    }
+    let wire = Wire::between(&client, &server, OUTER, weather, offload)?;
     let bed = Bed::over(subject, wire.link.clone())?;
-    // Slow start over 50 ms takes a second to get anywhere.
-    let seconds = match lab.scope() {
-        Scope::Quick => 2,
-        Scope::Full => 5,
+    let effort = Effort {
+        // Slow start over 50 ms takes a second to get anywhere.
+        load_s: match lab.scope() {
+            Scope::Quick => 2,
+            Scope::Full => 6,
+        },
+        ..lab.effort()
     };
-    let tcp = bed.iperf.tcp(&bed.client, &TcpLoad::forward(seconds))?;
-    let at = At {
-        table: "TCP over delay and loss, Mbit/s",
+    let (tcp, ping) = loaded(&bed, &effort)?;
+    let at = |table| At {
+        table,
         row,
         column: subject.name,
     };
-    sheet.add(at, tcp.bits_per_second / 1e6);
+    sheet.add(at(BY_WEATHER), tcp.bits_per_second / 1e6);
+    sheet.add(at(PING_BY_WEATHER), ping.average_ms);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The plain TUN proxy by event model, the product's engine with and without cipher, and the bare link
-//! (R20).
+//! The plain TUN proxy by event model, the product's engine with each cipher, and the bare link (R20).
 
 use std::fs::{self, File, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use culvert_lab::{Implementation, Process, wait_until};
 
 use super::counted::gigabytes;
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope};
+use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::subject::{Kind, Means, Subject};
 use crate::udp;
@@ -30,6 +30,9 @@ const COPY_DEADLINE: Duration = Duration::from_secs(120);
 
 const SSH_PORT: u16 = 2222;
 
+/// Fast where the processor has instructions for AES, so that it is not ssh alone that is measured.
+const SSH_CIPHER: &str = "aes128-gcm@openssh.com";
+
 /// Runs the part.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     let files = match SshFiles::make() {
@@ -39,10 +42,11 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
             None
         }
     };
+    let subjects = subjects();
     for round in 1..=lab.rounds() {
-        for subject in subjects() {
+        for subject in in_turn(&subjects.iter().collect::<Vec<_>>(), round) {
             lab.progress(round, subject.name);
-            let result = measure(lab, sheet, &subject, files.as_ref());
+            let result = measure(lab, sheet, subject, files.as_ref(), round);
             sheet.note(subject.name, result);
             lab.keep(sheet)?;
         }
@@ -70,6 +74,7 @@ fn measure(
     sheet: &mut Sheet,
     subject: &Subject,
     files: Option<&SshFiles>,
+    round: u32,
 ) -> Result<()> {
     let bed = Bed::new(subject)?;
     let effort = lab.effort();
@@ -104,7 +109,7 @@ fn measure(
         let copies = match lab.scope() {
             Scope::Quick => 1,
             // The rounds share them out.
-            Scope::Full => COPIES.div_ceil(lab.rounds()),
+            Scope::Full => COPIES * round / lab.rounds() - COPIES * (round - 1) / lab.rounds(),
         };
         let server = files.serve(&bed)?;
         for _ in 0..copies {
@@ -131,7 +136,7 @@ impl SshFiles {
             sshd.exists() && culvert_lab::find("scp").is_some(),
             "scp or sshd is missing (Debian: apt-get install openssh-client openssh-server)"
         );
-        let dir = tempfile::tempdir()?;
+        let dir = tempfile::tempdir_in(culvert_lab::process_dir()?)?;
         let key = |name: &str| {
             let path = dir.path().join(name);
             make_key(&path).map(|()| path)
@@ -146,8 +151,12 @@ impl SshFiles {
             dir.path().join("authorized").display(),
         );
         fs::write(dir.path().join("config"), text)?;
-        let file = File::create(dir.path().join("file"))?;
-        file.set_len(FILE_BYTES)?;
+        // Written and not only made long, so that it is in memory when the first copy begins.
+        let mut file = File::create(dir.path().join("file"))?;
+        let block = vec![0; 1 << 20];
+        for _ in 0..FILE_BYTES / block.len() as u64 {
+            file.write_all(&block)?;
+        }
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700))?;
         // Where sshd separates privileges, it wants this directory.
         fs::create_dir_all("/run/sshd").context("cannot make /run/sshd")?;
@@ -157,6 +166,10 @@ impl SshFiles {
     /// A server behind the subject; it goes with what is returned.
     fn serve(&self, bed: &Bed<'_>) -> Result<Process> {
         let address = bed.server_address;
+        for namespace in [&bed.client, &bed.server] {
+            // As all that iperf3 measures; sockets are born with what is set here.
+            namespace.run("sysctl -qw net.ipv4.tcp_congestion_control=cubic")?;
+        }
         let server = bed.server.spawn(&format!(
             "{} -D -e -f {} -p {SSH_PORT} -o ListenAddress={address}",
             self.sshd.display(),
@@ -174,7 +187,7 @@ impl SshFiles {
     fn copy(&self, bed: &Bed<'_>, server: &Process) -> Result<Duration> {
         let began = Instant::now();
         let mut copy = bed.client.spawn(&format!(
-            "scp -q -P {SSH_PORT} -i {key} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+            "scp -q -c {SSH_CIPHER} -P {SSH_PORT} -i {key} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
              -o LogLevel=ERROR {file} root@{address}:/dev/null",
             key = self.dir.path().join("user").display(),
             file = self.dir.path().join("file").display(),

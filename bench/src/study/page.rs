@@ -6,9 +6,11 @@ use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 
 use super::sheet::{At, Sheet};
-use super::{Part, chart};
+use super::{Part, agreement, chart};
+use crate::machine::Machine;
 
 /// What the page says around tables and charts. `{{part:table}}` stands for a table, `{{part}}` for
 /// where the figures of a part come from, `{{machine}}` for what they were measured on, and
@@ -25,7 +27,7 @@ pub(crate) fn print(sheets: &[(Part, Sheet)]) -> Result<()> {
         for name in sheet.tables() {
             writeln!(out, "\n{}: {name}\n\n{}", part.name(), table(sheet, name))?;
         }
-        writeln!(out, "\n{}", origin(sheet))?;
+        writeln!(out, "\n{}", origin(sheet, sheets))?;
     }
     Ok(())
 }
@@ -64,7 +66,12 @@ fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)])
         }
     };
     Ok(match words[..] {
-        ["machine"] => machine(sheets),
+        ["machine"] => sheets
+            .first()
+            .map(|(_, sheet)| machine(&sheet.machine))
+            .unwrap_or_default(),
+        ["agreement"] => fs::read_to_string(results.join(agreement::FILE))
+            .unwrap_or_else(|_| "*No second run has been held against this one yet.*".to_owned()),
         ["flame", name, title] => picture(&format!("flame-{name}.svg"), title),
         ["bars", part, name, title, columns] => {
             let file = file_name(part, &format!("{name} {columns}"));
@@ -81,7 +88,7 @@ fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)])
             }
             picture(&file, title)
         }
-        [part] => find(part).map_or_else(|| missing(part), origin),
+        [part] => find(part).map_or_else(|| missing(part), |sheet| origin(sheet, sheets)),
         [part, name] => find(part).map_or_else(|| missing(part), |sheet| table(sheet, name)),
         _ => bail!("the page has an order that nobody knows: {order}"),
     })
@@ -105,8 +112,21 @@ fn missing(part: &str) -> String {
 }
 
 /// Where figures come from, and what was missing.
-fn origin(sheet: &Sheet) -> String {
+fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
     let mut text = format!("`{}`", sheet.command);
+    let written = i64::try_from(sheet.written_at_s).ok();
+    if let Some(time) = written.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
+        let _infallible = write!(text, ", {}", time.strftime("%Y-%m-%d %H:%M UTC"));
+    }
+    if !sheet.commit.is_empty() {
+        let _infallible = write!(text, ", commit {}", sheet.commit);
+    }
+    if sheets
+        .first()
+        .is_some_and(|(_, first)| first.machine != sheet.machine)
+    {
+        let _infallible = write!(text, ", on another machine: {}", machine(&sheet.machine));
+    }
     if sheet.quick {
         text.push_str(", short measurements");
     }
@@ -120,11 +140,7 @@ fn origin(sheet: &Sheet) -> String {
     text
 }
 
-fn machine(sheets: &[(Part, Sheet)]) -> String {
-    let Some((_, sheet)) = sheets.first() else {
-        return String::new();
-    };
-    let machine = &sheet.machine;
+fn machine(machine: &Machine) -> String {
     format!(
         "{} processors ({}), {} of memory, Linux {}",
         machine.cores, machine.processor, machine.memory, machine.kernel
@@ -134,6 +150,9 @@ fn machine(sheets: &[(Part, Sheet)]) -> String {
 /// A table in Markdown: medians, and in brackets the least and the most of several rounds.
 fn table(sheet: &Sheet, name: &str) -> String {
     let (rows, columns) = (sheet.rows(name), sheet.columns(name));
+    if rows.is_empty() {
+        return "*Not measured.*".to_owned();
+    }
     let mut text = format!("| | {} |\n|---|", columns.join(" | "));
     text.push_str(&"---|".repeat(columns.len()));
     for row in rows {
@@ -194,7 +213,7 @@ mod tests {
             let mut words = order.split(':');
             let named = match words.next().unwrap() {
                 "bars" | "lines" => words.next().unwrap(),
-                "machine" | "flame" => continue,
+                "machine" | "flame" | "agreement" => continue,
                 part => part,
             };
             use clap::ValueEnum;
@@ -228,6 +247,6 @@ mod tests {
             table(&sheet, "rates"),
             "| | culvert | direct |\n|---|---|---|\n| 1 Gbit/s | 10.0 (9.00–12.5) | – |\n| none | – | 0.250 |"
         );
-        assert!(origin(&sheet).contains("interrupted"));
+        assert!(origin(&sheet, &[]).contains("interrupted"));
     }
 }

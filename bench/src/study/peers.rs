@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 
-use super::sheet::Sheet;
-use super::{Lab, Scope};
+use super::sheet::{At, Sheet};
+use super::{Lab, Scope, in_turn};
 use crate::Part as Compared;
 use crate::effort::Effort;
+use crate::machine;
 use crate::statistics::Samples;
 use crate::targets;
 
@@ -19,17 +20,18 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
         ..lab.effort()
     };
     // Links have a part of their own.
-    let parts = [Compared::Ping, Compared::Tcp, Compared::Udp];
-    let subjects = lab.tunnels_and_link();
+    let all_parts = [Compared::Ping, Compared::Tcp, Compared::Udp];
+    let subjects = lab.tunnels_and_link(sheet)?;
     let mut all = Samples::default();
     for round in 1..=lab.rounds() {
-        for subject in subjects
-            .iter()
-            .filter(|subject| lab.takes_part(subject, round))
-        {
+        for subject in in_turn(&subjects.iter().collect::<Vec<_>>(), round) {
             lab.progress(round, subject.name);
             let mut samples = Samples::default();
-            let result = crate::measure(subject, &effort, round, &parts, &mut samples);
+            let parts = match lab.measures_throughput_of(subject, round) {
+                true => &all_parts[..],
+                false => &all_parts[..1],
+            };
+            let result = crate::measure(subject, &effort, round, parts, &mut samples);
             sheet.note(subject.name, result);
             for failure in samples.failures() {
                 sheet
@@ -37,6 +39,14 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
                     .push(format!("{}: {}", failure.subject, failure.message));
             }
             sheet.add_samples("beside its peers", &samples, subject);
+            if let Some(version) = machine::version(subject).filter(|_| round == 1) {
+                let at = At {
+                    table: "versions",
+                    row: subject.name,
+                    column: "version",
+                };
+                sheet.say(at, version);
+            }
             all.append(subject, &samples);
             lab.keep(sheet)?;
         }

@@ -48,7 +48,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, suite: &str, arguments: &str) -> Result
     let [sender, receiver] = bed.processes()[..] else {
         anyhow::bail!("a tunnel has two ends");
     };
-    let files = tempfile::tempdir()?;
+    let files = tempfile::tempdir_in(culvert_lab::process_dir()?)?;
     let record = |end: &str, process: u32| {
         let path = files.path().join(end);
         let line = format!(

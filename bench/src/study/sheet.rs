@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::statistics::{Samples, median};
 use crate::subject::Subject;
 use crate::targets::Verdict;
@@ -22,6 +22,9 @@ pub(crate) struct Sheet {
     /// The command that measures this part again.
     pub(crate) command: String,
     pub(crate) machine: Machine,
+    /// The commit that was measured; with a plus where files were changed since.
+    #[serde(default)]
+    pub(crate) commit: String,
     /// Seconds since 1970 at which the last value was written.
     pub(crate) written_at_s: u64,
     /// Short measurements, which say less.
@@ -68,12 +71,18 @@ impl Sheet {
             schema_version: SCHEMA_VERSION,
             command,
             machine: Machine::this(),
+            commit: machine::commit(),
             written_at_s: 0,
             quick,
             complete: false,
             cells: Vec::new(),
             failures: Vec::new(),
         }
+    }
+
+    /// Whether nothing has been measured yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
     }
 
     /// Adds one value of one round.
@@ -116,6 +125,8 @@ impl Sheet {
         };
         self.add(at("measured"), verdict.value);
         self.add(at("target"), verdict.bound);
+        let reached = if verdict.reached { "yes" } else { "**no**" };
+        self.say(at("reached"), reached.to_owned());
     }
 
     /// Writes words where a number would stand.
@@ -166,6 +177,15 @@ impl Sheet {
     /// The tables, in the order of measurement.
     pub(crate) fn tables(&self) -> Vec<&str> {
         distinct(self.cells.iter().map(|cell| cell.table.as_str()))
+    }
+
+    /// Every place of every table.
+    pub(crate) fn places(&self) -> impl Iterator<Item = At<'_>> {
+        self.cells.iter().map(|cell| At {
+            table: &cell.table,
+            row: &cell.row,
+            column: &cell.column,
+        })
     }
 
     /// All values of a place.

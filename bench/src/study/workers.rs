@@ -5,12 +5,22 @@ use culvert_lab::measure::{TcpCounters, TcpLoad, busy_of_machine};
 
 use super::counted::gigabytes;
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope};
+use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::tcp::float;
 
 const WORKERS: [u32; 4] = [1, 2, 3, 4];
 const FLOWS: [u8; 5] = [1, 2, 4, 8, 16];
+
+/// The number of flows with which other machines are thought of.
+const MOST_FLOWS: u8 = 16;
+
+const THROUGHPUT: &str = "TCP by workers, Gbit/s";
+const ENDS_CPU: &str = "CPU of both ends by workers, s/GB";
+const MACHINE_CPU: &str = "CPU of the machine by workers, s/GB";
+const MODEL_ERROR: &str = "model of one worker against measured, %";
+const MORE_CORES: &str = "more cores, Gbit/s";
+const DEFAULT: &str = "default against best";
 
 /// For a first impression: one flow, a few, many.
 const FLOWS_QUICK: [u8; 3] = [1, 4, 16];
@@ -25,7 +35,7 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
         Scope::Full => &FLOWS[..],
     };
     for round in 1..=lab.rounds() {
-        for workers in WORKERS {
+        for workers in in_turn(&WORKERS, round) {
             let what = counted(workers, "worker");
             lab.progress(round, &what);
             let result = measure(lab, sheet, workers, flows);
@@ -33,7 +43,10 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
             lab.keep(sheet)?;
         }
     }
-    predict(sheet);
+    let cores = sheet.machine.cores;
+    let default = u32::try_from(culvert_engine::default_workers(cores))?;
+    justify(sheet, flows, default);
+    predict(sheet, flows, u32::try_from(cores)?);
     Ok(())
 }
 
@@ -43,7 +56,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
     // What a veth reorders is not the tunnel's doing.
     bed.link.keep_order()?;
     let row = counted(workers, "worker");
-    let counters = TcpCounters::of(&bed.server)?;
+    let counters = TcpCounters::of(&bed.client)?;
     for &connections in flows {
         let load = TcpLoad {
             connections,
@@ -65,21 +78,21 @@ fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<(
                 value,
             );
         };
-        add("TCP by workers, Gbit/s", tcp.bits_per_second / 1e9);
-        add("CPU of both ends by workers, s/GB", ends / bytes);
-        add("CPU of the machine by workers, s/GB", all / bytes);
+        add(THROUGHPUT, tcp.bits_per_second / 1e9);
+        add(ENDS_CPU, ends / bytes);
+        add(MACHINE_CPU, all / bytes);
         add(
             "segments sent again by workers, a GB",
             float(tcp.retransmissions) / bytes,
         );
     }
-    let reordered = TcpCounters::of(&bed.server)?.since(&counters);
+    let counters = TcpCounters::of(&bed.client)?.since(&counters);
     let at = At {
         table: "reordering by workers",
         row: &row,
-        column: "out of order",
+        column: "segments that the sender took for reordered",
     };
-    sheet.add(at, float(reordered.out_of_order_queued()));
+    sheet.add(at, float(counters.reordering_seen_by_sender()));
     Ok(())
 }
 
@@ -88,39 +101,63 @@ fn counted(number: u32, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A model of two limits: all of it needs `machine` seconds of processor time a gigabyte, which the
-/// cores share; and one worker of an end needs half of `ends`, which is one thread's time.
+/// What the rows of one worker have measured, and what follows for more of everything.
 ///
-/// It is held against what was measured with two cores; beyond that it says what would be, if memory
-/// and locks did not stand in the way.
-fn predict(sheet: &mut Sheet) {
-    let mut predicted = Vec::new();
+/// All of it needs `machine` seconds of processor time a gigabyte, which the cores share; a worker is one thread, of
+/// which an end's half of `ends` is the time; and a flow stays at one worker.
+struct Model<'sheet> {
+    sheet: &'sheet Sheet,
+}
+
+impl Model<'_> {
+    fn cost(&self, table: &str, flows: u8) -> Option<f64> {
+        self.sheet.median(At {
+            table,
+            row: &counted(1, "worker"),
+            column: &counted(flows.into(), "flow"),
+        })
+    }
+
+    /// Gbit/s.
+    fn predict(&self, workers: u32, flows: u8, cores: u32) -> Option<f64> {
+        let by_cores = f64::from(cores) / self.cost(MACHINE_CPU, flows)?;
+        let busy_workers = f64::from(workers.min(flows.into()));
+        let by_workers = 2.0 * busy_workers / self.cost(ENDS_CPU, flows)?;
+        Some(8.0 * by_cores.min(by_workers))
+    }
+}
+
+/// Fits the model to one worker, holds it against the points of several, which it has not seen, and says what would
+/// be on other machines, if memory and locks did not stand in the way.
+fn predict(sheet: &mut Sheet, flows: &[u8], cores_here: u32) {
+    let model = Model { sheet };
+    let mut found = Vec::new();
     for workers in WORKERS {
         let row = counted(workers, "worker");
-        let cost = |table| {
-            sheet.median(At {
-                table,
+        for &flows in flows.iter().filter(|_| workers > 1) {
+            let column = counted(flows.into(), "flow");
+            let at = At {
+                table: THROUGHPUT,
                 row: &row,
-                column: "16 flows",
-            })
-        };
-        let (Some(ends), Some(machine), Some(measured)) = (
-            cost("CPU of both ends by workers, s/GB"),
-            cost("CPU of the machine by workers, s/GB"),
-            cost("TCP by workers, Gbit/s"),
-        ) else {
-            continue;
-        };
-        predicted.push((row.clone(), "measured on 2".to_owned(), measured));
+                column: &column,
+            };
+            let predicted = model.predict(workers, flows, cores_here);
+            if let (Some(predicted), Some(measured)) = (predicted, sheet.median(at)) {
+                found.push((
+                    MODEL_ERROR,
+                    row.clone(),
+                    column,
+                    100.0 * (predicted / measured - 1.0),
+                ));
+            }
+        }
         for cores in CORES {
-            let by_cores = f64::from(cores) / machine;
-            let by_workers = 2.0 * f64::from(workers) / ends;
-            let gbit_per_s = 8.0 * by_cores.min(by_workers);
-            predicted.push((row.clone(), format!("model, {cores} cores"), gbit_per_s));
+            if let Some(predicted) = model.predict(workers, MOST_FLOWS, cores) {
+                found.push((MORE_CORES, row.clone(), format!("{cores} cores"), predicted));
+            }
         }
     }
-    for (row, column, value) in predicted {
-        let table = "more cores, Gbit/s";
+    for (table, row, column, value) in found {
         sheet.add(
             At {
                 table,
@@ -129,5 +166,92 @@ fn predict(sheet: &mut Sheet) {
             },
             value,
         );
+    }
+}
+
+/// How far the default is from the best number of workers, for each number of flows.
+fn justify(sheet: &mut Sheet, flows: &[u8], default: u32) {
+    for &flows in flows {
+        let flows_row = counted(flows.into(), "flow");
+        let of = |workers| {
+            let at = At {
+                table: THROUGHPUT,
+                row: &counted(workers, "worker"),
+                column: &flows_row,
+            };
+            sheet.median(at)
+        };
+        let measured = WORKERS
+            .iter()
+            .filter_map(|&workers| Some((workers, of(workers)?)));
+        let best = measured.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let (Some((best, most)), Some(by_default)) = (best, of(default)) else {
+            continue;
+        };
+        let at = |column| At {
+            table: DEFAULT,
+            row: &flows_row,
+            column,
+        };
+        sheet.add(at("best number of workers"), best.into());
+        sheet.add(at("default"), default.into());
+        sheet.add(at("default, % of the best"), 100.0 * by_default / most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_knows_cores_workers_and_flows() {
+        let mut sheet = Sheet::new("a command".to_owned(), false);
+        for (table, value) in [(MACHINE_CPU, 1.5), (ENDS_CPU, 1.0)] {
+            for flows in [1, 16] {
+                let at = At {
+                    table,
+                    row: "1 worker",
+                    column: &counted(flows, "flow"),
+                };
+                sheet.add(at, value);
+            }
+        }
+        let model = Model { sheet: &sheet };
+        assert_eq!(
+            model.predict(1, 16, 3),
+            Some(16.0),
+            "three cores share the work"
+        );
+        assert_eq!(
+            model.predict(1, 16, 16),
+            Some(16.0),
+            "a worker is one thread"
+        );
+        assert_eq!(model.predict(4, 16, 6), Some(32.0));
+        assert_eq!(model.predict(4, 1, 16), Some(16.0), "a flow has one worker");
+        assert_eq!(model.predict(1, 2, 2), None, "not measured");
+    }
+
+    #[test]
+    fn the_default_is_held_against_the_best() {
+        let mut sheet = Sheet::new("a command".to_owned(), false);
+        for (workers, gbit_per_s) in [(1, 9.0), (2, 10.0)] {
+            let at = At {
+                table: THROUGHPUT,
+                row: &counted(workers, "worker"),
+                column: "4 flows",
+            };
+            sheet.add(at, gbit_per_s);
+        }
+        justify(&mut sheet, &[4], 1);
+        let said = |column| {
+            sheet.median(At {
+                table: DEFAULT,
+                row: "4 flows",
+                column,
+            })
+        };
+        assert_eq!(said("best number of workers"), Some(2.0));
+        assert_eq!(said("default, % of the best"), Some(90.0));
     }
 }
