@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     page::print(&sheets)?;
     if let Some(other) = arguments.against {
         let said = agreement::compare(&sheets, &read(&other)?);
-        println!("\n{said}");
+        page::say(&said)?;
         let path = results.join(agreement::FILE);
         fs::write(&path, said).with_context(|| format!("cannot write {}", path.display()))?;
     }

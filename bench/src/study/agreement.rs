@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Part;
 use super::page::{cell, digits};
-use super::sheet::{At, Sheet};
+use super::sheet::Sheet;
 use crate::statistics::{median, spread};
 
 /// What is said of two runs, beside the results of the one.
@@ -117,6 +117,7 @@ fn cannot_be_compared(one: &Sheet, other: &Sheet) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet::At;
     use super::*;
 
     fn run(values: &[f64]) -> Vec<(Part, Sheet)> {

@@ -32,6 +32,15 @@ pub(crate) fn print(sheets: &[(Part, Sheet)]) -> Result<()> {
     Ok(())
 }
 
+/// Prints one thing more.
+///
+/// # Errors
+/// When standard output is closed.
+pub(crate) fn say(text: &str) -> Result<()> {
+    writeln!(io::stdout().lock(), "\n{text}")?;
+    Ok(())
+}
+
 /// Writes the page and its charts.
 ///
 /// # Errors
