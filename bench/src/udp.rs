@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
+
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::flood::{Arrival, Flood, Sending};
@@ -39,6 +41,31 @@ pub(crate) fn loss_free_rates(bed: &Bed<'_>, effort: &Effort, samples: &mut Samp
 /// The loss-free rate of datagrams of 1350 bytes that are sent one by one, in bits a second.
 pub(crate) fn loss_free_rate_of_datagrams(bed: &Bed<'_>, effort: &Effort) -> f64 {
     loss_free_rate(bed, effort, KINDS[0])
+}
+
+/// What becomes of twice as many datagrams of 1350 bytes as get through.
+///
+/// # Errors
+/// When nothing got through, or sender or receiver fail.
+pub(crate) fn overload(
+    bed: &Bed<'_>,
+    effort: &Effort,
+    loss_free_bits_per_s: f64,
+) -> Result<Arrival> {
+    anyhow::ensure!(loss_free_bits_per_s > 0.0, "no rate of UDP got through");
+    let (sending, payload_bytes, ..) = KINDS[0];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive, and parts of a bit do not matter"
+    )]
+    let flood = Flood {
+        rate_bits_per_s: (2.0 * loss_free_bits_per_s) as u64,
+        payload_bytes,
+        sending,
+        duration: Duration::from_secs(effort.udp_s.into()),
+    };
+    flood.run(&bed.client, &bed.server, bed.server_address)
 }
 
 fn loss_free_rate(bed: &Bed<'_>, effort: &Effort, kind: (Sending, u32, f64, f64)) -> f64 {

@@ -101,10 +101,14 @@ fn measure(
     };
     let tcp = bed.iperf.tcp(&bed.client, &reverse)?;
     add("TCP reverse, Gbit/s", tcp.bits_per_second / 1e9);
+    let rate = udp::loss_free_rate_of_datagrams(&bed, &effort);
+    add("UDP 1350 B, Gbit/s", rate / 1e9);
+    let overload = udp::overload(&bed, &effort, rate)?;
     add(
-        "UDP 1350 B, Gbit/s",
-        udp::loss_free_rate_of_datagrams(&bed, &effort) / 1e9,
+        "at twice that: arrives, Gbit/s",
+        overload.bits_per_second / 1e9,
     );
+    add("at twice that: lost, %", 100.0 * overload.lost_share);
     if let Some(files) = files {
         let copies = match lab.scope() {
             Scope::Quick => 1,
