@@ -9,7 +9,7 @@ use crate::service::{Caller, written_code};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -203,7 +203,9 @@ impl FromRequestParts<Console> for Person {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        let caller = match parts.headers.contains_key(LIVE) {
+        // Who sends a form uses the session, whatever the request says of itself.
+        let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);
+        let caller = match is_unused {
             true => console.service.resume_unused(&session).await?,
             false => console.service.resume(&session).await?,
         };

@@ -1,6 +1,6 @@
 //! Pages that follow what happens: who is told, when, and until when.
 
-use crate::browser::{Browser, PASSWORD, person, signed_in};
+use crate::browser::{Browser, LIVE, PASSWORD, person, signed_in};
 use crate::support::{Running, enrol_client, make_actor};
 use culvert_store::{ActorKind, Role, Token, TokenScope};
 use http_body_util::BodyExt;
@@ -216,10 +216,10 @@ async fn a_page_that_follows_does_not_use_its_session() {
     let mut running = Running::start().await;
     let browser = signed_in(&running, Role::Admin).await;
     let cookie = browser.cookie.clone();
-    for (headers, is_used) in [(vec![("x-culvert-live", "1")], false), (vec![], true)] {
+    for (headers, is_used) in [(LIVE, false), (&[], true)] {
         let mut browser = Browser::open(&running).await;
         browser.cookie.clone_from(&cookie);
-        browser.send("GET", "/", &headers, None).await.expect(200);
+        browser.send("GET", "/", headers, None).await.expect(200);
         let mut stream = follow(&running, cookie.as_deref(), "0").await.ok().unwrap();
         stream.next().await;
         // What was used is written down at the end.
