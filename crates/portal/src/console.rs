@@ -1,6 +1,7 @@
 //! The web console: pages for people, made on the server. It asks the same service as the API, as the same
 //! kind of caller, and works without a script (docs/console.md).
 
+mod change_log;
 mod chart;
 mod clients;
 mod device;
@@ -22,6 +23,7 @@ mod live;
 mod log_settings;
 mod logs;
 mod me;
+mod names;
 mod overview;
 mod passkeys;
 mod people;
@@ -205,7 +207,7 @@ pub(crate) fn router(console: Console) -> Router {
             "/clients/{id}/revoke",
             post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
         )
-        .route("/log/changes", get(logs::changes))
+        .route("/log/changes", get(change_log::show))
         .route("/log/access", get(logs::access))
         .route("/log/flows", get(flows::show))
         .route("/log/access/export/{format}", get(exports::access))

@@ -1,4 +1,4 @@
-//! The logs, the newest first.
+//! The access log, the newest first, and what the logs share.
 
 use super::Console;
 use super::chart::{Chart, span};
@@ -6,12 +6,12 @@ use super::forms::Asked;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
 use crate::fault::Fault;
-use crate::service::{AccessLogRequest, ChangeLogRequest, search_text};
+use crate::service::{AccessLogRequest, search_text};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind, SearchText};
+use culvert_store::{AccessFilter, Decision, SearchText};
 use culvert_wire::Timestamp;
-use culvert_wire::api::{AccessDecision, Operation};
+use culvert_wire::api::AccessDecision;
 
 pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
@@ -53,21 +53,6 @@ pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault
         Some(_) => asked.0.parse(name).map(Some),
         None => Ok(None),
     }
-}
-
-/// Which changes the form asks for.
-pub(super) fn change_filter(asked: &Asked) -> Result<ChangeFilter, Fault> {
-    let kind = asked.0.text("entity");
-    Ok(ChangeFilter {
-        kind: EntityKind::ALL
-            .iter()
-            .copied()
-            .find(|known| known.as_str() == kind),
-        from: time(asked, "from")?,
-        until: time(asked, "until")?,
-        search: search(asked)?,
-        ..ChangeFilter::default()
-    })
 }
 
 /// The resource that a form names.
@@ -120,88 +105,6 @@ pub(super) fn export_links(at: &str, asked: &Asked) -> Section {
         (link("csv"), "Export as CSV"),
         (link("jsonl"), "Export as JSON lines"),
     ])
-}
-
-pub(super) async fn changes(
-    State(console): State<Console>,
-    person: Person,
-    asked: Asked,
-) -> Result<Response, Fault> {
-    const AT: &str = "/log/changes";
-    let kind = asked.0.text("entity");
-    let request = ChangeLogRequest {
-        filter: change_filter(&asked)?,
-        cursor: asked.cursor(),
-        limit: None,
-    };
-    let found = console.service.change_log(&person.caller, &request).await?;
-    let mut rows = Vec::new();
-    for entry in found.items {
-        let by = match entry.actor {
-            Some(actor) => console.service.actor_name(&person.caller, actor).await?,
-            None => "the portal".to_owned(),
-        };
-        rows.push(vec![
-            Cell::text(entry.seq),
-            Cell::time(Some(entry.at)),
-            Cell::text(by),
-            Cell::text(match entry.operation {
-                Operation::Create => "made",
-                Operation::Update => "changed",
-                Operation::Delete => "deleted",
-            }),
-            Cell::text(entry.entity),
-            Cell::code(difference(entry.before.as_ref(), entry.after.as_ref())),
-        ]);
-    }
-    let mut choices = vec![("", "everything")];
-    choices.extend(
-        EntityKind::ALL
-            .iter()
-            .map(|kind| (kind.as_str(), kind.as_str())),
-    );
-    let fields = vec![
-        search_field(&asked, "A name, an id, or a value before or after."),
-        Field::choice("entity", "What", &choices).value(kind),
-        from_field(&asked),
-        until_field(&asked),
-    ];
-    let mut page = person.page("Change log", AT);
-    let form = Form::new("Which changes", AT, "Show", fields).question();
-    page.sections.push(Section::Form(form));
-    page.sections.push(export_links(AT, &asked));
-    page.sections.push(Section::Table(Table {
-        title: "Changes".to_owned(),
-        columns: vec!["No.", "When", "By", "Was", "What", "Before and after"],
-        rows,
-        empty: none(found.next_cursor.is_some()),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
-    Ok(page.into_response())
-}
-
-/// The fields that are not as they were; all, of what is new or gone.
-fn difference(before: Option<&serde_json::Value>, after: Option<&serde_json::Value>) -> String {
-    let none = serde_json::Map::new();
-    let fields = |value: Option<&serde_json::Value>| {
-        let object = value.and_then(serde_json::Value::as_object);
-        object.cloned().unwrap_or_else(|| none.clone())
-    };
-    let (was, is) = (fields(before), fields(after));
-    let mut lines = Vec::new();
-    let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    for name in names {
-        if matches!(name.as_str(), "version" | "created" | "updated") {
-            continue;
-        }
-        match (was.get(name), is.get(name)) {
-            (Some(was), Some(is)) if was == is => {}
-            (Some(was), Some(is)) => lines.push(format!("{name}: {was} → {is}")),
-            (Some(value), None) | (None, Some(value)) => lines.push(format!("{name}: {value}")),
-            (None, None) => {}
-        }
-    }
-    lines.join("; ")
 }
 
 pub(super) async fn access(
