@@ -378,6 +378,10 @@ fn how_it_is(provider: &Provider, now: &AsItIs) -> Section {
         facts: vec![
             ("Name", Cell::text(&provider.name)),
             ("Client id", Cell::code(&provider.client_id)),
+            (
+                "Certificate authorities",
+                Cell::code(provider.ca.as_deref().unwrap_or_default()),
+            ),
             ("Scopes", Cell::code(&now.scopes)),
             ("Claim with groups", Cell::code(claim)),
             ("Groups", Cell::text(&now.groups)),

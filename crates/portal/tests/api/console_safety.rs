@@ -379,7 +379,7 @@ async fn an_admin_gives_nobody_the_ways_of_an_owner() {
     let (admin, _) = person(&running, Role::Admin).await;
     let mut browser = signed_in(&running, Role::Admin).await;
     let before = seq(&running).await;
-    let fields = |role| [("role", role), ("password", PASSWORD)];
+    let fields = |role| [("role", role), ("password", PASSWORD), ("version", "2")];
     for (actor, role) in [(owner, "admin"), (owner, "owner"), (admin, "owner")] {
         let path = format!("/people/{actor}/sign-in");
         browser.submit(&path, &fields(role)).await.expect(403);
