@@ -97,6 +97,11 @@
     });
   }
 
+  // Where this page is: what answers a form stands at the address of the form.
+  function address() {
+    return location.pathname === live.dataset.path ? location.href : live.dataset.path;
+  }
+
   // Asks for this page again. One question at a time; what happens meanwhile is asked for after it.
   function ask() {
     if (isAsking) {
@@ -106,7 +111,7 @@
     isAsking = true;
     isBehind = false;
     const request = new XMLHttpRequest();
-    request.open("GET", location.href);
+    request.open("GET", address());
     request.responseType = "document";
     request.timeout = ANSWER_WITHIN_MS;
     request.setRequestHeader("x-culvert-live", "1");

@@ -23,7 +23,7 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
-    let mut page = person.live_page(title, AT, &console);
+    let mut page = person.live_page(title, AT, AT, &console);
     let request = asked.searched();
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;
@@ -114,7 +114,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<ClientId>,
 ) -> Result<Response, Fault> {
-    let mut page = person.live_page("", AT, &console);
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let client = service.client(&person.caller, id).await?;
     let shown = std::slice::from_ref(&client);

@@ -75,7 +75,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<GatewayId>,
 ) -> Result<Response, Fault> {
-    let mut page = person.live_page("", LIST, &console);
+    let mut page = person.live_page("", LIST, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let gateway = service.gateway(&person.caller, id).await?;
     let site = service.site(&person.caller, gateway.site).await?;

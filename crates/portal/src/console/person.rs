@@ -134,16 +134,19 @@ impl Person {
         }
     }
 
-    /// A page that follows what happens.
+    /// A page that follows what happens, and is asked for at `path`: with what was refused it is the answer to a
+    /// form, which was sent elsewhere.
     pub(super) fn live_page(
         &self,
         title: impl Into<String>,
         at: &'static str,
+        path: impl Into<String>,
         console: &Console,
     ) -> Page {
         let since = console.service.listen().count();
         let mut page = self.page(title, at);
-        page.sections.push(Section::Live { since });
+        let path = path.into();
+        page.sections.push(Section::Live { since, path });
         page
     }
 

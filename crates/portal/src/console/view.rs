@@ -54,9 +54,10 @@ pub(super) struct Link {
 #[derive(Clone, Debug)]
 pub(super) enum Section {
     /// The page follows what happens, where it can run its script. `since` is how much had happened
-    /// when the page was made.
+    /// when the page was made, `path` where it is asked for again.
     Live {
         since: u64,
+        path: String,
     },
     /// Text that is copied to somewhere else. It stays on the page, whatever the page follows.
     Copy {

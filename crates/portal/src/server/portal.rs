@@ -7,7 +7,7 @@ use super::home::Home;
 use super::listener::{Server, serve, stopped, tls};
 use super::metrics::Metrics;
 use super::options::Options;
-use super::request::{Gatekeeper, around, no_method, no_route};
+use super::request::{Gatekeeper, around, no_route};
 use crate::PortalError;
 use crate::api::{self, Api};
 use crate::console::{self, Console};
@@ -274,7 +274,7 @@ fn main_router(
         .merge(guarded_metrics(api, health))
         .merge(console::router(console))
         .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
+        .method_not_allowed_fallback(console::no_method)
         .layer(from_fn_with_state(Arc::new(keeper), around))
 }
 

@@ -187,11 +187,6 @@ pub(crate) async fn no_route() -> Fault {
     Fault::NotFound("there is no such path; /api/v1/openapi.json lists those there are".to_owned())
 }
 
-/// The answer where the route knows other methods; `Allow` says which.
-pub(crate) async fn no_method() -> Fault {
-    Fault::MethodNotAllowed
-}
-
 /// A plain answer for people and load balancers.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
