@@ -46,7 +46,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use culvert_wire::token::Portal;
-pub(crate) use elsewhere::no_method;
+pub(crate) use elsewhere::{nowhere, other_method};
 pub(crate) use live::Streams;
 use std::fmt;
 use std::sync::Arc;

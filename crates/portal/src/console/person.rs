@@ -111,6 +111,26 @@ pub(super) struct Person {
 }
 
 impl Person {
+    /// Whose session it is, where that person sees pages at all; the session is not used by it.
+    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, Refusal> {
+        let caller = console.service.resume_unused(session).await?;
+        match caller.must_enrol() {
+            true => Err(Refusal::Enrol),
+            false => Ok(Self::of(console, session, caller).await?),
+        }
+    }
+
+    async fn of(console: &Console, session: &str, caller: Caller) -> Result<Self, Fault> {
+        let name = console.service.own_name(&caller).await?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
+        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
+        Ok(Self {
+            caller,
+            name,
+            form_token,
+        })
+    }
+
     /// Whether forms are shown that change the configuration. The service decides whether they do.
     pub(super) fn may_change(&self) -> bool {
         matches!(self.caller.role(), Role::Admin | Role::Owner)
@@ -215,14 +235,7 @@ impl FromRequestParts<Console> for Person {
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(Refusal::Enrol);
         }
-        let name = console.service.own_name(&caller).await?;
-        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
-        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
-        Ok(Self {
-            caller,
-            name,
-            form_token,
-        })
+        Ok(Self::of(console, &session, caller).await?)
     }
 }
 

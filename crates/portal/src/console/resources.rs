@@ -134,6 +134,7 @@ fn one_page(person: &Person, title: &str, sections: Vec<Section>) -> Page {
 }
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
     let written = Written {
         name: String::new(),
         site: String::new(),
