@@ -103,7 +103,11 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
         });
     }
     if person.may_change() || person.caller.role() == Role::User {
-        actions.push(buttons.grave("Revoke", "revoke"));
+        actions.push(buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It loses all access at once, and comes back by a new token alone.",
+        ));
     }
     actions
 }
@@ -158,7 +162,11 @@ pub(super) async fn show(
             what: &client.name,
             version: client.version,
         };
-        let delete = delete.grave("Delete", "delete");
+        let delete = delete.for_good(
+            "Delete",
+            "delete",
+            "It loses all access at once, and its name and address.",
+        );
         page.sections
             .push(Section::Form(rename.with_version(client.version)));
         page.sections.push(Section::Facts {

@@ -66,7 +66,14 @@ pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
         true => buttons.button("Take clients again", "undrain"),
         false => buttons.button("Drain", "drain"),
     };
-    vec![drain, buttons.grave("Revoke", "revoke")]
+    vec![
+        drain,
+        buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It carries nothing any more, and comes back by a new token alone.",
+        ),
+    ]
 }
 
 pub(super) async fn show(

@@ -312,6 +312,7 @@ fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form
             path: format!("{AT}/{}/delete", provider.id),
             version: Some(provider.version),
             is_grave: true,
+            loss: Some("Nobody signs in by it any more, and who is linked with it is not."),
         };
         facts.push(("Do", Cell::Actions(vec![delete])));
     }

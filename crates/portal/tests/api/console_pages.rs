@@ -613,3 +613,71 @@ async fn of_two_administrators_who_change_one_provider_neither_loses_its_authori
     assert!(conflict.text.contains("Certificate authorities</dt>"));
     assert!(conflict.text.contains(shown), "{}", conflict.text);
 }
+
+#[tokio::test]
+async fn what_is_taken_away_for_good_says_first_what_goes_with_it() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let policy = policy(&running, json!([])).await;
+    let site = made(&running, "/api/v1/sites", json!({"name": "site"})).await;
+    let group = made(&running, "/api/v1/groups", json!({"name": "group"})).await;
+    let resource = json!({
+        "site": site, "name": "r", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made(&running, "/api/v1/resources", resource).await;
+    let provider = json!({"name": "idp", "issuer": "https://idp.example", "client_id": "c"});
+    let provider = made(&running, "/api/v1/providers", provider).await;
+    let sink = json!({"kind": "http", "url": "http://127.0.0.1:1/"});
+    let sink = json!({"sink": {"name": "far", "logs": ["access"], "target": sink}});
+    running
+        .owner()
+        .await
+        .post("/api/v1/sinks", sink)
+        .await
+        .expect(201);
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let (client, _) = enrol_client(store, account, actor).await;
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    for (page, action) in [
+        (
+            "/policies".to_owned(),
+            format!("/policies/{}/delete", policy.id),
+        ),
+        (
+            format!("/groups/{group}"),
+            format!("/groups/{group}/delete"),
+        ),
+        (
+            format!("/resources/{resource}"),
+            format!("/resources/{resource}/delete"),
+        ),
+        (
+            format!("/settings/providers/{provider}"),
+            format!("/settings/providers/{provider}/delete"),
+        ),
+        (
+            "/settings/sinks".to_owned(),
+            "/settings/sinks/far/delete".to_owned(),
+        ),
+        (
+            format!("/clients/{client}"),
+            format!("/clients/{client}/delete"),
+        ),
+        ("/clients".to_owned(), format!("/clients/{client}/revoke")),
+        (
+            format!("/gateways/{gateway}"),
+            format!("/gateways/{gateway}/revoke"),
+        ),
+    ] {
+        let text = browser.get(&page).await.expect(200).text;
+        let (before, _) = text
+            .split_once(&format!("<form method=\"post\" action=\"{action}\""))
+            .unwrap_or_else(|| panic!("{page}: {action}"));
+        let (_, asked) = before.rsplit_once("<details class=\"loss\">").unwrap();
+        assert!(
+            !asked.contains("</details>") && asked.contains("</summary><p>"),
+            "{page}"
+        );
+    }
+}
