@@ -3,15 +3,17 @@
 use super::Console;
 use super::chart::{Chart, span};
 use super::forms::Asked;
+use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
 use crate::fault::Fault;
 use crate::service::{AccessLogRequest, search_text};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use culvert_ids::{ClientId, ResourceId};
 use culvert_store::{AccessFilter, Decision, SearchText};
 use culvert_wire::Timestamp;
-use culvert_wire::api::AccessDecision;
+use culvert_wire::api::{AccessDecision, AccessLogEntry};
 
 pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
@@ -60,7 +62,7 @@ pub(super) async fn resource_of(
     console: &Console,
     person: &Person,
     asked: &Asked,
-) -> Result<Option<culvert_ids::ResourceId>, Fault> {
+) -> Result<Option<ResourceId>, Fault> {
     let Some(name) = asked.0.filled("resource") else {
         return Ok(None);
     };
@@ -121,24 +123,10 @@ pub(super) async fn access(
         limit: None,
     };
     let found = service.access_log(&person.caller, &request).await?;
+    let mut names = Names::new(&console, &person);
     let mut rows = Vec::new();
     for entry in found.items {
-        let client = service.client_name(&person.caller, entry.client).await?;
-        let resource = service
-            .resource_name(&person.caller, entry.resource)
-            .await?;
-        rows.push(vec![
-            Cell::time(Some(entry.at)),
-            match entry.decision {
-                AccessDecision::Granted => Cell::good("granted"),
-                AccessDecision::Denied => Cell::bad("denied"),
-                AccessDecision::Revoked => Cell::warn("revoked"),
-                AccessDecision::Ended => Cell::plain("ended"),
-            },
-            Cell::text(client),
-            Cell::text(resource),
-            Cell::text(entry.reason),
-        ]);
+        rows.push(access_row(entry, &mut names).await?);
     }
     let mut choices = vec![("", "every end")];
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
@@ -166,10 +154,48 @@ pub(super) async fn access(
     page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
-        columns: vec!["When", "End", "Client", "Resource", "Why"],
+        columns: vec![
+            "When", "End", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
+        ],
         rows,
         empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
+}
+
+async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
+    let client = names.cell(entry.client).await?;
+    let resource = names.cell(entry.resource).await?;
+    let explain = match entry.decision {
+        AccessDecision::Denied => explain_path(names, entry.client, entry.resource),
+        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
+    };
+    Ok(vec![
+        Cell::time(Some(entry.at)),
+        match entry.decision {
+            AccessDecision::Granted => Cell::good("granted"),
+            AccessDecision::Denied => Cell::bad("denied"),
+            AccessDecision::Revoked => Cell::warn("revoked"),
+            AccessDecision::Ended => Cell::plain("ended"),
+        },
+        names.maybe(entry.actor).await?,
+        client,
+        resource,
+        names.maybe(entry.gateway).await?,
+        Cell::text(entry.reason),
+        match explain {
+            Some(path) => Cell::link(path, "Explain"),
+            None => Cell::text(""),
+        },
+    ])
+}
+
+/// The page that says why, of two that are still there. It takes their names, as people do.
+fn explain_path(names: &Names<'_>, client: ClientId, resource: ResourceId) -> Option<String> {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("client", names.get(client.into())?)
+        .append_pair("resource", names.get(resource.into())?)
+        .finish();
+    Some(format!("/explain?{query}"))
 }

@@ -83,6 +83,14 @@ impl<'a> Names<'a> {
         self.find(id).await?;
         Ok(self.shown(id))
     }
+
+    /// The same of what an entry may not name.
+    pub(super) async fn maybe(&mut self, id: Option<impl Into<EntityId>>) -> Result<Cell, Fault> {
+        match id {
+            Some(id) => self.cell(id).await,
+            None => Ok(Cell::text("–")),
+        }
+    }
 }
 
 fn page_of(id: EntityId) -> Option<String> {

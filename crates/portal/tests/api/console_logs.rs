@@ -1,8 +1,9 @@
 //! What the pages of the logs say, and lead to.
 
 use crate::browser::signed_in;
-use crate::support::{Client, Running, id_of};
-use culvert_store::Role;
+use crate::support::{Client, Running, enrol_client, enrol_gateway, id_of, make_actor, now};
+use culvert_ids::ResourceId;
+use culvert_store::{AccessEntry, ActorKind, Decision, Role};
 use serde_json::{Value, json};
 
 async fn made(owner: &mut Client, path: &str, body: Value) -> String {
@@ -81,4 +82,73 @@ async fn a_change_says_what_was_changed_by_its_name() {
         .text;
     assert!(page.contains("nobody"), "{page}");
     browser.get("/log/changes?id=nothing").await.expect(422);
+}
+
+#[tokio::test]
+async fn the_access_log_leads_to_what_it_names_and_to_why_it_was_denied() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let site = made(&mut owner, "/api/v1/sites", json!({"name": "site"})).await;
+    let resource = json!({
+        "site": site, "name": "wiki & more", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made(&mut owner, "/api/v1/resources", resource).await;
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let (client, _) = enrol_client(store, account, actor).await;
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    let entry = |decision, resource| AccessEntry {
+        at: now(),
+        client,
+        actor: Some(actor),
+        resource,
+        gateway: Some(gateway),
+        policy: None,
+        grant: None,
+        decision,
+        reason: "no policy".to_owned(),
+    };
+    let resource_id = resource.parse().unwrap();
+    let gone = ResourceId::from_bytes([3; 16]);
+    let entries = vec![
+        entry(Decision::Denied, resource_id),
+        entry(Decision::Granted, resource_id),
+        entry(Decision::Denied, gone),
+    ];
+    store.append_access_log(account, entries).await.unwrap();
+
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let page = browser.get("/log/access").await.expect(200).text;
+    let rows: Vec<&str> = page
+        .split("<tr>")
+        .filter(|row| row.contains("no policy"))
+        .collect();
+    let [of_gone, granted, denied] = rows[..] else {
+        panic!("{page}");
+    };
+    for path in [
+        format!("/people/{actor}"),
+        format!("/clients/{client}"),
+        format!("/resources/{resource}"),
+        format!("/gateways/{gateway}"),
+    ] {
+        assert!(
+            denied.contains(&format!("href=\"{path}\"")),
+            "{path}: {denied}"
+        );
+    }
+    assert!(
+        !granted.contains("/explain") && !of_gone.contains("/explain"),
+        "{page}"
+    );
+    assert!(of_gone.contains(&gone.to_string()), "{of_gone}");
+    let (_, why) = denied.split_once("href=\"/explain?").unwrap();
+    let why = why.split('"').next().unwrap().replace("&#38;", "&");
+    let page = browser.get(&format!("/explain?{why}")).await;
+    for shown in [
+        format!("value=\"client {client}\""),
+        "value=\"wiki &#38; more\"".to_owned(),
+    ] {
+        assert!(page.text.contains(&shown), "{shown}: {}", page.text);
+    }
 }
