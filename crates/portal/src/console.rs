@@ -1,12 +1,14 @@
 //! The web console: pages for people, made on the server. It asks the same service as the API, as the same
 //! kind of caller, and works without a script (docs/console.md).
 
+mod change_log;
 mod chart;
 mod clients;
 mod device;
 mod dns;
 mod drawing;
 mod edit;
+mod elsewhere;
 mod explain;
 mod exports;
 mod factors;
@@ -22,6 +24,7 @@ mod live;
 mod log_settings;
 mod logs;
 mod me;
+mod names;
 mod overview;
 mod passkeys;
 mod people;
@@ -43,6 +46,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use culvert_wire::token::Portal;
+pub(crate) use elsewhere::{nowhere, other_method};
 pub(crate) use live::Streams;
 use std::fmt;
 use std::sync::Arc;
@@ -205,7 +209,7 @@ pub(crate) fn router(console: Console) -> Router {
             "/clients/{id}/revoke",
             post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
         )
-        .route("/log/changes", get(logs::changes))
+        .route("/log/changes", get(change_log::show))
         .route("/log/access", get(logs::access))
         .route("/log/flows", get(flows::show))
         .route("/log/access/export/{format}", get(exports::access))

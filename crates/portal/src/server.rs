@@ -24,4 +24,4 @@ pub use public_address::PublicAddress;
 pub(crate) use metrics::Metrics;
 pub(crate) use places::{Place, Places};
 pub(crate) use rate_limit::RateLimit;
-pub(crate) use request::check_address;
+pub(crate) use request::{check_address, no_route};

@@ -55,10 +55,10 @@
     dress(part);
   }
 
-  // Someone is in there with the keyboard, or has marked some of it.
+  // Someone is in there with the keyboard, has marked some of it, or is asked whether something is to go.
   function isInUse(part) {
     const marked = getSelection();
-    return part.contains(document.activeElement)
+    return part.contains(document.activeElement) || part.querySelector("details.loss[open]")
       || (!marked.isCollapsed && part.contains(marked.anchorNode));
   }
 
@@ -97,6 +97,11 @@
     });
   }
 
+  // Where this page is: what answers a form stands at the address of the form.
+  function address() {
+    return location.pathname === live.dataset.path ? location.href : live.dataset.path;
+  }
+
   // Asks for this page again. One question at a time; what happens meanwhile is asked for after it.
   function ask() {
     if (isAsking) {
@@ -106,7 +111,7 @@
     isAsking = true;
     isBehind = false;
     const request = new XMLHttpRequest();
-    request.open("GET", location.href);
+    request.open("GET", address());
     request.responseType = "document";
     request.timeout = ANSWER_WITHIN_MS;
     request.setRequestHeader("x-culvert-live", "1");
@@ -147,6 +152,7 @@
   parts(main).forEach(adopt);
   main.querySelectorAll("[data-stay]").forEach(dress);
   document.addEventListener("focusout", () => setTimeout(() => isBehind && ask()));
+  document.addEventListener("toggle", () => setTimeout(() => isBehind && ask()), true);
   // A page that nobody sees holds no stream, and asks for what it has missed when it is seen again.
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
   window.addEventListener("pagehide", stop);

@@ -47,6 +47,7 @@ const ORDER: [(&str, &[&str]); 5] = [
         "Use",
         &[
             "docs/console.md",
+            "docs/sign-in.md",
             "docs/portal.md",
             "docs/gateway.md",
             "docs/client.md",
@@ -60,6 +61,7 @@ const ORDER: [(&str, &[&str]); 5] = [
         "Operate",
         &[
             "docs/operations.md",
+            "docs/logs.md",
             "docs/performance.md",
             "KNOWN-ISSUES.md",
         ],

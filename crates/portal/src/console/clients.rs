@@ -23,7 +23,7 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
-    let mut page = person.live_page(title, AT, &console);
+    let mut page = person.live_page(title, AT, AT, &console);
     let request = asked.searched();
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;
@@ -103,7 +103,11 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
         });
     }
     if person.may_change() || person.caller.role() == Role::User {
-        actions.push(buttons.grave("Revoke", "revoke"));
+        actions.push(buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It loses all access at once, and comes back by a new token alone.",
+        ));
     }
     actions
 }
@@ -114,7 +118,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<ClientId>,
 ) -> Result<Response, Fault> {
-    let mut page = person.live_page("", AT, &console);
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let client = service.client(&person.caller, id).await?;
     let shown = std::slice::from_ref(&client);
@@ -158,7 +162,11 @@ pub(super) async fn show(
             what: &client.name,
             version: client.version,
         };
-        let delete = delete.grave("Delete", "delete");
+        let delete = delete.for_good(
+            "Delete",
+            "delete",
+            "It loses all access at once, and its name and address.",
+        );
         page.sections
             .push(Section::Form(rename.with_version(client.version)));
         page.sections.push(Section::Facts {

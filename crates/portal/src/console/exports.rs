@@ -2,7 +2,7 @@
 
 use super::forms::Asked;
 use super::person::Person;
-use super::{Console, flows, logs};
+use super::{Console, change_log, flows, logs};
 use crate::api::stream_export;
 use crate::fault::Fault;
 use crate::service::ExportFilter;
@@ -26,7 +26,8 @@ pub(super) async fn changes(
     Path(format): Path<String>,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let filter = ExportFilter::Changes(logs::change_filter(&asked)?);
+    let filter = change_log::filter(&console, &person, &asked).await?;
+    let filter = ExportFilter::Changes(filter);
     stream_export(&console.service, person.caller, filter, &format)
 }
 

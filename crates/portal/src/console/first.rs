@@ -74,11 +74,13 @@ async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page,
             facts: ways,
         });
     }
-    let set_up = Link {
-        path: "/set-up",
-        name: "First start? Set the portal up",
-    };
-    more.push(Section::Links(vec![set_up]));
+    if !console.service.is_set_up().await? {
+        let set_up = Link {
+            path: "/set-up",
+            name: "First start? Set the portal up",
+        };
+        more.push(Section::Links(vec![set_up]));
+    }
     Ok(page("Sign in", form, more))
 }
 

@@ -178,7 +178,7 @@ async fn page(
     refused: Option<Form>,
     secret: Vec<Section>,
 ) -> Result<Page, Fault> {
-    let mut page = person.live_page("First steps", "/", console);
+    let mut page = person.live_page("First steps", "/", AT, console);
     let progress = progress(console, &person.caller).await?;
     page.sections.extend(secret);
     page.sections.push(Section::Steps(progress.steps()));

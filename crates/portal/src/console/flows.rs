@@ -6,6 +6,7 @@ use super::forms::Asked;
 use super::logs::{
     export_links, from_field, none, resource_of, search, search_field, time, until_field,
 };
+use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Link, Section, Table};
 use crate::fault::Fault;
@@ -62,9 +63,10 @@ pub(super) async fn show(
     };
     let found = service.flow_log(&person.caller, &request).await?;
     let retention = service.retention(&person.caller).await?;
+    let mut names = Names::new(&console, &person);
     let mut rows = Vec::new();
     for entry in found.items {
-        rows.push(row(&console, &person, entry).await?);
+        rows.push(row(entry, &mut names).await?);
     }
     let mut page = person.page("Flow log", AT);
     if !retention.flow_log {
@@ -126,16 +128,7 @@ fn fields(asked: &Asked) -> Vec<Field> {
     ]
 }
 
-async fn row(console: &Console, person: &Person, entry: FlowLogEntry) -> Result<Vec<Cell>, Fault> {
-    let service = &console.service;
-    let actor = match entry.actor {
-        Some(actor) => service.actor_name(&person.caller, actor).await?,
-        None => "–".to_owned(),
-    };
-    let client = service.client_name(&person.caller, entry.client).await?;
-    let resource = service
-        .resource_name(&person.caller, entry.resource)
-        .await?;
+async fn row(entry: FlowLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
     let lasted_ms = entry.lasted_ms();
     let to = match entry.port {
         Some(port) => format!("{} {} port {port}", entry.protocol, entry.address),
@@ -143,9 +136,9 @@ async fn row(console: &Console, person: &Person, entry: FlowLogEntry) -> Result<
     };
     Ok(vec![
         Cell::time(Some(entry.at)),
-        Cell::text(actor),
-        Cell::text(client),
-        Cell::text(resource),
+        names.maybe(entry.actor).await?,
+        names.cell(entry.client).await?,
+        names.cell(entry.resource).await?,
         Cell::text(to),
         Cell::text(entry.application.as_deref().unwrap_or("–")),
         Cell::text(bytes(entry.sent_bytes)),

@@ -66,7 +66,14 @@ pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
         true => buttons.button("Take clients again", "undrain"),
         false => buttons.button("Drain", "drain"),
     };
-    vec![drain, buttons.grave("Revoke", "revoke")]
+    vec![
+        drain,
+        buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It carries nothing any more, and comes back by a new token alone.",
+        ),
+    ]
 }
 
 pub(super) async fn show(
@@ -75,7 +82,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<GatewayId>,
 ) -> Result<Response, Fault> {
-    let mut page = person.live_page("", LIST, &console);
+    let mut page = person.live_page("", LIST, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let gateway = service.gateway(&person.caller, id).await?;
     let site = service.site(&person.caller, gateway.site).await?;

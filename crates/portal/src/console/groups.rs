@@ -102,6 +102,7 @@ async fn group_page(
             path: format!("{AT}/{id}/remove/{}", member.actor),
             version: None,
             is_grave: true,
+            loss: None,
         };
         vec![
             Cell::link(format!("/people/{}", member.actor), &member.actor_name),
@@ -127,7 +128,11 @@ async fn group_page(
         version: group.version,
     };
     if person.may_change() {
-        let delete = delete.grave("Delete", "delete");
+        let delete = delete.for_good(
+            "Delete",
+            "delete",
+            "Its policies and memberships go with it: access by them ends at once.",
+        );
         page.sections.push(Section::Facts {
             title: "Take it away".to_owned(),
             facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],

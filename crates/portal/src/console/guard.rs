@@ -2,6 +2,7 @@
 //! of this portal sent it.
 
 use super::Console;
+use super::person::{Person, session};
 use super::view::{Link, Page, Section};
 use crate::api;
 use crate::server::check_address;
@@ -11,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_wire::api::Problem;
 use std::net::IpAddr;
+use zeroize::Zeroizing;
 
 /// What pages may load and where their forms may go: this portal, and nothing that stands in the page
 /// itself.
@@ -33,13 +35,17 @@ pub(super) async fn around(
     request: Request,
     next: Next,
 ) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let asker = Asker {
+        method: request.method().clone(),
+        path: request.uri().path().to_owned(),
+        session: session(request.headers()),
+    };
     let response = match (check(&console, &request), check_address(request.uri())) {
         (Ok(()), Ok(())) => next.run(request).await,
         (Err(page), _) => *page,
         (Ok(()), Err(fault)) => fault.into_response(),
     };
-    let mut response = in_html(response, &method, &path);
+    let mut response = in_html(&console, response, &asker).await;
     let headers = response.headers_mut();
     // A page with a script of ours has said so.
     headers
@@ -47,6 +53,22 @@ pub(super) async fn around(
         .or_insert(POLICY);
     headers.insert(header::REFERRER_POLICY, REFERRER);
     response
+}
+
+/// Who gets an answer that is no page yet.
+struct Asker {
+    method: Method,
+    path: String,
+    session: Option<Zeroizing<String>>,
+}
+
+impl Asker {
+    /// With the pages there are, where someone has signed in and may see them.
+    async fn page(&self, console: &Console, title: &str) -> Option<Page> {
+        let session = self.session.as_ref()?;
+        let person = Person::of_session(console, session).await.ok()?;
+        Some(person.page(title, ""))
+    }
 }
 
 fn check(console: &Console, request: &Request) -> Result<(), Box<Response>> {
@@ -145,22 +167,35 @@ pub(super) fn plain_to(
     }
 }
 
-/// A fault as a page; where nobody has signed in, the way to do so.
-fn in_html(mut response: Response, method: &Method, path: &str) -> Response {
+/// A fault as a page; where nobody has signed in, the way to do so, or to the first start.
+async fn in_html(console: &Console, mut response: Response, asker: &Asker) -> Response {
     let Some(problem) = api::take_problem(&mut response) else {
         return response;
     };
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
-        let back = super::person::page_of(path).filter(|_| method.is_safe());
+        let is_set_up = console.service.is_set_up().await.unwrap_or(true);
+        let back = super::person::page_of(&asker.path).filter(|_| asker.method.is_safe());
         return match back {
+            _ if !is_set_up => Redirect::to("/set-up"),
             Some(back) if back != "/" => Redirect::to(&format!("/sign-in?next={back}")),
             _ => Redirect::to("/sign-in"),
         }
         .into_response();
     }
     let Problem { title, detail, .. } = problem;
-    let mut page = plain(title, detail.unwrap_or_default()).with_status(status);
+    // The API's own words speak of tokens and things.
+    let title = match status {
+        StatusCode::FORBIDDEN => "This is not open to you".to_owned(),
+        StatusCode::NOT_FOUND => "There is nothing here".to_owned(),
+        _ => title,
+    };
+    let mut page = plain(title, detail.unwrap_or_default());
+    if let Some(own) = asker.page(console, &page.title).await {
+        let sections = std::mem::take(&mut page.sections);
+        page = Page { sections, ..own };
+    }
+    let mut page = page.with_status(status);
     if let Some(wait) = response.headers_mut().remove(header::RETRY_AFTER) {
         page.headers_mut().insert(header::RETRY_AFTER, wait);
     }

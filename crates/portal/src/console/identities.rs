@@ -112,6 +112,7 @@ fn table(
             path,
             version: None,
             is_grave: true,
+            loss: None,
         });
         vec![
             Cell::text(name),

@@ -64,6 +64,7 @@ pub(super) async fn follow(
 ) -> Result<Response, Fault> {
     let session = session(&headers).ok_or(Fault::Unauthenticated)?;
     let caller = console.service.resume_unused(&session).await?;
+    caller.has_enrolled()?;
     let full = || Fault::TooMany { wait: KEEP_ALIVE };
     let all = Arc::clone(&console.streams.all);
     let place = all.try_acquire_owned().map_err(|_| full())?;
@@ -127,8 +128,8 @@ impl Watch {
             return None;
         }
         let caller = match self.console.service.resume_unused(&self.session).await {
-            Ok(caller) if caller.role() == self.role => caller,
-            // Another role sees other pages.
+            Ok(caller) if caller.role() == self.role && !caller.must_enrol() => caller,
+            // Another role sees other pages, and who must get a second factor first none.
             Ok(_) | Err(Fault::Unauthenticated) => return None,
             // The page shows what is wrong with the database.
             Err(_) => return Some(self.changed()),

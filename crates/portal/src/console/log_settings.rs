@@ -213,22 +213,27 @@ fn sink_row(view: &SinkView, may_change: bool) -> Vec<Cell> {
         Some(error) => Cell::bad(format_args!("takes nothing: {error}")),
         None => Cell::good("takes what comes"),
     };
-    let action = |name, verb, is_grave| Action {
+    let action = |name, verb| Action {
         name,
         what: sink.name.clone(),
         path: format!("{SINKS}/{}/{verb}", sink.name),
         version: None,
-        is_grave,
+        is_grave: false,
+        loss: None,
     };
     let switch = match sink.paused {
-        true => action("Resume", "resume", false),
-        false => action("Pause", "pause", false),
+        true => action("Resume", "resume"),
+        false => action("Pause", "pause"),
     };
     let actions = match may_change {
         true => vec![
-            action("Test", "test", false),
+            action("Test", "test"),
             switch,
-            action("Delete", "delete", true),
+            Action {
+                is_grave: true,
+                loss: Some("It gets nothing any more. What it has stays there."),
+                ..action("Delete", "delete")
+            },
         ],
         false => Vec::new(),
     };

@@ -1,17 +1,19 @@
-//! The logs, the newest first.
+//! The access log, the newest first, and what the logs share.
 
 use super::Console;
 use super::chart::{Chart, span};
 use super::forms::Asked;
+use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
 use crate::fault::Fault;
-use crate::service::{AccessLogRequest, ChangeLogRequest, search_text};
+use crate::service::{AccessLogRequest, search_text};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_store::{AccessFilter, ChangeFilter, Decision, EntityKind, SearchText};
+use culvert_ids::{ClientId, ResourceId};
+use culvert_store::{AccessFilter, Decision, SearchText};
 use culvert_wire::Timestamp;
-use culvert_wire::api::{AccessDecision, Operation};
+use culvert_wire::api::{AccessDecision, AccessLogEntry};
 
 pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
@@ -55,27 +57,12 @@ pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault
     }
 }
 
-/// Which changes the form asks for.
-pub(super) fn change_filter(asked: &Asked) -> Result<ChangeFilter, Fault> {
-    let kind = asked.0.text("entity");
-    Ok(ChangeFilter {
-        kind: EntityKind::ALL
-            .iter()
-            .copied()
-            .find(|known| known.as_str() == kind),
-        from: time(asked, "from")?,
-        until: time(asked, "until")?,
-        search: search(asked)?,
-        ..ChangeFilter::default()
-    })
-}
-
 /// The resource that a form names.
 pub(super) async fn resource_of(
     console: &Console,
     person: &Person,
     asked: &Asked,
-) -> Result<Option<culvert_ids::ResourceId>, Fault> {
+) -> Result<Option<ResourceId>, Fault> {
     let Some(name) = asked.0.filled("resource") else {
         return Ok(None);
     };
@@ -122,88 +109,6 @@ pub(super) fn export_links(at: &str, asked: &Asked) -> Section {
     ])
 }
 
-pub(super) async fn changes(
-    State(console): State<Console>,
-    person: Person,
-    asked: Asked,
-) -> Result<Response, Fault> {
-    const AT: &str = "/log/changes";
-    let kind = asked.0.text("entity");
-    let request = ChangeLogRequest {
-        filter: change_filter(&asked)?,
-        cursor: asked.cursor(),
-        limit: None,
-    };
-    let found = console.service.change_log(&person.caller, &request).await?;
-    let mut rows = Vec::new();
-    for entry in found.items {
-        let by = match entry.actor {
-            Some(actor) => console.service.actor_name(&person.caller, actor).await?,
-            None => "the portal".to_owned(),
-        };
-        rows.push(vec![
-            Cell::text(entry.seq),
-            Cell::time(Some(entry.at)),
-            Cell::text(by),
-            Cell::text(match entry.operation {
-                Operation::Create => "made",
-                Operation::Update => "changed",
-                Operation::Delete => "deleted",
-            }),
-            Cell::text(entry.entity),
-            Cell::code(difference(entry.before.as_ref(), entry.after.as_ref())),
-        ]);
-    }
-    let mut choices = vec![("", "everything")];
-    choices.extend(
-        EntityKind::ALL
-            .iter()
-            .map(|kind| (kind.as_str(), kind.as_str())),
-    );
-    let fields = vec![
-        search_field(&asked, "A name, an id, or a value before or after."),
-        Field::choice("entity", "What", &choices).value(kind),
-        from_field(&asked),
-        until_field(&asked),
-    ];
-    let mut page = person.page("Change log", AT);
-    let form = Form::new("Which changes", AT, "Show", fields).question();
-    page.sections.push(Section::Form(form));
-    page.sections.push(export_links(AT, &asked));
-    page.sections.push(Section::Table(Table {
-        title: "Changes".to_owned(),
-        columns: vec!["No.", "When", "By", "Was", "What", "Before and after"],
-        rows,
-        empty: none(found.next_cursor.is_some()),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
-    Ok(page.into_response())
-}
-
-/// The fields that are not as they were; all, of what is new or gone.
-fn difference(before: Option<&serde_json::Value>, after: Option<&serde_json::Value>) -> String {
-    let none = serde_json::Map::new();
-    let fields = |value: Option<&serde_json::Value>| {
-        let object = value.and_then(serde_json::Value::as_object);
-        object.cloned().unwrap_or_else(|| none.clone())
-    };
-    let (was, is) = (fields(before), fields(after));
-    let mut lines = Vec::new();
-    let names: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    for name in names {
-        if matches!(name.as_str(), "version" | "created" | "updated") {
-            continue;
-        }
-        match (was.get(name), is.get(name)) {
-            (Some(was), Some(is)) if was == is => {}
-            (Some(was), Some(is)) => lines.push(format!("{name}: {was} → {is}")),
-            (Some(value), None) | (None, Some(value)) => lines.push(format!("{name}: {value}")),
-            (None, None) => {}
-        }
-    }
-    lines.join("; ")
-}
-
 pub(super) async fn access(
     State(console): State<Console>,
     person: Person,
@@ -218,24 +123,10 @@ pub(super) async fn access(
         limit: None,
     };
     let found = service.access_log(&person.caller, &request).await?;
+    let mut names = Names::new(&console, &person);
     let mut rows = Vec::new();
     for entry in found.items {
-        let client = service.client_name(&person.caller, entry.client).await?;
-        let resource = service
-            .resource_name(&person.caller, entry.resource)
-            .await?;
-        rows.push(vec![
-            Cell::time(Some(entry.at)),
-            match entry.decision {
-                AccessDecision::Granted => Cell::good("granted"),
-                AccessDecision::Denied => Cell::bad("denied"),
-                AccessDecision::Revoked => Cell::warn("revoked"),
-                AccessDecision::Ended => Cell::plain("ended"),
-            },
-            Cell::text(client),
-            Cell::text(resource),
-            Cell::text(entry.reason),
-        ]);
+        rows.push(access_row(entry, &mut names).await?);
     }
     let mut choices = vec![("", "every end")];
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
@@ -263,10 +154,48 @@ pub(super) async fn access(
     page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
-        columns: vec!["When", "End", "Client", "Resource", "Why"],
+        columns: vec![
+            "When", "End", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
+        ],
         rows,
         empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
+}
+
+async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
+    let client = names.cell(entry.client).await?;
+    let resource = names.cell(entry.resource).await?;
+    let explain = match entry.decision {
+        AccessDecision::Denied => explain_path(names, entry.client, entry.resource),
+        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
+    };
+    Ok(vec![
+        Cell::time(Some(entry.at)),
+        match entry.decision {
+            AccessDecision::Granted => Cell::good("granted"),
+            AccessDecision::Denied => Cell::bad("denied"),
+            AccessDecision::Revoked => Cell::warn("revoked"),
+            AccessDecision::Ended => Cell::plain("ended"),
+        },
+        names.maybe(entry.actor).await?,
+        client,
+        resource,
+        names.maybe(entry.gateway).await?,
+        Cell::text(entry.reason),
+        match explain {
+            Some(path) => Cell::link(path, "Explain"),
+            None => Cell::text(""),
+        },
+    ])
+}
+
+/// The page that says why, of two that are still there. It takes their names, as people do.
+fn explain_path(names: &Names<'_>, client: ClientId, resource: ResourceId) -> Option<String> {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("client", names.get(client.into())?)
+        .append_pair("resource", names.get(resource.into())?)
+        .finish();
+    Some(format!("/explain?{query}"))
 }

@@ -48,6 +48,7 @@ async fn page(
                 path: format!("/me/sessions/{}/end", session.id),
                 version: None,
                 is_grave: true,
+                loss: None,
             }]),
         ]
     });
@@ -57,6 +58,7 @@ async fn page(
         path: "/me/sign-out-everywhere".to_owned(),
         version: None,
         is_grave: true,
+        loss: None,
     };
     let others = Action {
         name: "Sign out all others",

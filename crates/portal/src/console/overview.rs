@@ -24,7 +24,7 @@ pub(super) async fn show(
     if person.caller.role() == Role::User {
         return Ok(Redirect::to("/clients").into_response());
     }
-    let mut page = person.live_page("Overview", "/", &console);
+    let mut page = person.live_page("Overview", "/", "/", &console);
     page.done = asked.done();
     let service = &console.service;
     let status = service.status(&person.caller).await?;

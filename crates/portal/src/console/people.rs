@@ -1,7 +1,7 @@
 //! Actors, with their tokens and how they sign in.
 
 use super::Console;
-use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
+use super::edit::{Edit, Now, delete_form, deleted, is_cascade, rename_form, renamed};
 use super::forms::{Asked, Posted, done, taken};
 use super::identities;
 use super::person::Person;
@@ -41,6 +41,13 @@ const RULES: &[(&str, &str)] = &[
     ("administrators", "all roles but user"),
     ("everybody", "everybody who signs in with a password"),
 ];
+
+const PASSWORD_HINT: &str =
+    "12 to 256 characters. Left empty, it stays, and the role alone changes.";
+
+/// The same in a form that comes back: a page never has a password that was written.
+const PASSWORD_AGAIN_HINT: &str = "12 to 256 characters. Write it once more. Left empty, the one that there is stays, \
+                                   and the role alone changes.";
 
 const fn rule_name(rule: SecondFactorRule) -> &'static str {
     match rule {
@@ -132,13 +139,16 @@ async fn list_page(
     let mut page = person.searched_page(AT, asked, list, form);
     if person.may_change() {
         let account = console.service.account(&person.caller).await?;
-        let rule = Field::choice("second_factor", "Who must have one", RULES)
-            .value(rule_name(account.second_factor));
-        let form = Form::new("Second factor", "/people/second-factor", "Set", vec![rule]);
+        let form = rule_form(rule_name(account.second_factor));
         let form = form.with_version(account.version);
         page.sections.push(Section::Form(form));
     }
     Ok(page)
+}
+
+fn rule_form(rule: &str) -> Form {
+    let rule = Field::choice("second_factor", "Who must have one", RULES).value(rule);
+    Form::new("Second factor", "/people/second-factor", "Set", vec![rule])
 }
 
 /// Sets who must have a second factor.
@@ -150,11 +160,29 @@ pub(super) async fn require_factor(
         second_factor: Some(fields.word("second_factor")?),
         ..AccountPatch::default()
     };
-    console
-        .service
-        .change_account(&person.caller, fields.version()?, patch)
-        .await?;
-    Ok(done(AT, "changed"))
+    let version = fields.version()?;
+    let service = &console.service;
+    let changed = service.change_account(&person.caller, version, patch).await;
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: rule_form(fields.text("second_factor")),
+        onward: (AT.to_owned(), "changed"),
+    };
+    let now = async {
+        let account = service.account(&person.caller).await?;
+        let rule = rule_name(account.second_factor);
+        let label = RULES.iter().find(|(word, _)| *word == rule);
+        Ok(Now {
+            facts: vec![(
+                "Who must have one",
+                Cell::text(label.map_or(rule, |(_, label)| *label)),
+            )],
+            version: account.version,
+        })
+    };
+    edit.settle(changed, now).await
 }
 
 pub(super) async fn reset_factor(
@@ -197,18 +225,22 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-fn sign_in_form(actor: &Actor) -> Form {
-    let role = actor
-        .sign_in
-        .map_or("user", |sign_in| role_name(sign_in.role));
+fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
     let fields = vec![
         Field::choice("role", "As", ROLES).value(role),
         Field::password("password", "Password", "new-password")
             .optional()
-            .hint("12 to 256 characters. Left empty, it stays, and the role alone changes."),
+            .hint(hint),
     ];
-    let at = format!("{AT}/{}/sign-in", actor.id);
+    let at = format!("{AT}/{id}/sign-in");
     Form::new("Let sign in", at, "Set", fields)
+}
+
+fn sign_in_form_as_is(actor: &Actor) -> Form {
+    let role = actor
+        .sign_in
+        .map_or("user", |sign_in| role_name(sign_in.role));
+    sign_in_form(actor.id, role, PASSWORD_HINT).with_version(actor.version)
 }
 
 /// `refused` stands in the place of the form with its title.
@@ -255,7 +287,7 @@ async fn actor_page(
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
     if actor.kind != ActorKind::ServiceAccount {
-        forms.push(sign_in_form(&actor));
+        forms.push(sign_in_form_as_is(&actor));
     }
     forms.push(rename_form(&at, &actor.name).with_version(actor.version));
     forms.push(delete_form(&at, ALL).with_version(actor.version));
@@ -300,25 +332,41 @@ fn actions(actor: &Actor) -> Vec<Action> {
 
 pub(super) async fn set_sign_in(
     State(console): State<Console>,
-    asked: Asked,
     Id(id): Id<ActorId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
     let set = async {
         let new = NewSignIn {
             role: fields.word("role")?,
             password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
         };
-        console
-            .service
-            .set_sign_in(&person.caller, id, None, new)
-            .await
+        service.set_sign_in(&person.caller, id, version, new).await
     };
-    let set = set.await;
-    let actor = console.service.actor(&person.caller, id).await?;
-    let onward = |_| done(&format!("{AT}/{id}"), "changed");
-    let page = |form| actor_page(&console, &person, &asked, id, Some(form));
-    taken(set, || sign_in_form(&actor), onward, page).await
+    let hint = match fields.raw("password").is_empty() {
+        true => PASSWORD_HINT,
+        false => PASSWORD_AGAIN_HINT,
+    };
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: sign_in_form(id, fields.text("role"), hint),
+        onward: (format!("{AT}/{id}"), "changed"),
+    };
+    let now = async {
+        let actor = service.actor(&person.caller, id).await?;
+        Ok(Now {
+            facts: vec![
+                ("Name", Cell::text(&actor.name)),
+                ("State", state(&actor)),
+                ("Signs in", sign_in_of(&actor)),
+            ],
+            version: actor.version,
+        })
+    };
+    edit.settle(set.await, now).await
 }
 
 pub(super) async fn end_sign_in(

@@ -9,7 +9,7 @@ use crate::service::{Caller, written_code};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -111,6 +111,26 @@ pub(super) struct Person {
 }
 
 impl Person {
+    /// Whose session it is, where that person sees pages at all; the session is not used by it.
+    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, Refusal> {
+        let caller = console.service.resume_unused(session).await?;
+        match caller.must_enrol() {
+            true => Err(Refusal::Enrol),
+            false => Ok(Self::of(console, session, caller).await?),
+        }
+    }
+
+    async fn of(console: &Console, session: &str, caller: Caller) -> Result<Self, Fault> {
+        let name = console.service.own_name(&caller).await?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
+        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
+        Ok(Self {
+            caller,
+            name,
+            form_token,
+        })
+    }
+
     /// Whether forms are shown that change the configuration. The service decides whether they do.
     pub(super) fn may_change(&self) -> bool {
         matches!(self.caller.role(), Role::Admin | Role::Owner)
@@ -134,16 +154,19 @@ impl Person {
         }
     }
 
-    /// A page that follows what happens.
+    /// A page that follows what happens, and is asked for at `path`: with what was refused it is the answer to a
+    /// form, which was sent elsewhere.
     pub(super) fn live_page(
         &self,
         title: impl Into<String>,
         at: &'static str,
+        path: impl Into<String>,
         console: &Console,
     ) -> Page {
         let since = console.service.listen().count();
         let mut page = self.page(title, at);
-        page.sections.push(Section::Live { since });
+        let path = path.into();
+        page.sections.push(Section::Live { since, path });
         page
     }
 
@@ -203,21 +226,16 @@ impl FromRequestParts<Console> for Person {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        let caller = match parts.headers.contains_key(LIVE) {
+        // Who sends a form uses the session, whatever the request says of itself.
+        let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);
+        let caller = match is_unused {
             true => console.service.resume_unused(&session).await?,
             false => console.service.resume(&session).await?,
         };
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(Refusal::Enrol);
         }
-        let name = console.service.own_name(&caller).await?;
-        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
-        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
-        Ok(Self {
-            caller,
-            name,
-            form_token,
-        })
+        Ok(Self::of(console, &session, caller).await?)
     }
 }
 

@@ -111,7 +111,14 @@ fn actions(policy: &Policy) -> Vec<Action> {
         true => buttons.button("Enable", "enable"),
         false => buttons.button("Disable", "disable"),
     };
-    vec![switch, buttons.grave("Delete", "delete")]
+    vec![
+        switch,
+        buttons.for_good(
+            "Delete",
+            "delete",
+            "Who has access by it alone loses it at once.",
+        ),
+    ]
 }
 
 fn wanted(fields: &Fields) -> Result<Wanted, Fault> {

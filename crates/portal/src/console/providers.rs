@@ -312,6 +312,7 @@ fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form
             path: format!("{AT}/{}/delete", provider.id),
             version: Some(provider.version),
             is_grave: true,
+            loss: Some("Nobody signs in by it any more, and who is linked with it is not."),
         };
         facts.push(("Do", Cell::Actions(vec![delete])));
     }
@@ -378,6 +379,10 @@ fn how_it_is(provider: &Provider, now: &AsItIs) -> Section {
         facts: vec![
             ("Name", Cell::text(&provider.name)),
             ("Client id", Cell::code(&provider.client_id)),
+            (
+                "Certificate authorities",
+                Cell::code(provider.ca.as_deref().unwrap_or_default()),
+            ),
             ("Scopes", Cell::code(&now.scopes)),
             ("Claim with groups", Cell::code(claim)),
             ("Groups", Cell::text(&now.groups)),

@@ -134,6 +134,7 @@ fn one_page(person: &Person, title: &str, sections: Vec<Section>) -> Page {
 }
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
     let written = Written {
         name: String::new(),
         site: String::new(),
@@ -194,7 +195,11 @@ pub(super) async fn show(
         what: &resource.name,
         version: resource.version,
     };
-    let delete = delete.grave("Delete", "delete");
+    let delete = delete.for_good(
+        "Delete",
+        "delete",
+        "Its policies go with it: nobody reaches it any more.",
+    );
     page.sections.push(Section::Form(form));
     page.sections.push(Section::Facts {
         title: "Take it away".to_owned(),

@@ -90,7 +90,7 @@ async fn site_page(
     id: SiteId,
     form: Form,
 ) -> Result<Page, Fault> {
-    let mut page = person.live_page("", AT, console);
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), console);
     let site = console.service.site(&person.caller, id).await?;
     let request = asked.part();
     let found = console

@@ -146,7 +146,11 @@ fn actions(token: &Token) -> Vec<Action> {
     };
     match token.revoked {
         Some(_) => Vec::new(),
-        None => vec![buttons.grave("Revoke", "revoke")],
+        None => vec![buttons.for_good(
+            "Revoke",
+            "revoke",
+            "What presents it is not let in any more.",
+        )],
     }
 }
 

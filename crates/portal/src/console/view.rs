@@ -54,9 +54,10 @@ pub(super) struct Link {
 #[derive(Clone, Debug)]
 pub(super) enum Section {
     /// The page follows what happens, where it can run its script. `since` is how much had happened
-    /// when the page was made.
+    /// when the page was made, `path` where it is asked for again.
     Live {
         since: u64,
+        path: String,
     },
     /// Text that is copied to somewhere else. It stays on the page, whatever the page follows.
     Copy {
@@ -205,6 +206,8 @@ pub(super) struct Action {
     pub(super) version: Option<u64>,
     /// It takes something away.
     pub(super) is_grave: bool,
+    /// What goes with it for good: the button is shown once that was.
+    pub(super) loss: Option<&'static str>,
 }
 
 /// Where the buttons of one thing lead.
@@ -224,6 +227,15 @@ impl Buttons<'_> {
             path: format!("{}/{word}", self.path),
             version: Some(self.version),
             is_grave: false,
+            loss: None,
+        }
+    }
+
+    /// A button that takes something away for good, behind what goes with it.
+    pub(super) fn for_good(&self, name: &'static str, word: &str, loss: &'static str) -> Action {
+        Action {
+            loss: Some(loss),
+            ..self.grave(name, word)
         }
     }
 

@@ -7,7 +7,7 @@ use super::home::Home;
 use super::listener::{Server, serve, stopped, tls};
 use super::metrics::Metrics;
 use super::options::Options;
-use super::request::{Gatekeeper, around, no_method, no_route};
+use super::request::{Gatekeeper, around};
 use crate::PortalError;
 use crate::api::{self, Api};
 use crate::console::{self, Console};
@@ -272,9 +272,9 @@ fn main_router(
         .merge(sessions.router())
         .merge(health_routes(health.clone()))
         .merge(guarded_metrics(api, health))
-        .merge(console::router(console))
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
+        .merge(console::router(console.clone()))
+        .fallback(console::nowhere(console.clone()))
+        .method_not_allowed_fallback(console::other_method(console))
         .layer(from_fn_with_state(Arc::new(keeper), around))
 }
 

@@ -183,13 +183,8 @@ fn request_id() -> String {
 }
 
 /// The answer where no route is.
-pub(crate) async fn no_route() -> Fault {
+pub(crate) fn no_route() -> Fault {
     Fault::NotFound("there is no such path; /api/v1/openapi.json lists those there are".to_owned())
-}
-
-/// The answer where the route knows other methods; `Allow` says which.
-pub(crate) async fn no_method() -> Fault {
-    Fault::MethodNotAllowed
 }
 
 /// A plain answer for people and load balancers.

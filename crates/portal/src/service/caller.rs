@@ -59,7 +59,8 @@ impl Caller {
         self.must_enrol
     }
 
-    fn has_enrolled(&self) -> Result<(), Fault> {
+    /// Refuses who must get a second factor first.
+    pub(crate) fn has_enrolled(&self) -> Result<(), Fault> {
         match self.must_enrol {
             false => Ok(()),
             true => Err(Fault::Forbidden(
@@ -100,29 +101,32 @@ impl Caller {
 }
 
 impl Service {
-    /// Who presents the token. Tokens of clients and gateways are nobody here.
+    /// Who presents the token. Tokens of clients and gateways are nobody here. A second factor is asked of
+    /// who signs in: a token for the API is made by someone who has it, and is no way to a session.
     pub(crate) async fn authenticate(&self, bearer: &str) -> Result<Caller, Fault> {
-        self.caller(bearer, TokenKind::Api).await
+        let caller = self.identify(bearer, TokenKind::Api).await?;
+        self.note_use(&caller);
+        Ok(caller)
     }
 
     /// Whose session it is that a browser presents.
     pub(crate) async fn resume(&self, session: &str) -> Result<Caller, Fault> {
-        let mut caller = self.caller(session, TokenKind::Session).await?;
-        caller.must_enrol = self.lacks_factor(&caller).await?;
+        let caller = self.resume_unused(session).await?;
+        self.note_use(&caller);
         Ok(caller)
     }
 
     /// The same, for what a page asks by itself: nobody uses the session by it, and it does not stay
     /// alive for it.
     pub(crate) async fn resume_unused(&self, session: &str) -> Result<Caller, Fault> {
-        self.identify(session, TokenKind::Session).await
+        let mut caller = self.identify(session, TokenKind::Session).await?;
+        caller.must_enrol = self.lacks_factor(&caller).await?;
+        Ok(caller)
     }
 
-    async fn caller(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {
-        let caller = self.identify(bearer, kind).await?;
+    fn note_use(&self, caller: &Caller) {
         let principal = &caller.principal;
         self.touched.note(principal.account, principal.token, now());
-        Ok(caller)
     }
 
     async fn identify(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {

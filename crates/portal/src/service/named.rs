@@ -3,7 +3,7 @@
 use super::{Caller, ListRequest, Service, show};
 use crate::fault::Fault;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
-use culvert_store::{self as store, Kind, ListFilter, PageLimit, StoreExt};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
 use culvert_wire::api::{Actor, Client, Group, Resource, Site};
 
 /// How many names are offered in the place of one that nothing has: a line of them.
@@ -89,16 +89,15 @@ impl Service {
 
     /// The name of what a log speaks of; its id, where it is gone.
     pub(crate) async fn actor_name(&self, caller: &Caller, id: ActorId) -> Result<String, Fault> {
-        self.name_of(caller, id, |row: store::Actor| row.name).await
+        self.name_or_id(caller, id).await
     }
 
     pub(crate) async fn group_name(&self, caller: &Caller, id: GroupId) -> Result<String, Fault> {
-        self.name_of(caller, id, |row: store::Group| row.name).await
+        self.name_or_id(caller, id).await
     }
 
     pub(crate) async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {
-        self.name_of(caller, id, |row: store::Client| row.name)
-            .await
+        self.name_or_id(caller, id).await
     }
 
     pub(crate) async fn gateway_name(
@@ -106,8 +105,7 @@ impl Service {
         caller: &Caller,
         id: GatewayId,
     ) -> Result<String, Fault> {
-        self.name_of(caller, id, |row: store::Gateway| row.name)
-            .await
+        self.name_or_id(caller, id).await
     }
 
     pub(crate) async fn resource_name(
@@ -115,21 +113,27 @@ impl Service {
         caller: &Caller,
         id: ResourceId,
     ) -> Result<String, Fault> {
-        self.name_of(caller, id, |row: store::Resource| row.name)
-            .await
+        self.name_or_id(caller, id).await
     }
 
-    async fn name_of<T: Kind>(
+    /// What the row is called; its id, where it has no name or is gone.
+    async fn name_or_id(&self, caller: &Caller, id: impl Into<EntityId>) -> Result<String, Fault> {
+        let id = id.into();
+        let name = self.name_of(caller, id).await?;
+        Ok(name.unwrap_or_else(|| id.to_string()))
+    }
+
+    /// What the row is called, where it is there and has a name.
+    pub(crate) async fn name_of(
         &self,
         caller: &Caller,
-        id: T::Id,
-        name: impl FnOnce(T) -> String + Send,
-    ) -> Result<String, Fault> {
+        id: EntityId,
+    ) -> Result<Option<String>, Fault> {
         caller.may_read()?;
-        let row = self.store.get_as::<T>(caller.account(), id);
+        let row = self.store.get(caller.account(), id);
         match self.ask("get", row).await {
-            Ok(row) => Ok(name(row)),
-            Err(store::StoreError::NotFound(id)) => Ok(id.to_string()),
+            Ok(row) => Ok(row.name().map(str::to_owned)),
+            Err(store::StoreError::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -16,6 +16,12 @@ use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 const SETUP_LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
 
 impl Service {
+    /// Whether somebody administers the portal. Who has lost everything makes another owner by a set-up token.
+    pub(crate) async fn is_set_up(&self) -> Result<bool, Fault> {
+        let is_set_up = self.store.is_set_up(self.served);
+        Ok(self.ask("is_set_up", is_set_up).await?)
+    }
+
     /// Makes an owner and a token for the API. Of any number of requests with one set-up token
     /// exactly one succeeds.
     pub(crate) async fn set_up(

@@ -7,6 +7,9 @@ use serde_json::json;
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
+/// What the script of a page says that asks for the page again.
+pub(crate) const LIVE: &[(&str, &str)] = &[("x-culvert-live", "1")];
+
 /// A browser that keeps cookies, and sends forms as browsers do.
 pub(crate) struct Browser {
     pub(crate) client: Client,

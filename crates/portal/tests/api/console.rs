@@ -9,8 +9,10 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
     let running = Running::start().await;
     let mut browser = Browser::open(&running).await;
     let front = browser.get("/").await.expect(303);
-    assert_eq!(front.header("location"), "/sign-in");
+    assert_eq!(front.header("location"), "/set-up");
     browser.get("/set-up").await.expect(200);
+    let sign_in = browser.get("/sign-in").await.expect(200);
+    assert!(sign_in.text.contains("First start?"));
     let token = running.setup_token();
     let fields = |token, password, again| {
         vec![
@@ -48,6 +50,48 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
     let api = |token: &&culvert_store::Token| matches!(token.scope, TokenScope::Api { .. });
     assert_eq!(snapshot.tokens.iter().filter(api).count(), 0);
     browser.submit("/set-up", &fields).await.expect(422);
+    // It is the first start no more.
+    let mut other = Browser::open(&running).await;
+    let front = other.get("/").await.expect(303);
+    assert_eq!(front.header("location"), "/sign-in");
+    let sign_in = other.get("/sign-in").await.expect(200);
+    assert!(!sign_in.text.contains("First start?"));
+}
+
+#[tokio::test]
+async fn at_a_wrong_address_a_browser_gets_a_page_and_a_program_an_answer() {
+    let running = Running::start().await;
+    let mut auditor = signed_in(&running, Role::Auditor).await;
+    let mut stranger = Browser::open(&running).await;
+    let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for path in ["/nothing", "/sites/", "/people/x/y/z"] {
+        let page = auditor.send("GET", path, &accept, None).await.expect(404);
+        assert!(
+            page.text.contains("<h1>There is nothing here</h1>"),
+            "{path}"
+        );
+        assert!(page.text.contains("href=\"/policies\""), "{path}");
+        let policy = page.header("content-security-policy");
+        assert!(policy.contains("form-action 'self'"), "{policy}");
+        let page = stranger.send("GET", path, &accept, None).await.expect(404);
+        assert!(
+            page.text.contains("<h1>There is nothing here</h1>"),
+            "{path}"
+        );
+        assert!(!page.text.contains("<nav"), "{path}");
+        auditor.get(path).await.problem(404);
+    }
+    auditor
+        .send("GET", "/api/v1/x", &accept, None)
+        .await
+        .problem(404);
+    // The pages that there are say in the same way what is wrong, with the way on.
+    let id = "site_00000000000000000000000000";
+    let page = auditor.get(&format!("/sites/{id}")).await.expect(404);
+    assert!(page.text.contains("href=\"/policies\""), "{}", page.text);
+    // Who may send no such form sees none.
+    let page = auditor.get("/resources/new").await.expect(403);
+    assert!(!page.text.contains("form class=\"fields\"") && page.text.contains("<nav"));
 }
 
 #[tokio::test]

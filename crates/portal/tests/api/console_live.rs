@@ -1,7 +1,7 @@
 //! Pages that follow what happens: who is told, when, and until when.
 
-use crate::browser::{Browser, PASSWORD, person, signed_in};
-use crate::support::{Running, enrol_client, make_actor};
+use crate::browser::{Browser, LIVE, PASSWORD, person, signed_in};
+use crate::support::{Running, enrol_client, id_of, make_actor};
 use culvert_store::{ActorKind, Role, Token, TokenScope};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -210,16 +210,41 @@ async fn who_sees_the_own_clients_alone_hears_nothing_of_others() {
     stream.changed().await;
 }
 
+#[tokio::test]
+async fn a_page_that_answers_a_form_says_where_it_is_asked_for_again() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let site = owner.post("/api/v1/sites", json!({"name": "site"})).await;
+    let path = format!("/sites/{}", id_of(&site.expect(201).json()));
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let form = format!("{path}/token");
+    let wrong = [("name", ""), ("uses", "one"), ("days", "-1")];
+    let refused = browser.submit(&form, &wrong).await.expect(422);
+    let says = format!("data-path=\"{path}\"");
+    assert!(refused.text.contains(&says), "{}", refused.text);
+    for page in [&*path, "/", "/clients", "/first-steps"] {
+        let text = browser.get(page).await.expect(200).text;
+        assert!(text.contains(&format!("data-path=\"{page}\"")), "{page}");
+    }
+    // Who loads it again gets there too, and a program learns what is wrong.
+    let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let led = browser.send("GET", &form, &accept, None).await.expect(303);
+    assert_eq!(led.header("location"), path);
+    let refused = browser.get(&form).await;
+    assert_eq!(refused.header("allow"), "POST");
+    refused.problem(405);
+}
+
 /// A page that nobody looks at would otherwise keep its session from ending for as long as it is open.
 #[tokio::test]
 async fn a_page_that_follows_does_not_use_its_session() {
     let mut running = Running::start().await;
     let browser = signed_in(&running, Role::Admin).await;
     let cookie = browser.cookie.clone();
-    for (headers, is_used) in [(vec![("x-culvert-live", "1")], false), (vec![], true)] {
+    for (headers, is_used) in [(LIVE, false), (&[], true)] {
         let mut browser = Browser::open(&running).await;
         browser.cookie.clone_from(&cookie);
-        browser.send("GET", "/", &headers, None).await.expect(200);
+        browser.send("GET", "/", headers, None).await.expect(200);
         let mut stream = follow(&running, cookie.as_deref(), "0").await.ok().unwrap();
         stream.next().await;
         // What was used is written down at the end.

@@ -1,6 +1,6 @@
 //! Pages on which things are renamed, edited and deleted; tokens, names, settings and the first steps.
 
-use crate::browser::{Browser, fresh, signed_in};
+use crate::browser::{Browser, PASSWORD, fresh, signed_in};
 use crate::console::version_on;
 use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
 use culvert_store::{ActorKind, Role};
@@ -523,4 +523,161 @@ async fn the_first_steps_lead_from_nothing_to_both_commands() {
     let mut auditor = signed_in(&running, Role::Auditor).await;
     let page = auditor.get("/first-steps").await.expect(200);
     assert!(!page.text.contains("class=\"fields\""));
+}
+
+#[tokio::test]
+async fn of_two_administrators_who_let_one_person_sign_in_neither_loses_anything() {
+    let running = Running::start().await;
+    let mut one = signed_in(&running, Role::Admin).await;
+    let mut two = signed_in(&running, Role::Admin).await;
+    let actor = json!({"name": "Ada", "kind": "admin"});
+    let actor = made(&running, "/api/v1/actors", actor).await;
+    let path = format!("/people/{actor}");
+    let action = format!("{path}/sign-in");
+    let seen = version_for(&one.get(&path).await.expect(200).text, &action);
+    let theirs = [
+        ("role", "auditor"),
+        ("password", PASSWORD),
+        ("version", &*seen),
+    ];
+    two.submit(&action, &theirs).await.expect(303);
+    let mine = |version| {
+        [
+            ("role", "admin"),
+            ("password", "another one of mine"),
+            ("version", version),
+        ]
+    };
+    let conflict = one.submit(&action, &mine(&seen)).await.expect(409);
+    for shown in [
+        "as auditor, by password alone",
+        "<option value=\"admin\" selected>",
+        "Someone else changed it",
+        "Write it once more",
+    ] {
+        assert!(conflict.text.contains(shown), "{shown}");
+    }
+    assert!(!conflict.text.contains("another one of mine"));
+    let mut ada = Browser::open(&running).await;
+    ada.sign_in("Ada", PASSWORD).await.expect(303);
+    let now = version_on(&conflict.text);
+    one.submit(&action, &mine(&now)).await.expect(303);
+    ada.get("/").await.expect(303);
+    let mut ada = Browser::open(&running).await;
+    ada.sign_in("Ada", "another one of mine").await.expect(303);
+
+    // The same of who must have a second factor.
+    let action = "/people/second-factor";
+    let seen = version_for(&one.get("/people").await.expect(200).text, action);
+    let theirs = [("second_factor", "off"), ("version", &*seen)];
+    two.submit(action, &theirs).await.expect(303);
+    running
+        .owner()
+        .await
+        .patch("/api/v1/account", "*", json!({"name": "other"}))
+        .await
+        .expect(200);
+    let mine = [("second_factor", "everybody"), ("version", &*seen)];
+    let conflict = one.submit(action, &mine).await.expect(409);
+    for shown in ["<dd>nobody</dd>", "<option value=\"everybody\" selected>"] {
+        assert!(conflict.text.contains(shown), "{shown}: {}", conflict.text);
+    }
+}
+
+#[tokio::test]
+async fn of_two_administrators_who_change_one_provider_neither_loses_its_authorities() {
+    let running = Running::start().await;
+    let mut one = signed_in(&running, Role::Admin).await;
+    let provider = json!({"name": "idp", "issuer": "https://idp.example", "client_id": "c"});
+    let provider = made(&running, "/api/v1/providers", provider).await;
+    let path = format!("/settings/providers/{provider}");
+    let seen = version_for(&one.get(&path).await.expect(200).text, &path);
+    let names = vec!["idp.example".to_owned()];
+    let theirs = rcgen::generate_simple_self_signed(names)
+        .unwrap()
+        .cert
+        .pem();
+    let ca = json!({"ca": theirs});
+    let api = format!("/api/v1/providers/{provider}");
+    running.owner().await.patch(&api, "*", ca).await.expect(200);
+    let mine = [
+        ("name", "mine"),
+        ("client_id", "c"),
+        ("unknown_people", "refuse"),
+        ("disabled", "no"),
+        ("version", &*seen),
+    ];
+    let conflict = one.submit(&path, &mine).await.expect(409);
+    let line = theirs.lines().nth(1).unwrap();
+    let shown = line.split('+').next().unwrap().split('/').next().unwrap();
+    assert!(conflict.text.contains("Certificate authorities</dt>"));
+    assert!(conflict.text.contains(shown), "{}", conflict.text);
+}
+
+#[tokio::test]
+async fn what_is_taken_away_for_good_says_first_what_goes_with_it() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let policy = policy(&running, json!([])).await;
+    let site = made(&running, "/api/v1/sites", json!({"name": "site"})).await;
+    let group = made(&running, "/api/v1/groups", json!({"name": "group"})).await;
+    let resource = json!({
+        "site": site, "name": "r", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made(&running, "/api/v1/resources", resource).await;
+    let provider = json!({"name": "idp", "issuer": "https://idp.example", "client_id": "c"});
+    let provider = made(&running, "/api/v1/providers", provider).await;
+    let sink = json!({"kind": "http", "url": "http://127.0.0.1:1/"});
+    let sink = json!({"sink": {"name": "far", "logs": ["access"], "target": sink}});
+    running
+        .owner()
+        .await
+        .post("/api/v1/sinks", sink)
+        .await
+        .expect(201);
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let (client, _) = enrol_client(store, account, actor).await;
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    for (page, action) in [
+        (
+            "/policies".to_owned(),
+            format!("/policies/{}/delete", policy.id),
+        ),
+        (
+            format!("/groups/{group}"),
+            format!("/groups/{group}/delete"),
+        ),
+        (
+            format!("/resources/{resource}"),
+            format!("/resources/{resource}/delete"),
+        ),
+        (
+            format!("/settings/providers/{provider}"),
+            format!("/settings/providers/{provider}/delete"),
+        ),
+        (
+            "/settings/sinks".to_owned(),
+            "/settings/sinks/far/delete".to_owned(),
+        ),
+        (
+            format!("/clients/{client}"),
+            format!("/clients/{client}/delete"),
+        ),
+        ("/clients".to_owned(), format!("/clients/{client}/revoke")),
+        (
+            format!("/gateways/{gateway}"),
+            format!("/gateways/{gateway}/revoke"),
+        ),
+    ] {
+        let text = browser.get(&page).await.expect(200).text;
+        let (before, _) = text
+            .split_once(&format!("<form method=\"post\" action=\"{action}\""))
+            .unwrap_or_else(|| panic!("{page}: {action}"));
+        let (_, asked) = before.rsplit_once("<details class=\"loss\">").unwrap();
+        assert!(
+            !asked.contains("</details>") && asked.contains("</summary><p>"),
+            "{page}"
+        );
+    }
 }

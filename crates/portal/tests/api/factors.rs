@@ -1,11 +1,11 @@
 //! Second factors: codes of an authenticator app, recovery codes, and who must have them.
 
-use crate::browser::{Browser, PASSWORD, person, signed_in};
+use crate::browser::{Browser, LIVE, PASSWORD, encode, person, signed_in};
 use crate::support::{Answer, Running, api_token, birth, make_token, now, other_account};
 use aws_lc_rs::hmac;
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
-    Actor, Author, FactorChange, Mutation, Role, Stamp, StoreExt, TokenScope, TokenUses,
+    Actor, Author, FactorChange, Mutation, Role, Seq, Stamp, StoreExt, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
@@ -251,6 +251,12 @@ async fn a_password_that_changed_is_no_half_of_signing_in() {
     give(&mut late, "", &app.again()).await.expect(401);
 }
 
+/// The last change of the account.
+async fn seq(running: &Running) -> Seq {
+    let snapshot = running.store.snapshot(running.account()).await;
+    snapshot.unwrap().seq
+}
+
 #[tokio::test]
 async fn who_must_have_a_second_factor_gets_one_before_anything_else() {
     let running = Running::start().await;
@@ -270,8 +276,21 @@ async fn who_must_have_a_second_factor_gets_one_before_anything_else() {
         for path in ["/", "/me", "/sites", "/people", "/clients", "/log/changes"] {
             let led = browser.get(path).await.expect(303);
             assert_eq!(led.header("location"), "/me/second-factor", "{path}");
+            // What a page asks by itself is asked by the same person.
+            let led = browser.send("GET", path, LIVE, None).await.expect(303);
+            assert_eq!(led.header("location"), "/me/second-factor", "{path}");
         }
+        browser.get("/live?since=0").await.expect(403);
     }
+    let unchanged = seq(&running).await;
+    for header in ["x-culvert-live", "x-nothing"] {
+        let origin = format!("https://{}", before.client.host);
+        let headers = [("origin", &*origin), (header, "1")];
+        let form = encode(&form_token, &[("name", "x")]);
+        let led = before.send("POST", "/sites", &headers, Some(form)).await;
+        assert_eq!(led.expect(303).header("location"), "/me/second-factor");
+    }
+    assert_eq!(seq(&running).await, unchanged);
     for path in [
         "/sites",
         "/me/password",

@@ -15,6 +15,7 @@ mod browser;
 mod console;
 mod console_forms;
 mod console_live;
+mod console_logs;
 mod console_pages;
 mod console_routes;
 mod console_safety;

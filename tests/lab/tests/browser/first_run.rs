@@ -71,12 +71,7 @@ fn become_owner(console: &Console) -> Result<()> {
     wait_until("the set-up token", SOON, || portal.setup_token().is_some())?;
     let token = portal.setup_token().context("no token")?;
     console.open("/")?;
-    console.comes_to("the page for signing in", |path| {
-        path.starts_with("/sign-in")
-    })?;
-    console
-        .browser
-        .follow(&console.browser.link("First start? Set the portal up")?)?;
+    console.comes_to("the page for the first start", |path| path == "/set-up")?;
     let fields = [
         ("token", token.as_str()),
         ("owner", "olivia"),

@@ -1,0 +1,154 @@
+//! What the pages of the logs say, and lead to.
+
+use crate::browser::signed_in;
+use crate::support::{Client, Running, enrol_client, enrol_gateway, id_of, make_actor, now};
+use culvert_ids::ResourceId;
+use culvert_store::{AccessEntry, ActorKind, Decision, Role};
+use serde_json::{Value, json};
+
+async fn made(owner: &mut Client, path: &str, body: Value) -> String {
+    id_of(&owner.post(path, body).await.expect(201).json())
+}
+
+/// The row of the change log about that thing, the newest one.
+fn change_of<'t>(page: &'t str, kind: &str, operation: &str) -> &'t str {
+    let wanted = format!("<td>{operation}</td><td>{kind}</td>");
+    let found = page.split("<tr>").find(|row| row.contains(&wanted));
+    found.unwrap_or_else(|| panic!("{wanted}: {page}"))
+}
+
+#[tokio::test]
+async fn a_change_says_what_was_changed_by_its_name() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let site = made(&mut owner, "/api/v1/sites", json!({"name": "site"})).await;
+    let group = made(&mut owner, "/api/v1/groups", json!({"name": "staff"})).await;
+    let resource = json!({
+        "site": site, "name": "wiki", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made(&mut owner, "/api/v1/resources", resource).await;
+    let policy = json!({"name": "p", "group": group, "resource": resource, "conditions": []});
+    let policy = made(&mut owner, "/api/v1/policies", policy).await;
+    let actor = json!({"name": "Ada", "kind": "user"});
+    let actor = made(&mut owner, "/api/v1/actors", actor).await;
+    let path = format!("/api/v1/groups/{}/members", group);
+    let member = json!({"actor": actor});
+    owner.post(&path, member).await.expect(201);
+    let path = format!("/api/v1/groups/{}", group);
+    let name = json!({"name": "engineers"});
+    owner.patch(&path, "*", name).await.expect(200);
+    let path = format!("/api/v1/policies/{}", policy);
+    let disabled = json!({"disabled": true});
+    owner.patch(&path, "*", disabled).await.expect(200);
+
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let page = browser.get("/log/changes").await.expect(200).text;
+    let named = format!("<a href=\"/policies/{}\">", policy);
+    let changed = change_of(&page, "policy", "changed");
+    assert!(changed.contains(&named), "{changed}");
+    assert!(changed.contains("disabled: false → true"), "{changed}");
+    let new = change_of(&page, "policy", "made");
+    for id in [&group, &resource] {
+        assert!(!new.contains(id.as_str()), "{new}");
+    }
+    assert!(new.contains("group: &#34;engineers&#34;"), "{new}");
+    let member = change_of(&page, "membership", "made");
+    let named = format!("<a href=\"/groups/{}\">Ada in engineers</a>", group);
+    assert!(member.contains(&named), "{member}");
+
+    // What is gone keeps its name, and leads nowhere.
+    owner
+        .delete(&format!("/api/v1/actors/{actor}?cascade=true"))
+        .await
+        .expect(204);
+    let page = browser.get("/log/changes").await.expect(200).text;
+    let gone = change_of(&page, "actor", "deleted");
+    assert!(gone.contains("<td>Ada</td>"), "{gone}");
+    assert!(!page.contains(&format!("/people/{actor}")), "{page}");
+
+    // By thing and by actor, on the page and in what is exported of it.
+    let path = format!("/log/changes?id={}", group);
+    let page = browser.get(&path).await.expect(200).text;
+    assert!(change_of(&page, "group", "changed").contains("engineers"));
+    assert!(!page.contains("<td>policy</td>"), "{page}");
+    let csv = format!("/log/changes/export/csv?id={}", group);
+    assert!(page.contains(&csv), "{page}");
+    let rows = browser.get(&csv).await.expect(200).text;
+    assert!(rows.contains(&group) && !rows.contains("policy"), "{rows}");
+    let page = browser
+        .get("/log/changes?actor=nobody")
+        .await
+        .expect(404)
+        .text;
+    assert!(page.contains("nobody"), "{page}");
+    browser.get("/log/changes?id=nothing").await.expect(422);
+}
+
+#[tokio::test]
+async fn the_access_log_leads_to_what_it_names_and_to_why_it_was_denied() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let site = made(&mut owner, "/api/v1/sites", json!({"name": "site"})).await;
+    let resource = json!({
+        "site": site, "name": "wiki & more", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made(&mut owner, "/api/v1/resources", resource).await;
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let (client, _) = enrol_client(store, account, actor).await;
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    let entry = |decision, resource| AccessEntry {
+        at: now(),
+        client,
+        actor: Some(actor),
+        resource,
+        gateway: Some(gateway),
+        policy: None,
+        grant: None,
+        decision,
+        reason: "no policy".to_owned(),
+    };
+    let resource_id = resource.parse().unwrap();
+    let gone = ResourceId::from_bytes([3; 16]);
+    let entries = vec![
+        entry(Decision::Denied, resource_id),
+        entry(Decision::Granted, resource_id),
+        entry(Decision::Denied, gone),
+    ];
+    store.append_access_log(account, entries).await.unwrap();
+
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let page = browser.get("/log/access").await.expect(200).text;
+    let rows: Vec<&str> = page
+        .split("<tr>")
+        .filter(|row| row.contains("no policy"))
+        .collect();
+    let [of_gone, granted, denied] = rows[..] else {
+        panic!("{page}");
+    };
+    for path in [
+        format!("/people/{actor}"),
+        format!("/clients/{client}"),
+        format!("/resources/{resource}"),
+        format!("/gateways/{gateway}"),
+    ] {
+        assert!(
+            denied.contains(&format!("href=\"{path}\"")),
+            "{path}: {denied}"
+        );
+    }
+    assert!(
+        !granted.contains("/explain") && !of_gone.contains("/explain"),
+        "{page}"
+    );
+    assert!(of_gone.contains(&gone.to_string()), "{of_gone}");
+    let (_, why) = denied.split_once("href=\"/explain?").unwrap();
+    let why = why.split('"').next().unwrap().replace("&#38;", "&");
+    let page = browser.get(&format!("/explain?{why}")).await;
+    for shown in [
+        format!("value=\"client {client}\""),
+        "value=\"wiki &#38; more\"".to_owned(),
+    ] {
+        assert!(page.text.contains(&shown), "{shown}: {}", page.text);
+    }
+}
