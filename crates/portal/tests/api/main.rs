@@ -23,6 +23,7 @@ mod devices;
 mod document;
 mod factors;
 mod identities;
+mod lifetimes;
 mod lists;
 mod live;
 mod log_search;
