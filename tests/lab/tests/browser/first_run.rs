@@ -20,6 +20,7 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
     let name = [("gateway", "first gateway")];
     take(&console, "Make the command for the gateway", &name).unwrap();
     let token = token_shown(&console, "culvert gateway run").unwrap();
+    page::is_for_everybody(&console).unwrap();
     write_token(&console.product.gateways[0].token_file(), &token).unwrap();
     console.product.gateways[0].start().unwrap();
     comes_to_steps(&console, 3);
@@ -77,6 +78,7 @@ fn become_owner(console: &Console) -> Result<()> {
     console
         .browser
         .follow(&console.browser.link("First start? Set the portal up")?)?;
+    page::is_usable(console, "first-run")?;
     let fields = [
         ("token", token.as_str()),
         ("owner", "olivia"),
@@ -85,7 +87,7 @@ fn become_owner(console: &Console) -> Result<()> {
     ];
     console.send("Become the owner", &fields)?;
     console.comes_to("the first steps", |path| path == "/first-steps")?;
-    page::look(console).map(drop)
+    page::is_usable(console, "first-steps").map(drop)
 }
 
 /// Takes one of the first steps.
