@@ -4,6 +4,7 @@
 
 mod applications;
 mod asking;
+mod browser_opened;
 mod browser_sign_in;
 mod clean_up;
 mod commands;
