@@ -41,5 +41,6 @@ mod revocation;
 mod silence;
 mod spread;
 mod starting;
+mod trace_log;
 mod twice;
 mod workers;
