@@ -34,6 +34,7 @@ node          nodejs  tests
 npm           npm  tests
 systemctl     systemd  tests
 setcap        libcap2-bin  tests
+script        bsdutils  tests
 dh            debhelper  tests
 mmdebstrap    mmdebstrap  tests
 systemd-nspawn  systemd-container  tests

@@ -140,7 +140,10 @@
     stream.onerror = () => {
       const isOver = stream.readyState === EventSource.CLOSED;
       say(isOver ? "Not live. Load the page again to see what is new." : "Not live at the moment.");
-      if (isOver) stop();
+      if (!isOver) return;
+      stop();
+      // The page itself tells whether that is so because someone has signed out.
+      ask();
     };
   }
 

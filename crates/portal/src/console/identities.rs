@@ -139,7 +139,8 @@ pub(super) async fn link(
     let new = NewIdentity {
         provider: fields.parse("provider")?,
         subject: fields.text("subject").to_owned(),
-        actor,
+        // No field of the form, which could be wrong in it: where it is missing, the page is.
+        actor: console.service.actor(&person.caller, actor).await?.id,
     };
     console.service.create_identity(&person.caller, new).await?;
     Ok(done(&format!("/people/{actor}"), "changed"))

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-/// A route, with ids of things that are not there.
-struct Route {
-    path: String,
+/// A route, with ids in its path.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) path: String,
     /// Its path has no ids.
-    is_single: bool,
-    is_page: bool,
-    is_form: bool,
+    pub(crate) is_single: bool,
+    pub(crate) is_page: bool,
+    pub(crate) is_form: bool,
 }
 
 /// What ids in the path are of, by what the path begins with.
@@ -32,7 +33,13 @@ const IDS: [(&str, &str); 17] = [
     ("handle", "key"),
 ];
 
+/// All of them, with ids of things that are not there.
 fn routes() -> Vec<Route> {
+    routes_with(|prefix| format!("{prefix}_00000000000000000000000000"))
+}
+
+/// All of them, with ids by what ids of that kind begin with.
+pub(crate) fn routes_with(id_of: impl Fn(&str) -> String) -> Vec<Route> {
     let router = include_str!("../../src/console.rs");
     let router = router.split_once("Router::new()").unwrap().1;
     let router = router.split_once(".layer(").unwrap().0;
@@ -40,7 +47,7 @@ fn routes() -> Vec<Route> {
         let (_, rest) = text.split_once('"').unwrap();
         let (template, handlers) = rest.split_once('"').unwrap();
         Route {
-            path: with_ids(template),
+            path: with_ids(template, &id_of),
             is_single: !template.contains('{'),
             is_page: handlers.contains("get("),
             is_form: handlers.contains("post("),
@@ -49,11 +56,11 @@ fn routes() -> Vec<Route> {
     router.split(".route(").skip(1).map(route).collect()
 }
 
-fn with_ids(template: &str) -> String {
+fn with_ids(template: &str, id_of: impl Fn(&str) -> String) -> String {
     let id_of = |name: &str| {
         let kind = IDS.iter().find(|(known, _)| *known == name);
         let kind = kind.unwrap_or_else(|| panic!("ids of {name}: add their kind"));
-        format!("{}_00000000000000000000000000", kind.1)
+        id_of(kind.1)
     };
     let mut parts: Vec<String> = Vec::new();
     for part in template.split('/') {

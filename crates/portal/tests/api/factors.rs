@@ -12,8 +12,8 @@ use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use serde_json::json;
 
 /// An authenticator app, which never shows a code twice.
-struct App {
-    secret: Vec<u8>,
+pub(crate) struct App {
+    pub(crate) secret: Vec<u8>,
     shown: u64,
 }
 
@@ -81,7 +81,7 @@ fn secret_of(page: &Answer) -> App {
 }
 
 /// Has who signed in set up an app. Returns it with the recovery codes.
-async fn enrol(browser: &mut Browser) -> (App, Vec<String>) {
+pub(crate) async fn enrol(browser: &mut Browser) -> (App, Vec<String>) {
     let page = browser.submit("/me/second-factor", &[]).await.expect(200);
     let mut app = secret_of(&page);
     let codes = confirm(browser, &mut app).await;

@@ -359,6 +359,27 @@ async fn a_state_is_good_once_in_the_browser_that_began() {
     assert!(page.text.contains("access_denied") && !page.text.contains("<script"));
 }
 
+/// Whoever is at the provider chooses what is said there of them.
+#[tokio::test]
+async fn what_a_provider_says_of_somebody_is_text_on_every_page() {
+    const NAME: &str = "<script>alert(1)</script>\"'&";
+    const TEXT: &str = "&#60;script&#62;alert(1)";
+    let scene = Scene::new(&Kind::default(), json!({"unknown_people": "make"})).await;
+    scene
+        .openid
+        .knows(&json!({"s-1": {"preferred_username": NAME}}));
+    let mut browser = at_own_name(&scene.running).await;
+    scene.arrive(&mut browser, "s-1").await.expect(303);
+    let own = browser.get("/me").await.expect(200).text;
+    assert!(own.contains(TEXT) && !own.contains("<script>"), "{own}");
+    let mut owner = signed_in(&scene.running, Role::Owner).await;
+    for path in ["/people", "/log/changes"] {
+        let page = owner.get(path).await.expect(200).text;
+        assert!(page.contains(TEXT), "{path}: {page}");
+        assert!(!page.contains("<script>"), "{path}: {page}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_that_somebody_else_chose_ends_and_none_is_taken_over() {
     let scene = Scene::new(&Kind::default(), json!({"unknown_people": "make"})).await;

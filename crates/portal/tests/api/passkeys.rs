@@ -79,6 +79,16 @@ async fn sign_in(
         .await
 }
 
+/// The page of the one passkey of who signed in.
+async fn path_of_passkey(browser: &mut Browser) -> String {
+    path_in(&browser.get("/me/second-factor").await.expect(200))
+}
+
+fn path_in(own: &Answer) -> String {
+    let (_, rest) = own.text.split_once("/me/passkeys/").unwrap();
+    format!("/me/passkeys/{}", rest.split('"').next().unwrap())
+}
+
 async fn row(running: &Running, actor: ActorId) -> Actor {
     running
         .store
@@ -302,8 +312,7 @@ async fn a_passkey_is_renamed_and_removed_by_its_owner_and_by_who_resets_factors
     let mut browser = browser(&running).await;
     sign_in(&mut browser, &phone, of(actor)).await.expect(303);
     let own = browser.get("/me/second-factor").await.expect(200);
-    let (_, rest) = own.text.split_once("/me/passkeys/").unwrap();
-    let path = format!("/me/passkeys/{}", rest.split('"').next().unwrap());
+    let path = path_in(&own);
     let mut stranger = crate::browser::signed_in(&running, Role::Owner).await;
     stranger.get(&path).await.expect(404);
     stranger
@@ -453,4 +462,22 @@ async fn who_has_no_password_here_is_offered_no_passkey() {
     let fields = [("name", "Phone")];
     browser.submit("/me/passkeys", &fields).await.expect(409);
     browser.submit("/me/second-factor", &[]).await.expect(409);
+}
+
+#[tokio::test]
+async fn the_name_of_a_passkey_is_text_on_every_page_that_has_it() {
+    const NAME: &str = "<script>alert(1)</script>\"'&";
+    let running = portal().await;
+    let (actor, _, phone, _) = with_passkey(&running, Role::Owner).await;
+    let mut browser = browser(&running).await;
+    sign_in(&mut browser, &phone, of(actor)).await.expect(303);
+    let path = path_of_passkey(&mut browser).await;
+    let to = format!("{path}/name");
+    let renamed = browser.submit(&to, &[("name", NAME)]).await;
+    renamed.expect(303);
+    for at in ["/me/second-factor", &*path] {
+        let page = browser.get(at).await.expect(200).text;
+        assert!(page.contains("&#60;script&#62;alert(1)"), "{at}: {page}");
+        assert!(!page.contains("<script>alert"), "{at}: {page}");
+    }
 }

@@ -2,182 +2,15 @@
 //! new one can't be forgotten: without an example here, the test fails.
 
 use crate::support::{
-    Answer, Client, Running, api_token, birth, enrol_client, enrol_gateway, make_actor, make_token,
-    now, other_account,
+    Answer, Client, Running, api_token, birth, enrol_client, make_actor, make_token, now,
+    other_account,
 };
-use culvert_ids::{
-    AccountId, ActorId, ClientId, GatewayId, GroupId, IdentityId, MembershipId, PolicyId,
-    ProviderId, ResourceId, SiteId, TokenId,
-};
+use crate::things::{Things, make_things};
+use culvert_ids::GroupId;
 use culvert_store::{
-    ActorKind, Author, Group, Identity, ListFilter, Membership, Mutation, PageLimit, Policy,
-    Provider, ProviderSettings, Resource, Role, Seq, Site, Stamp, Store, StoreExt, TokenScope,
+    ActorKind, Author, ListFilter, Mutation, PageLimit, Provider, Role, Seq, StoreExt, TokenScope,
 };
-use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use serde_json::{Value, json};
-
-/// One of everything.
-struct Things {
-    actor: ActorId,
-    member: ActorId,
-    group: GroupId,
-    site: SiteId,
-    resource: ResourceId,
-    policy: PolicyId,
-    client: ClientId,
-    gateway: GatewayId,
-    token: TokenId,
-    sink: String,
-    provider: ProviderId,
-    identity: IdentityId,
-    client_secret: String,
-    gateway_secret: String,
-}
-
-async fn make_things(store: &dyn Store, account: AccountId) -> Things {
-    let actor = make_actor(store, account, ActorKind::Admin).await;
-    let member = make_actor(store, account, ActorKind::User).await;
-    let stamp = Stamp::default();
-    let (ms, random) = birth();
-    let group = GroupId::new(ms, random);
-    let site = SiteId::new(ms, random);
-    let resource = ResourceId::new(ms, random);
-    let policy = PolicyId::new(ms, random);
-    let provider = ProviderId::new(ms, random);
-    let identity = IdentityId::new(ms, random);
-    let mutations = vec![
-        Mutation::Create(
-            Group {
-                id: group,
-                name: format!("group {group}"),
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Membership {
-                id: MembershipId::new(ms, random),
-                group,
-                actor: member,
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Site {
-                id: site,
-                name: format!("site {site}"),
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Resource {
-                id: resource,
-                site,
-                name: format!("resource {resource}"),
-                target: Target {
-                    kind: TargetKind::Address,
-                    address: "10.0.0.1".to_owned(),
-                },
-                filters: vec![Filter::Any],
-                applications: Applications::Any,
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Policy {
-                id: policy,
-                name: format!("policy {policy}"),
-                group,
-                resource,
-                disabled: false,
-                conditions: Vec::new(),
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Provider {
-                id: provider,
-                name: format!("provider {provider}"),
-                issuer: "https://id.example".to_owned(),
-                client_id: "culvert".to_owned(),
-                secret_set: None,
-                disabled: false,
-                settings: ProviderSettings::default(),
-                stamp,
-            }
-            .into(),
-        ),
-        Mutation::Create(
-            Identity {
-                id: identity,
-                provider,
-                subject: "1".to_owned(),
-                actor: member,
-                memberships: Vec::new(),
-                stamp,
-            }
-            .into(),
-        ),
-    ];
-    store
-        .write(account, Author::PORTAL, now(), mutations)
-        .await
-        .unwrap();
-    let role = Role::Auditor;
-    let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
-    let (client, client_secret) = enrol_client(store, account, member).await;
-    let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
-    let sink = format!("sink-{}", make_sink(store, account).await);
-    Things {
-        sink,
-        actor,
-        member,
-        group,
-        site,
-        resource,
-        policy,
-        client,
-        gateway,
-        token,
-        provider,
-        identity,
-        client_secret,
-        gateway_secret,
-    }
-}
-
-/// A sink that nothing comes out of; returns what its name ends with.
-async fn make_sink(store: &dyn Store, account: AccountId) -> u64 {
-    use culvert_store::{Account, StoreExt};
-    use culvert_wire::model::{Log, Sink, SinkTarget};
-    let number = u64::from_be_bytes(birth().1[..8].try_into().unwrap());
-    let mut row = store.get_as::<Account>(account, account).await.unwrap();
-    // There may be eight; one is enough.
-    row.settings.logs.sinks.clear();
-    row.settings.logs.sinks.push(Sink {
-        name: format!("sink-{number}"),
-        logs: [Log::Access].into(),
-        target: SinkTarget::File {
-            file: format!("file-{number}"),
-            max_mib: 1,
-            keep: 1,
-        },
-        paused: true,
-    });
-    let update = Mutation::Update {
-        entity: row.into(),
-        expected_version: None,
-    };
-    store
-        .write(account, Author::PORTAL, now(), vec![update])
-        .await
-        .unwrap();
-    number
-}
 
 /// A route of the document.
 #[derive(Clone, Debug)]
@@ -213,6 +46,15 @@ impl Route {
 
     fn is_for_strangers(&self) -> bool {
         self.template.starts_with("/api/v1/device-sign-ins")
+    }
+
+    /// Their own clients alone, so that others' are as if they were not there.
+    fn is_for_users(&self) -> bool {
+        matches!(
+            (&*self.method, &*self.template),
+            ("GET", "/api/v1/clients" | "/api/v1/clients/{id}")
+                | ("POST", "/api/v1/clients/{id}/revoke")
+        )
     }
 
     fn reads(&self) -> bool {
@@ -487,38 +329,42 @@ async fn clear_providers(running: &Running) {
     written.unwrap();
 }
 
+/// Whatever the role, a stranger is told the same of what is there as of what is not.
 #[tokio::test]
-async fn ghsa_6v5r_an_owner_of_another_account_finds_nothing_by_any_id() {
+async fn ghsa_6v5r_nobody_of_another_account_finds_anything_by_any_id() {
     let running = Running::start().await;
     let store = running.store.as_ref();
     let other = other_account(store).await;
-    let secret = api_token(store, other, Role::Owner).await;
-    let mut stranger = running.client().await.with(&secret);
     let things = make_things(store, running.account()).await;
     // So that lists have something to show.
     make_things(store, other).await;
     let before = seq(&running).await;
-    for route in routes(&mut stranger).await {
-        if route.is_setup() {
-            continue;
-        }
-        let answer = route.send(&mut stranger, &things).await;
-        if route.names_a_thing() {
-            assert_eq!(answer.status, 404, "{route:?} {answer:?}");
-        } else if route.refers() {
-            assert_eq!(answer.status, 422, "{route:?} {answer:?}");
-        } else {
-            assert!(answer.status.is_success(), "{route:?} {answer:?}");
-            for id in [
-                things.actor.to_string(),
-                things.group.to_string(),
-                things.site.to_string(),
-                things.resource.to_string(),
-                things.client.to_string(),
-                things.gateway.to_string(),
-                things.token.to_string(),
-            ] {
-                assert!(!answer.text.contains(&id), "{route:?} shows {id}");
+    for role in [Role::Owner, Role::Admin, Role::Auditor, Role::User] {
+        let secret = api_token(store, other, role).await;
+        let mut stranger = running.client().await.with(&secret);
+        for route in routes(&mut stranger).await {
+            if route.is_setup() {
+                continue;
+            }
+            let answer = route.send(&mut stranger, &things).await;
+            let what = format!("{role:?} {route:?} {answer:?}");
+            let may = match role {
+                Role::Owner | Role::Admin => true,
+                Role::Auditor => route.reads(),
+                Role::User => route.is_for_users(),
+            };
+            match (may, route.names_a_thing(), route.refers()) {
+                // Some look a thing up first, and find none.
+                (false, true, _) => assert!([403, 404].contains(&answer.status.as_u16()), "{what}"),
+                (false, false, _) => assert_eq!(answer.status, 403, "{what}"),
+                (true, true, _) => assert_eq!(answer.status, 404, "{what}"),
+                (true, false, true) => assert_eq!(answer.status, 422, "{what}"),
+                (true, false, false) => assert!(answer.status.is_success(), "{what}"),
+            }
+            if !route.names_a_thing() && !route.refers() {
+                for id in things.ids() {
+                    assert!(!answer.text.contains(&id), "{role:?} {route:?} shows {id}");
+                }
             }
         }
     }

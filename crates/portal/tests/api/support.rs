@@ -192,11 +192,11 @@ pub(crate) async fn make_token(
     (id, Token { bearer, portal }.expose().to_string())
 }
 
-fn seen() -> Seen {
+fn seen(software: &str) -> Seen {
     Seen {
         at: now(),
         address: Some("203.0.113.7".parse().unwrap()),
-        software: "0.1.0".to_owned(),
+        software: software.to_owned(),
     }
 }
 
@@ -212,6 +212,16 @@ pub(crate) async fn enrol_client(
     account: AccountId,
     actor: ActorId,
 ) -> (ClientId, String) {
+    enrol_client_as(store, account, actor, "0.1.0").await
+}
+
+/// A client that says that it is of such a version.
+pub(crate) async fn enrol_client_as(
+    store: &dyn Store,
+    account: AccountId,
+    actor: ActorId,
+    software: &str,
+) -> (ClientId, String) {
     let (_, text) = make_token(store, account, TokenScope::Client { actor }).await;
     let bearer = text.parse::<Token>().unwrap().bearer;
     let digest = bearer.secret.digest();
@@ -226,7 +236,7 @@ pub(crate) async fn enrol_client(
         machine: format!("machine of {new_id}"),
         name: format!("client {new_id}"),
         public_key: fresh_key(),
-        seen: seen(),
+        seen: seen(software),
     };
     let client = store
         .enrol_client(account, &principal, machine, now())
@@ -254,7 +264,7 @@ pub(crate) async fn enrol_gateway(
         machine: format!("machine of {new_id}"),
         name: format!("gateway {new_id}"),
         public_key: fresh_key(),
-        seen: seen(),
+        seen: seen("0.1.0"),
     };
     let gateway = store
         .enrol_gateway(account, &principal, machine, now())

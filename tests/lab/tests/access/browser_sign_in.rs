@@ -12,10 +12,10 @@ const UNREACHABLE: i32 = 4;
 const DENIED: i32 = 5;
 
 /// What the person signs in with.
-const PASSWORD: &str = "correct horse battery";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A product whose client waits for commands, and a person who may sign in.
-fn waiting() -> Product {
+pub(crate) fn waiting() -> Product {
     let mut product = Product::networks(1).unwrap();
     product.declare(&access()).unwrap();
     let gateway = &mut product.gateways[0];
@@ -47,7 +47,7 @@ fn waiting() -> Product {
 }
 
 /// The options that name the portal, with its certificate as it has printed it.
-fn at_portal(product: &Product) -> String {
+pub(crate) fn at_portal(product: &Product) -> String {
     let output = product.portal.output();
     let (_, rest) = output.split_once("Certificate (SHA-256): ").unwrap();
     let pin = rest.lines().next().unwrap();
@@ -76,7 +76,7 @@ fn begin(product: &Product, options: &str) -> (Process, Value) {
 }
 
 /// What a person does on the page that the code leads to.
-fn decide(product: &Product, code: &str, word: &str) -> Result<String> {
+pub(crate) fn decide(product: &Product, code: &str, word: &str) -> Result<String> {
     let (url, dir) = (product.portal.url(), product.dir());
     let jar = dir.join(format!("cookies-{code}"));
     let jar = jar.display();
@@ -88,13 +88,18 @@ fn decide(product: &Product, code: &str, word: &str) -> Result<String> {
     ))?;
     let page = namespace.shell(&format!("{curl} '{url}/device?code={code}'"))?;
     assert!(page.contains(code), "the page shows the code: {page}");
-    let (_, rest) = page
-        .split_once("name=\"form_token\" value=\"")
-        .context("the page has no form")?;
-    let token = rest.split('"').next().unwrap_or_default();
+    let token = form_token(&page)?;
     namespace.shell(&format!(
         "{curl} --data-urlencode form_token={token} --data-urlencode code={code} {url}/device/{word}"
     ))
+}
+
+/// What forms of the page send along.
+pub(crate) fn form_token(page: &str) -> Result<&str> {
+    let (_, rest) = page
+        .split_once("name=\"form_token\" value=\"")
+        .context("the page has no form")?;
+    Ok(rest.split('"').next().unwrap_or_default())
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod applications;
 mod asking;
+mod browser_opened;
 mod browser_sign_in;
 mod clean_up;
 mod commands;
@@ -40,5 +41,6 @@ mod revocation;
 mod silence;
 mod spread;
 mod starting;
+mod trace_log;
 mod twice;
 mod workers;

@@ -2,7 +2,7 @@
 
 use crate::driver::Browser;
 use anyhow::{Context, Result};
-use culvert_lab::product::{PRIVATE_V4, Product};
+use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, Product};
 use culvert_lab::wait_until;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -59,6 +59,35 @@ impl Console {
             product,
         };
         console.peopled()
+    }
+
+    /// With people, and a gateway and a client that have connected, a provider, a sink, a flow log, and a
+    /// request that was denied: each kind of page shows something.
+    pub(crate) fn with_everything() -> Result<Self> {
+        let mut console = Self::new(1)?.peopled()?;
+        let provider =
+            json!({ "name": "Example", "issuer": "https://id.example", "client_id": "culvert" });
+        console.api("POST", "/providers", Some(&provider))?;
+        let file = json!({ "kind": "file", "file": "access.jsonl", "max_mib": 1, "keep": 1 });
+        let sink = json!({ "name": "archive", "logs": ["access", "flows"], "target": file });
+        console.api("POST", "/sinks", Some(&json!({ "sink": sink })))?;
+        let product = &mut console.product;
+        product.portal.admin("retention set --flow-log on")?;
+        let (gateway, client) = (&mut product.gateways[0], &mut product.client);
+        let tokens = (gateway.token_file(), client.token_file());
+        product.portal.token("gateway --site office", &tokens.0)?;
+        gateway.start()?;
+        product.portal.token("client --actor ursula", &tokens.1)?;
+        client.start()?;
+        let is_denied = || {
+            let _refused = client
+                .namespace
+                .outcome(&format!("curl -sS -m 1 http://{PRIVATE_OTHER_V4}/"));
+            let denied = product.portal.admin("log access --decision denied --json");
+            denied.is_ok_and(|entries| !entries.is_empty())
+        };
+        wait_until("a request that is denied", SOON, is_denied)?;
+        Ok(console)
     }
 
     fn peopled(self) -> Result<Self> {
@@ -173,6 +202,18 @@ name = "database"
 site = "office"
 address = "db.corp.example"
 allow = "tcp:5432"
+
+[[resource]]
+name = "vault"
+site = "office"
+address = "{PRIVATE_OTHER_V4}"
+allow = "tcp:80"
+
+[[policy]]
+name = "verified clients alone"
+group = "staff"
+resource = "vault"
+verified = true
 
 [[policy]]
 name = "staff to intranet"

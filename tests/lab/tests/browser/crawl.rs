@@ -14,9 +14,7 @@ const MAX_PAGES: usize = 100;
 pub(crate) struct Form {
     /// Where the page is.
     pub(crate) page: String,
-    /// Its place among the page's forms.
-    pub(crate) index: usize,
-    /// Where it is sent.
+    /// How and where it is sent, as `post /sites`.
     pub(crate) action: String,
 }
 
@@ -27,6 +25,17 @@ pub(crate) struct Walk {
     pub(crate) pages: BTreeMap<String, String>,
     /// One form of each kind that has fields to write into.
     pub(crate) forms: Vec<Form>,
+}
+
+/// Pages of one thing that only [`Console::with_everything`] has.
+const KINDS_OF_EVERYTHING: [&str; 3] = ["/clients/id", "/gateways/id", "/settings/providers/id"];
+
+impl Walk {
+    /// Whether it came by every thing of [`Console::with_everything`].
+    pub(crate) fn has_everything(&self) -> bool {
+        let has = |kind: &&str| self.pages.contains_key(*kind);
+        KINDS_OF_EVERYTHING.iter().all(has)
+    }
 }
 
 /// Opens each kind of page that links lead to from `/`, once, and has `visit` look at it.
@@ -52,18 +61,11 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
                 ahead.push_back(link);
             }
         }
-        for (index, action) in strings(&console.browser.run(FORMS, &[])?)
-            .into_iter()
-            .enumerate()
-        {
+        for action in strings(&console.browser.run(FORMS, &[])?) {
             let is_new = |form: &Form| kind_of(&form.action) != kind_of(&action);
             if !action.is_empty() && walk.forms.iter().all(is_new) {
                 let page = shown.clone();
-                walk.forms.push(Form {
-                    page,
-                    index,
-                    action,
-                });
+                walk.forms.push(Form { page, action });
             }
         }
         if known.len() > MAX_PAGES {

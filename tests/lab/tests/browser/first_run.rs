@@ -20,6 +20,7 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
     let name = [("gateway", "first gateway")];
     take(&console, "Make the command for the gateway", &name).unwrap();
     let token = token_shown(&console, "culvert gateway run").unwrap();
+    page::is_for_everybody(&console).unwrap();
     write_token(&console.product.gateways[0].token_file(), &token).unwrap();
     console.product.gateways[0].start().unwrap();
     comes_to_steps(&console, 3);
@@ -72,6 +73,7 @@ fn become_owner(console: &Console) -> Result<()> {
     let token = portal.setup_token().context("no token")?;
     console.open("/")?;
     console.comes_to("the page for the first start", |path| path == "/set-up")?;
+    page::is_usable(console, "first-run")?;
     let fields = [
         ("token", token.as_str()),
         ("owner", "olivia"),
@@ -80,7 +82,7 @@ fn become_owner(console: &Console) -> Result<()> {
     ];
     console.send("Become the owner", &fields)?;
     console.comes_to("the first steps", |path| path == "/first-steps")?;
-    page::look(console).map(drop)
+    page::is_usable(console, "first-steps").map(drop)
 }
 
 /// Takes one of the first steps.

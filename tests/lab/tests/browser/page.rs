@@ -11,6 +11,10 @@ const AXE: &str = "target/tools/axe-core/axe.min.js";
 /// Where pictures are kept for people to look at.
 const PICTURES: &str = "target/screenshots";
 
+/// What pages are looked at on, by their widths in pixels.
+const SCREENS: [(&str, u64); 2] = [("desk", 1280), ("phone", 360)];
+const SCHEMES: [&str; 2] = ["light", "dark"];
+
 /// What a script that came out of a field would do.
 pub(crate) const STORED_SCRIPT: &str =
     "<script>window.intruder=1</script><img src=x onerror=window.intruder=1>\"'&{{7*7}}";
@@ -97,13 +101,32 @@ fn is_about(console: &Console, entry: &Value) -> bool {
         .is_ok_and(|url| url.split('?').next() == about.split('?').next())
 }
 
+/// Looks at the page that was just opened, as [`look`] does: it is for everybody, and pictures of it are kept.
+pub(crate) fn is_usable(console: &Console, name: &str) -> Result<Loaded> {
+    let loaded = look(console)?;
+    is_for_everybody(console)?;
+    keep_pictures(console, name)?;
+    Ok(loaded)
+}
+
 /// Fails where the page keeps somebody out: no violation of the rules of axe-core whose impact is serious or
-/// critical.
+/// critical, light or dark, on a desk or a phone.
 pub(crate) fn is_for_everybody(console: &Console) -> Result<()> {
+    console.browser.run(axe()?, &[])?;
+    for (screen, width) in SCREENS {
+        set_screen(console, width)?;
+        for scheme in SCHEMES {
+            set_scheme(console, scheme)?;
+            check(console).with_context(|| format!("{scheme}, on a {screen}"))?;
+        }
+    }
+    forget_screen(console)
+}
+
+fn check(console: &Console) -> Result<()> {
     const CHECK: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(result => \
         result.violations.filter(rule => ['serious', 'critical'].includes(rule.impact)).map(rule => \
         rule.id + ': ' + rule.help + ': ' + rule.nodes.map(node => node.html).join(' ')))";
-    console.browser.run(axe()?, &[])?;
     let found = console.browser.run(CHECK, &[])?;
     match found.as_array() {
         Some(found) if found.is_empty() => Ok(()),
@@ -128,13 +151,8 @@ fn axe() -> Result<&'static str> {
 pub(crate) fn keep_pictures(console: &Console, name: &str) -> Result<()> {
     let dir = culvert_lab::workspace_dir().join(PICTURES);
     std::fs::create_dir_all(&dir)?;
-    for (screen, width) in [("desk", 1280), ("phone", 360)] {
-        let metrics = json!({
-            "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500
-        });
-        console
-            .browser
-            .developer("Emulation.setDeviceMetricsOverride", &metrics)?;
+    for (screen, width) in SCREENS {
+        set_screen(console, width)?;
         let wide = console
             .browser
             .run("return document.documentElement.scrollWidth", &[])?;
@@ -144,19 +162,35 @@ pub(crate) fn keep_pictures(console: &Console, name: &str) -> Result<()> {
                 console.path()?
             );
         }
-        for scheme in ["light", "dark"] {
+        for scheme in SCHEMES {
             set_scheme(console, scheme)?;
             let picture = console.browser.picture()?;
             let file = dir.join(format!("{name}.{screen}.{scheme}.png"));
             std::fs::write(file, picture)?;
         }
     }
+    forget_screen(console)
+}
+
+/// Has the browser show the page as wide as a screen.
+fn set_screen(console: &Console, width: u64) -> Result<()> {
+    let metrics = json!({
+        "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500
+    });
+    console
+        .browser
+        .developer("Emulation.setDeviceMetricsOverride", &metrics)
+        .map(drop)
+}
+
+/// Has it show pages as it did at first.
+fn forget_screen(console: &Console) -> Result<()> {
     set_scheme(console, "light")?;
     let nothing = json!({});
     console
         .browser
-        .developer("Emulation.clearDeviceMetricsOverride", &nothing)?;
-    Ok(())
+        .developer("Emulation.clearDeviceMetricsOverride", &nothing)
+        .map(drop)
 }
 
 /// Has the browser prefer light or dark pages.

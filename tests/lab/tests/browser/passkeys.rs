@@ -13,15 +13,15 @@ fn a_passkey_is_made_and_signs_in_alone_and_beside_a_password_until_it_is_remove
     console
         .send("Add a passkey", &[("name", "Laptop")])
         .unwrap();
-    page::look(&console).unwrap();
+    page::is_usable(&console, "passkey-to-make").unwrap();
     console.send("Make the passkey", &[]).unwrap();
-    page::look(&console).unwrap();
+    page::is_usable(&console, "recovery-codes").unwrap();
     let text = console.browser.page_text().unwrap();
     assert!(text.contains("Recovery codes"), "{text}");
 
     console.browser.forget_cookies().unwrap();
     console.open("/sign-in").unwrap();
-    page::look(&console).unwrap();
+    page::is_usable(&console, "sign-in-with-passkeys").unwrap();
     console.send("With a passkey", &[]).unwrap();
     console
         .comes_to("the overview", |path| path == "/")
@@ -31,7 +31,7 @@ fn a_passkey_is_made_and_signs_in_alone_and_beside_a_password_until_it_is_remove
     console.open("/sign-in").unwrap();
     let fields = [("name", "olivia"), ("password", PASSWORD)];
     console.send("Sign in", &fields).unwrap();
-    page::look(&console).unwrap();
+    page::is_usable(&console, "second-step").unwrap();
     console.send("Passkey", &[]).unwrap();
     console
         .comes_to("the overview", |path| path == "/")
@@ -41,7 +41,7 @@ fn a_passkey_is_made_and_signs_in_alone_and_beside_a_password_until_it_is_remove
     page::look(&console).unwrap();
     let key = console.browser.link("Laptop").unwrap();
     console.browser.follow(&key).unwrap();
-    page::look(&console).unwrap();
+    page::is_usable(&console, "passkey").unwrap();
     console.send("Remove", &[]).unwrap();
     console
         .comes_to("the second factor", |path| {
@@ -52,6 +52,7 @@ fn a_passkey_is_made_and_signs_in_alone_and_beside_a_password_until_it_is_remove
     console.browser.forget_cookies().unwrap();
     console.open("/sign-in").unwrap();
     console.send("With a passkey", &[]).unwrap();
+    page::is_usable(&console, "passkey-refused").unwrap();
     let text = console.browser.page_text().unwrap();
     assert!(text.contains("does not accept the passkey"), "{text}");
 }
