@@ -2,7 +2,9 @@
 
 use super::Console;
 use super::forms::Asked;
-use super::logs::{export_links, from_field, none, search, search_field, time, until_field};
+use super::logs::{
+    actor_of, export_links, from_field, none, search, search_field, time, until_field,
+};
 use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
@@ -27,17 +29,13 @@ pub(super) async fn filter(
     asked: &Asked,
 ) -> Result<ChangeFilter, Fault> {
     let kind = asked.0.text("entity");
-    let actor = match asked.0.filled("actor") {
-        Some(name) => Some(console.service.actor_named(&person.caller, name).await?.id),
-        None => None,
-    };
     Ok(ChangeFilter {
         kind: EntityKind::ALL
             .iter()
             .copied()
             .find(|known| known.as_str() == kind),
         id: asked.0.optional("id")?,
-        actor,
+        actor: actor_of(console, person, asked).await?,
         from: time(asked, "from")?,
         until: time(asked, "until")?,
         search: search(asked)?,

@@ -4,7 +4,7 @@ use super::Console;
 use super::chart::{Chart, bytes, span};
 use super::forms::Asked;
 use super::logs::{
-    export_links, from_field, none, resource_of, search, search_field, time, until_field,
+    actor_of, export_links, from_field, none, resource_of, search, search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -30,14 +30,10 @@ pub(super) async fn filter(
         Some(name) => Some(service.client_named(&person.caller, name).await?.id),
         None => None,
     };
-    let actor = match asked.0.filled("actor") {
-        Some(name) => Some(service.actor_named(&person.caller, name).await?.id),
-        None => None,
-    };
     let wanted = asked.0.text("end");
     Ok(FlowFilter {
         client,
-        actor,
+        actor: actor_of(console, person, asked).await?,
         resource: resource_of(console, person, asked).await?,
         gateway: None,
         end: FlowEnd::ALL

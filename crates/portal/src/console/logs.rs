@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::service::{AccessLogRequest, search_text};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ClientId, ResourceId};
+use culvert_ids::{ActorId, ClientId, ResourceId};
 use culvert_store::{AccessFilter, Decision, SearchText};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, AccessLogEntry};
@@ -57,6 +57,19 @@ pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault
     }
 }
 
+/// The actor that a form names.
+pub(super) async fn actor_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<ActorId>, Fault> {
+    let Some(name) = asked.0.filled("actor") else {
+        return Ok(None);
+    };
+    let found = console.service.actor_named(&person.caller, name).await?;
+    Ok(Some(found.id))
+}
+
 /// The resource that a form names.
 pub(super) async fn resource_of(
     console: &Console,
@@ -82,13 +95,9 @@ pub(super) async fn access_filter(
         Some(name) => Some(service.client_named(&person.caller, name).await?.id),
         None => None,
     };
-    let actor = match asked.0.filled("actor") {
-        Some(name) => Some(service.actor_named(&person.caller, name).await?.id),
-        None => None,
-    };
     Ok(AccessFilter {
         client,
-        actor,
+        actor: actor_of(console, person, asked).await?,
         resource: resource_of(console, person, asked).await?,
         decision: Decision::ALL
             .into_iter()

@@ -7,6 +7,7 @@ mod console;
 mod crawl;
 mod driver;
 mod first_run;
+mod follow;
 mod live;
 mod openid;
 mod page;
