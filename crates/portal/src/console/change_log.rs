@@ -3,7 +3,7 @@
 use super::Console;
 use super::forms::Asked;
 use super::logs::{
-    actor_of, export_links, from_field, none, search, search_field, time, until_field,
+    actor_of, export_links, from_field, none, refused, search, search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -48,8 +48,13 @@ pub(super) async fn show(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
+    let form = Form::new("Which changes", AT, "Show", fields(&asked)).question();
+    let filter = match filter(&console, &person, &asked).await {
+        Ok(filter) => filter,
+        Err(fault) => return refused(person.page("Change log", AT), form, fault),
+    };
     let request = ChangeLogRequest {
-        filter: filter(&console, &person, &asked).await?,
+        filter,
         cursor: asked.cursor(),
         limit: None,
     };
@@ -65,7 +70,6 @@ pub(super) async fn show(
         rows.push(row(entry, &mut names).await?);
     }
     let mut page = person.page("Change log", AT);
-    let form = Form::new("Which changes", AT, "Show", fields(&asked)).question();
     page.sections.push(Section::Form(form));
     page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {

@@ -4,7 +4,8 @@ use super::Console;
 use super::chart::{Chart, bytes, span};
 use super::forms::Asked;
 use super::logs::{
-    actor_of, export_links, from_field, none, resource_of, search, search_field, time, until_field,
+    actor_of, client_of, export_links, from_field, none, refused, resource_of, search,
+    search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -25,14 +26,9 @@ pub(super) async fn filter(
     person: &Person,
     asked: &Asked,
 ) -> Result<FlowFilter, Fault> {
-    let service = &console.service;
-    let client = match asked.0.filled("client") {
-        Some(name) => Some(service.client_named(&person.caller, name).await?.id),
-        None => None,
-    };
     let wanted = asked.0.text("end");
     Ok(FlowFilter {
-        client,
+        client: client_of(console, person, asked).await?,
         actor: actor_of(console, person, asked).await?,
         resource: resource_of(console, person, asked).await?,
         gateway: None,
@@ -52,8 +48,13 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let service = &console.service;
+    let form = Form::new("Which flows", AT, "Show", fields(&asked)).question();
+    let filter = match filter(&console, &person, &asked).await {
+        Ok(filter) => filter,
+        Err(fault) => return refused(person.page("Flow log", AT), form, fault),
+    };
     let request = FlowLogRequest {
-        filter: filter(&console, &person, &asked).await?,
+        filter,
         cursor: asked.cursor(),
         limit: None,
     };
@@ -77,7 +78,6 @@ pub(super) async fn show(
     let activity = service.activity(&person.caller, span(&asked)).await?;
     let chart = Chart::throughput(AT, &activity);
     page.sections.push(Section::Chart(chart));
-    let form = Form::new("Which flows", AT, "Show", fields(&asked)).question();
     page.sections.push(Section::Form(form));
     page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {

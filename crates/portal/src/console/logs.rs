@@ -5,7 +5,7 @@ use super::chart::{Chart, span};
 use super::forms::Asked;
 use super::names::Names;
 use super::person::Person;
-use super::view::{Cell, Field, Form, Section, Table};
+use super::view::{Cell, Field, Form, Page, Section, Table};
 use crate::fault::Fault;
 use crate::service::{AccessLogRequest, search_text};
 use axum::extract::State;
@@ -66,8 +66,8 @@ pub(super) async fn actor_of(
     let Some(name) = asked.0.filled("actor") else {
         return Ok(None);
     };
-    let found = console.service.actor_named(&person.caller, name).await?;
-    Ok(Some(found.id))
+    let found = console.service.actor_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("actor"))?.id))
 }
 
 /// The resource that a form names.
@@ -79,8 +79,21 @@ pub(super) async fn resource_of(
     let Some(name) = asked.0.filled("resource") else {
         return Ok(None);
     };
-    let found = console.service.resource_named(&person.caller, name).await?;
-    Ok(Some(found.id))
+    let found = console.service.resource_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("resource"))?.id))
+}
+
+/// The client that a form names.
+pub(super) async fn client_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<ClientId>, Fault> {
+    let Some(name) = asked.0.filled("client") else {
+        return Ok(None);
+    };
+    let found = console.service.client_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("client"))?.id))
 }
 
 /// Which entries the form asks for.
@@ -89,14 +102,9 @@ pub(super) async fn access_filter(
     person: &Person,
     asked: &Asked,
 ) -> Result<AccessFilter, Fault> {
-    let service = &console.service;
     let wanted = asked.0.text("decision");
-    let client = match asked.0.filled("client") {
-        Some(name) => Some(service.client_named(&person.caller, name).await?.id),
-        None => None,
-    };
     Ok(AccessFilter {
-        client,
+        client: client_of(console, person, asked).await?,
         actor: actor_of(console, person, asked).await?,
         resource: resource_of(console, person, asked).await?,
         decision: Decision::ALL
@@ -125,9 +133,13 @@ pub(super) async fn access(
 ) -> Result<Response, Fault> {
     const AT: &str = "/log/access";
     let service = &console.service;
-    let wanted = asked.0.text("decision");
+    let form = Form::new("Which entries", AT, "Show", access_fields(&asked)).question();
+    let filter = match access_filter(&console, &person, &asked).await {
+        Ok(filter) => filter,
+        Err(fault) => return refused(person.page("Access log", AT), form, fault),
+    };
     let request = AccessLogRequest {
-        filter: access_filter(&console, &person, &asked).await?,
+        filter,
         cursor: asked.cursor(),
         limit: None,
     };
@@ -137,28 +149,10 @@ pub(super) async fn access(
     for entry in found.items {
         rows.push(access_row(entry, &mut names).await?);
     }
-    let mut choices = vec![("", "every end")];
-    choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
-    let fields = vec![
-        search_field(&asked, "Part of a name or of why, or an id."),
-        Field::choice("decision", "Which end", &choices).value(wanted),
-        Field::line("actor", "Actor, by its name")
-            .optional()
-            .value(asked.0.text("actor")),
-        Field::line("client", "Client, by its name")
-            .optional()
-            .value(asked.0.text("client")),
-        Field::line("resource", "Resource, by its name")
-            .optional()
-            .value(asked.0.text("resource")),
-        from_field(&asked),
-        until_field(&asked),
-    ];
     let mut page = person.page("Access log", AT);
     let activity = service.activity(&person.caller, span(&asked)).await?;
     page.sections
         .push(Section::Chart(Chart::denials(AT, &activity)));
-    let form = Form::new("Which entries", AT, "Show", fields).question();
     page.sections.push(Section::Form(form));
     page.sections.push(export_links(AT, &asked));
     page.sections.push(Section::Table(Table {
@@ -171,6 +165,33 @@ pub(super) async fn access(
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
+}
+
+fn access_fields(asked: &Asked) -> Vec<Field> {
+    let mut choices = vec![("", "every end")];
+    choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
+    vec![
+        search_field(asked, "Part of a name or of why, or an id."),
+        Field::choice("decision", "Which end", &choices).value(asked.0.text("decision")),
+        Field::line("actor", "Actor, by its name")
+            .optional()
+            .value(asked.0.text("actor")),
+        Field::line("client", "Client, by its name")
+            .optional()
+            .value(asked.0.text("client")),
+        Field::line("resource", "Resource, by its name")
+            .optional()
+            .value(asked.0.text("resource")),
+        from_field(asked),
+        until_field(asked),
+    ]
+}
+
+/// A page that asks for what its form can't say: the form alone, with what was written and what is wrong with it.
+pub(super) fn refused(mut page: Page, form: Form, fault: Fault) -> Result<Response, Fault> {
+    let (form, status) = form.refused(fault)?;
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
 }
 
 async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {

@@ -78,7 +78,7 @@ async fn a_change_says_what_was_changed_by_its_name() {
     let page = browser
         .get("/log/changes?actor=nobody")
         .await
-        .expect(404)
+        .expect(422)
         .text;
     assert!(page.contains("nobody"), "{page}");
     browser.get("/log/changes?id=nothing").await.expect(422);
@@ -150,5 +150,23 @@ async fn the_access_log_leads_to_what_it_names_and_to_why_it_was_denied() {
         "value=\"wiki &#38; more\"".to_owned(),
     ] {
         assert!(page.text.contains(&shown), "{shown}: {}", page.text);
+    }
+}
+
+#[tokio::test]
+async fn a_question_to_a_log_that_is_wrong_is_shown_again_with_what_was_written() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    for log in ["/log/changes", "/log/access", "/log/flows"] {
+        for (field, wrong) in [("from", "yesterday-ish"), ("actor", "no-such-person")] {
+            let path = format!("{log}?search=kept&{field}={wrong}");
+            let page = browser.get(&path).await.expect(422).text;
+            assert!(page.contains("value=\"kept\""), "{path}: {page}");
+            let field = page.split(&format!("name=\"{field}\"")).nth(1).unwrap();
+            let field = field.split('>').next().unwrap();
+            let is_marked = field.contains(wrong) && field.contains("aria-invalid=\"true\"");
+            assert!(is_marked, "{path}: {field}");
+            assert!(page.contains("<nav"), "{path}: {page}");
+        }
     }
 }
