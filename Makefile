@@ -18,7 +18,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages static bench bench-quick study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
+.PHONY: help setup demo test test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ bench-quick: setup ## The same in under three minutes
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- --quick $(BENCH)
+
+bench-console: setup ## How fast the console's pages of a large account are (about five minutes)
+	cargo build --release -p culvert
+	cargo run --release -p culvert-bench -- console
 
 study: ## Where a tunnel loses its speed: docs/performance.md anew (root; over an hour, alone; STUDY="--quick" is under 10 minutes)
 	@scripts/setup.sh study

@@ -180,10 +180,12 @@ impl Figures {
         }
         let slow = self.pages.iter().filter(|page| page.p95_ms > TARGET_MS);
         let slow: Vec<&str> = slow.map(|page| page.page.as_str()).collect();
-        match slow.is_empty() {
-            true => writeln!(out, "p95 is within {TARGET_MS} ms everywhere")?,
-            false => writeln!(out, "p95 exceeds {TARGET_MS} ms: {}", slow.join(", "))?,
-        }
+        ensure!(
+            slow.is_empty(),
+            "p95 exceeds {TARGET_MS} ms: {}",
+            slow.join(", ")
+        );
+        writeln!(out, "p95 is within {TARGET_MS} ms everywhere")?;
         Ok(())
     }
 }
