@@ -66,7 +66,13 @@ pub(crate) struct SignInArguments {
     /// The SHA-256 of the portal's certificate, as the portal prints it when it starts
     ///
     /// Without it, an authority that this system trusts has to vouch for the certificate.
-    #[arg(long, value_name = "SHA256", requires = "portal")]
+    // One in 64 begins with a hyphen.
+    #[arg(
+        long,
+        value_name = "SHA256",
+        requires = "portal",
+        allow_hyphen_values = true
+    )]
     certificate: Option<CertificatePin>,
 
     /// Open no browser on this machine
@@ -430,6 +436,30 @@ mod tests {
         Status {
             service,
             ..status()
+        }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct SignInLine {
+        #[command(flatten)]
+        arguments: SignInArguments,
+    }
+
+    #[test]
+    fn a_certificate_whose_hash_begins_with_a_hyphen_is_one() {
+        use clap::Parser;
+        for begin in ["-W", "--", "_-"] {
+            let pin = format!("{begin}{}", "A".repeat(41));
+            let line = [
+                "sign-in",
+                "--portal",
+                "https://192.0.2.1",
+                "--certificate",
+                &pin,
+                "--json",
+            ];
+            let parsed = SignInLine::try_parse_from(line).unwrap().arguments;
+            assert!(parsed.certificate.is_some() && parsed.wait.json);
         }
     }
 
