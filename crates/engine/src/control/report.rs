@@ -112,6 +112,7 @@ impl Control {
             Mechanism::Coalescing,
             Mechanism::Looking,
             Mechanism::Moderation,
+            Mechanism::Placement,
         ];
         let left_out = silent.into_iter().filter_map(|mechanism| {
             Some(FeatureStatus {
