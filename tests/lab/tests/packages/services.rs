@@ -69,6 +69,9 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
     for (machine, role) in scene.machines() {
         runs_as_its_own_user_with_no_more_than_it_needs(machine, role);
     }
+    for (machine, role) in scene.machines().into_iter().skip(1) {
+        its_filter_lets_a_worker_stay_on_a_processor_and_nothing_more(machine, role);
+    }
     what_they_do_not_need_is_closed_to_them(&scene);
     the_journal_has_no_token(&scene);
     a_reload_reaches_the_portal(&scene.portal);
@@ -263,6 +266,26 @@ fn runs_as_its_own_user_with_no_more_than_it_needs(machine: &Machine, role: &str
 }
 
 /// Also with the unit's own filter of system calls around it.
+/// Programs under the filter of the unit: one that chooses its processor, and one that wants to be scheduled otherwise.
+fn its_filter_lets_a_worker_stay_on_a_processor_and_nothing_more(machine: &Machine, role: &str) {
+    let unit = workspace_dir().join(format!("packaging/systemd/culvert-{role}.service"));
+    let unit = std::fs::read_to_string(unit).unwrap();
+    let filter: Vec<_> = unit
+        .lines()
+        .filter(|line| line.starts_with("SystemCall"))
+        .map(|line| format!("-p '{line}'"))
+        .collect();
+    let under_it = |program: &str| {
+        machine.shell(&format!(
+            "systemd-run --quiet --wait --pipe {} {program}",
+            filter.join(" ")
+        ))
+    };
+    under_it("taskset 1 true").unwrap();
+    let refused = under_it("chrt --batch 0 true").unwrap_err().to_string();
+    assert!(refused.contains("not permitted"), "{refused}");
+}
+
 fn what_they_do_not_need_is_closed_to_them(scene: &Scene) {
     for (machine, command) in [
         (&scene.client, "culvert status --json"),
