@@ -19,7 +19,7 @@ type Pages = BTreeMap<String, String>;
 /// Where browser tests keep pictures of the console.
 const PICTURES: &str = "target/screenshots";
 
-/// Where `make study` leaves its charts.
+/// Where `make study` leaves its charts, which docs/performance.md shows.
 const CHARTS: &str = "docs/performance";
 
 /// Writes the source of the site into `out`. Files that are as wanted are not touched, so that a server that
@@ -40,7 +40,10 @@ pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
         "api.md".to_owned(),
         api::page(&serde_json::from_str(&document)?)?,
     );
-    let pictures = pictures(&root.join(PICTURES))?;
+    // As an owner sees them on a desk, light.
+    let pictures = files(&root.join(PICTURES), |name| {
+        name.starts_with("owner-") && name.ends_with(".desk.light.png")
+    })?;
     if !pictures.is_empty() {
         pages.insert("pictures.md".to_owned(), pictures_page(&pictures));
     }
@@ -56,7 +59,7 @@ pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
         let bytes = fs::read(root.join(PICTURES).join(picture))?;
         write(&source.join("pictures").join(picture), &bytes)?;
     }
-    for chart in charts(&root.join(CHARTS))? {
+    for chart in files(&root.join(CHARTS), |name| name.ends_with(".svg"))? {
         let bytes = fs::read(root.join(CHARTS).join(&chart))?;
         write(&source.join("performance").join(&chart), &bytes)?;
     }
@@ -82,27 +85,13 @@ fn run(program: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Charts of the study, which docs/performance.md shows.
-fn charts(dir: &Path) -> Result<Vec<String>> {
+/// The files of a folder whose names are wanted; none where there is no folder.
+fn files(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut found = Vec::new();
     if dir.is_dir() {
         for entry in fs::read_dir(dir)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".svg") {
-                found.push(name);
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Pictures of pages as an owner sees them on a desk, light.
-fn pictures(dir: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    if dir.is_dir() {
-        for entry in fs::read_dir(dir)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.starts_with("owner-") && name.ends_with(".desk.light.png") {
+            if is_wanted(&name) {
                 found.push(name);
             }
         }

@@ -122,6 +122,12 @@ mod tests {
     }
 
     #[test]
+    fn charts_are_shown() {
+        let shown = page("![a chart](performance/tcp.svg)");
+        assert_eq!(shown, "![a chart](../performance/tcp.svg)");
+    }
+
+    #[test]
     fn links_to_source_files_become_text() {
         assert_eq!(
             page("see [`x.rs`](../crates/x.rs), [b](..)"),
