@@ -29,6 +29,14 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Whether figures of the two may be compared. How much memory a kernel leaves differs from start to start.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (&self.processor, self.cores, &self.kernel)
+            == (&other.processor, other.cores, &other.kernel)
+    }
+}
+
 /// The version of a subject: what `scripts/peers.sh` noted beside the program, or what the program
 /// itself says.
 pub(crate) fn version(subject: &Subject) -> Option<String> {

@@ -112,7 +112,7 @@ fn cannot_be_compared(one: &Sheet, other: &Sheet) -> Option<&'static str> {
     if !(one.complete && other.complete) {
         return Some("one was interrupted");
     }
-    (one.machine != other.machine).then_some("they are of two machines")
+    (!one.machine.is_like(&other.machine)).then_some("they are of two machines")
 }
 
 #[cfg(test)]

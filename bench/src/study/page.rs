@@ -132,7 +132,7 @@ fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
     }
     if sheets
         .first()
-        .is_some_and(|(_, first)| first.machine != sheet.machine)
+        .is_some_and(|(_, first)| !first.machine.is_like(&sheet.machine))
     {
         let _infallible = write!(text, ", on another machine: {}", machine(&sheet.machine));
     }
