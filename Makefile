@@ -68,7 +68,7 @@ bench-quick: setup ## The same in under three minutes
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- --quick $(BENCH)
 
-bench-console: setup ## How fast the console's pages of a large account are (about five minutes)
+bench-console: setup ## How fast the console's pages of a large account are (about a minute and a half)
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- console
 
