@@ -119,20 +119,33 @@ impl Flood {
                 return Ok(sent);
             }
             let mut due = self.datagrams_in(elapsed) - sent - forgiven;
-            let most = self.datagrams_in(CATCH_UP).max(1);
+            let most = self.datagrams_in(CATCH_UP).max(self.least_at_once());
             if due > most {
                 forgiven += due - most;
                 due = most;
             }
-            if due == 0 {
+            if due < self.least_at_once() {
                 thread::sleep(PAUSE);
                 continue;
             }
             sent += match self.sending {
                 Sending::Datagrams => self.send_datagrams(socket, &mut headers, &payload, due)?,
-                Sending::Runs => self.send_run(socket, &payload, due)?,
+                Sending::Runs => self.send_run(socket, &payload)?,
             };
         }
+    }
+
+    /// Datagrams that the sender waits for before it sends: a run is a whole one.
+    fn least_at_once(self) -> u64 {
+        match self.sending {
+            Sending::Datagrams => 1,
+            Sending::Runs => self.datagrams_of_a_run(),
+        }
+    }
+
+    fn datagrams_of_a_run(self) -> u64 {
+        const MAX_SEGMENTS: u64 = 64;
+        (RUN_BYTES as u64 / u64::from(self.payload_bytes)).min(MAX_SEGMENTS)
     }
 
     /// Datagrams that are due after this time.
@@ -162,15 +175,15 @@ impl Flood {
         Ok(sent.count() as u64)
     }
 
-    fn send_run(self, socket: &UdpSocket, payload: &[u8], due: u64) -> Result<u64> {
-        let payload_bytes = self.payload_bytes as usize;
-        let most = (RUN_BYTES / payload_bytes).min(64);
-        let count = most.min(usize::try_from(due)?);
-        let run = [IoSlice::new(&payload[..count * payload_bytes])];
-        let segment = u16::try_from(payload_bytes)?;
+    fn send_run(self, socket: &UdpSocket, payload: &[u8]) -> Result<u64> {
+        let count = self.datagrams_of_a_run();
+        let run = [IoSlice::new(
+            &payload[..usize::try_from(count)? * self.payload_bytes as usize],
+        )];
+        let segment = u16::try_from(self.payload_bytes)?;
         let cut = [ControlMessage::UdpGsoSegments(&segment)];
         sendmsg::<SockaddrIn>(socket.as_raw_fd(), &run, &cut, MsgFlags::empty(), None)?;
-        Ok(count as u64)
+        Ok(count)
     }
 
     /// Counts what arrives until `has_ended`.
@@ -225,6 +238,18 @@ mod tests {
         assert_eq!(flood.datagrams_in(Duration::from_secs(1)), 100_000);
         assert_eq!(flood.datagrams_in(Duration::from_micros(9)), 0);
         assert_eq!(flood.datagrams_in(Duration::from_micros(10)), 1);
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_the_kernel_takes() {
+        let flood = |payload_bytes| Flood {
+            rate_bits_per_s: 1,
+            payload_bytes,
+            sending: Sending::Runs,
+            duration: Duration::from_secs(1),
+        };
+        assert_eq!(flood(1350).least_at_once(), 44, "64 KB");
+        assert_eq!(flood(200).least_at_once(), 64, "UDP_MAX_SEGMENTS");
     }
 
     #[test]

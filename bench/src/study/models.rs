@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use culvert_io_models::Model;
 use culvert_lab::measure::TcpLoad;
-use culvert_lab::{Implementation, Process, wait_until};
+use culvert_lab::{Implementation, Namespace, Process, wait_until};
 
 use super::counted::gigabytes;
 use super::sheet::{At, Sheet};
@@ -170,10 +171,7 @@ impl SshFiles {
     /// A server behind the subject; it goes with what is returned.
     fn serve(&self, bed: &Bed<'_>) -> Result<Process> {
         let address = bed.server_address;
-        for namespace in [&bed.client, &bed.server] {
-            // As all that iperf3 measures; sockets are born with what is set here.
-            namespace.run("sysctl -qw net.ipv4.tcp_congestion_control=cubic")?;
-        }
+        prefer_cubic(&bed.client, address)?;
         let server = bed.server.spawn(&format!(
             "{} -D -e -f {} -p {SSH_PORT} -o ListenAddress={address}",
             self.sshd.display(),
@@ -201,6 +199,24 @@ impl SshFiles {
             .with_context(|| server.output())?;
         Ok(began.elapsed())
     }
+}
+
+/// Has connections to `address` use what iperf3 uses in all that is measured. By their route, because a namespace
+/// may only have as its default what the machine allows everybody.
+fn prefer_cubic(namespace: &Namespace, address: IpAddr) -> Result<()> {
+    let route = namespace.run(&format!("ip -o route get {address}"))?;
+    let words: Vec<_> = route.split_whitespace().collect();
+    let after = |name| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    };
+    let (Some(device), Some(source)) = (after("dev"), after("src")) else {
+        anyhow::bail!("no way to {address}: {route}");
+    };
+    namespace.run(&format!(
+        "ip route replace {address} dev {device} src {source} congctl cubic"
+    ))?;
+    Ok(())
 }
 
 /// Makes a key without a passphrase.
