@@ -18,7 +18,7 @@ const MOST_FLOWS: u8 = 16;
 const THROUGHPUT: &str = "TCP by workers, Gbit/s";
 const ENDS_CPU: &str = "CPU of both ends by workers, s/GB";
 const MACHINE_CPU: &str = "CPU of the machine by workers, s/GB";
-const MODEL_ERROR: &str = "model of one worker against measured, %";
+const MODEL_ERROR: &str = "model of one and two workers against measured, %";
 const MORE_CORES: &str = "more cores, Gbit/s";
 const DEFAULT: &str = "default against best";
 
@@ -101,40 +101,48 @@ fn counted(number: u32, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What the rows of one worker have measured, and what follows for more of everything.
+/// The numbers of workers that the model knows the cost of: as many threads at both ends as there are cores where this
+/// was measured, and more.
+const ALONE: u32 = 1;
+const CROWDED: u32 = 2;
+
+/// What the rows of one and two workers have measured, and what follows for more of everything.
 ///
-/// All of it needs `machine` seconds of processor time a gigabyte, which the cores share; a worker is one thread, of
-/// which an end's half of `ends` is the time; and a flow stays at one worker.
+/// All of it needs processor time for a gigabyte, which the cores share: more where the workers of both ends are more
+/// than the cores, because batches are smaller then and threads are in each other's way. A worker is one thread, of which
+/// an end's half of what both ends need is the time; and a flow stays at one worker.
 struct Model<'sheet> {
     sheet: &'sheet Sheet,
 }
 
 impl Model<'_> {
-    fn cost(&self, table: &str, flows: u8) -> Option<f64> {
+    /// Processor seconds a gigabyte.
+    fn cost(&self, table: &str, workers: u32, flows: u8) -> Option<f64> {
         self.sheet.median(At {
             table,
-            row: &counted(1, "worker"),
+            row: &counted(workers, "worker"),
             column: &counted(flows.into(), "flow"),
         })
     }
 
     /// Gbit/s.
     fn predict(&self, workers: u32, flows: u8, cores: u32) -> Option<f64> {
-        let by_cores = f64::from(cores) / self.cost(MACHINE_CPU, flows)?;
+        let known = if 2 * workers > cores { CROWDED } else { ALONE };
+        let by_cores = f64::from(cores) / self.cost(MACHINE_CPU, known, flows)?;
         let busy_workers = f64::from(workers.min(flows.into()));
-        let by_workers = 2.0 * busy_workers / self.cost(ENDS_CPU, flows)?;
+        let by_workers = 2.0 * busy_workers / self.cost(ENDS_CPU, ALONE, flows)?;
         Some(8.0 * by_cores.min(by_workers))
     }
 }
 
-/// Fits the model to one worker, holds it against the points of several, which it has not seen, and says what would
-/// be on other machines, if memory and locks did not stand in the way.
+/// Fits the model to one and two workers, holds it against the points of more, which it has not seen, and says what
+/// would be on other machines, if memory and locks did not stand in the way.
 fn predict(sheet: &mut Sheet, flows: &[u8], cores_here: u32) {
     let model = Model { sheet };
     let mut found = Vec::new();
     for workers in WORKERS {
         let row = counted(workers, "worker");
-        for &flows in flows.iter().filter(|_| workers > 1) {
+        for &flows in flows.iter().filter(|_| workers > CROWDED) {
             let column = counted(flows.into(), "flow");
             let at = At {
                 table: THROUGHPUT,
@@ -206,14 +214,15 @@ mod tests {
     #[test]
     fn the_model_knows_cores_workers_and_flows() {
         let mut sheet = Sheet::new("a command".to_owned(), false);
-        for (table, value) in [(MACHINE_CPU, 1.5), (ENDS_CPU, 1.0)] {
+        let costs = [
+            (MACHINE_CPU, "1 worker", 1.5),
+            (MACHINE_CPU, "2 workers", 2.0),
+            (ENDS_CPU, "1 worker", 1.0),
+        ];
+        for (table, row, value) in costs {
             for flows in [1, 16] {
-                let at = At {
-                    table,
-                    row: "1 worker",
-                    column: &counted(flows, "flow"),
-                };
-                sheet.add(at, value);
+                let column = &counted(flows, "flow");
+                sheet.add(At { table, row, column }, value);
             }
         }
         let model = Model { sheet: &sheet };
@@ -227,7 +236,8 @@ mod tests {
             Some(16.0),
             "a worker is one thread"
         );
-        assert_eq!(model.predict(4, 16, 6), Some(32.0));
+        assert_eq!(model.predict(3, 16, 6), Some(32.0));
+        assert_eq!(model.predict(4, 16, 6), Some(24.0), "crowded");
         assert_eq!(model.predict(4, 1, 16), Some(16.0), "a flow has one worker");
         assert_eq!(model.predict(1, 2, 2), None, "not measured");
     }
