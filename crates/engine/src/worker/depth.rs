@@ -26,12 +26,11 @@ const SAMPLE_FRAMES: u64 = 32;
 /// How long small frames must have stayed away before the queue is made shorter.
 const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
-/// It is made shorter by this part of its length at a time, and then not for a while: what it holds above its new
-/// length is lost, and flows that have lost something should have slowed down before more is. Cut to a
-/// sixteenth at once, a queue of four flows stood still for half a second. Nor are there more steps than these: at
-/// each of them the kernel takes the queue out of service for a moment, and what is sent meanwhile is lost too.
-const STEP_PARTS: u32 = 2;
-const STEP_AFTER: Duration = Duration::from_millis(50);
+/// It is halved once in this time: what it holds above its new length is lost, and flows that have lost something
+/// should have slowed down before more is. Cut to a sixteenth at once, a queue of four flows stood still for half a
+/// second. Nor are the steps smaller: at each of them the kernel takes the queue out of service for a moment, and
+/// what is sent meanwhile is lost too.
+const HALVE_AFTER: Duration = Duration::from_millis(50);
 
 /// Watches the frames that a worker reads from its bulk queues.
 pub(super) struct Depth {
@@ -79,8 +78,8 @@ impl Depth {
         if fitting > self.wanted {
             self.wanted = fitting;
         } else if fitting < self.wanted && now >= self.may_shrink {
-            self.wanted = fitting.max(self.wanted - self.wanted.div_ceil(STEP_PARTS));
-            self.may_shrink = now.saturating_add(STEP_AFTER);
+            self.wanted = fitting.max(self.wanted / 2);
+            self.may_shrink = now.saturating_add(HALVE_AFTER);
         }
         (self.wanted != before).then_some(self.wanted)
     }
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_made_shorter_little_by_little_and_only_after_small_packets_stayed_away() {
+    fn a_queue_is_halved_time_and_again_and_only_after_small_packets_stayed_away() {
         let mut depth = Depth::new();
         feed(&mut depth, 1350, 0);
         assert_eq!(feed(&mut depth, 61_000, 500), None);
