@@ -398,7 +398,7 @@ fn admit(
 }
 
 /// Lets the readers of UDP packets have the core from time to time. TCP has its own brake: for it the
-/// road keeps its time slice. Measured: docs/performance.md, "Giving way to readers".
+/// road keeps its time slice (docs/performance.md, "Giving way to readers").
 fn give_way(unread: &mut usize, packets: usize) {
     *unread += packets;
     if *unread >= UNREAD_DATAGRAMS {
