@@ -27,9 +27,7 @@ impl Machine {
             iperf3: first_line("iperf3"),
         }
     }
-}
 
-impl Machine {
     /// Whether figures of the two may be compared. How much memory a kernel leaves differs from start to start.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (&self.processor, self.cores, &self.kernel)
