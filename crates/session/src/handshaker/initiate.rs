@@ -8,6 +8,7 @@ use crate::ids::PeerId;
 use crate::noise::SentInitiation;
 use crate::time::{Clock, Time};
 use crate::transport::{Role, Transport};
+use std::time::Duration;
 use x25519_dalek::StaticSecret;
 
 impl Handshaker {
@@ -102,7 +103,10 @@ impl Handshaker {
         clock: Clock,
     ) {
         let mut freed: Vec<_> = dropped.map(Transport::local_index).into_iter().collect();
+        let mut round_trip = Duration::ZERO;
         if let Some(peer) = self.peers.get_mut(id) {
+            let sent_at = peer.handshake_sent_at.unwrap_or(clock.now);
+            round_trip = clock.now.saturating_since(sent_at);
             peer.attempt = None;
             peer.last_handshake = Some(clock.wall);
             freed.extend(peer.sent.take().map(|(index, _)| index));
@@ -114,6 +118,7 @@ impl Handshaker {
         self.outputs.push_back(Output::HandshakeCompleted {
             peer: id,
             role: keys.role(),
+            round_trip,
         });
         if keys.role() == Role::Initiator {
             // §5.4.6 leaves the responder silent until it has heard from us under the keys.

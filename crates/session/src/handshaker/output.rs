@@ -5,6 +5,7 @@ use crate::parse::INITIATION_LEN;
 use crate::transport::Role;
 use core::fmt;
 use core::ops::Deref;
+use core::time::Duration;
 use std::net::SocketAddr;
 
 /// An effect, to be carried out in the order in which
@@ -64,6 +65,9 @@ pub enum Output {
         peer: PeerId,
         /// Which side of it we were.
         role: Role,
+        /// How long the answer to our last message of it took: the round trip of the path, what the peer needed
+        /// included. Half of it where both ends initiated at once.
+        round_trip: Duration,
     },
 }
 

@@ -49,7 +49,8 @@ fn one_round_trip_gives_both_ends_keys_in_the_order_in_which_they_may_be_used() 
             Output::KeysChanged { peer: a.peer },
             Output::HandshakeCompleted {
                 peer: a.peer,
-                role: Role::Initiator
+                role: Role::Initiator,
+                round_trip: Duration::ZERO,
             },
             Output::SendKeepalive { peer: a.peer },
         ]
@@ -77,12 +78,34 @@ fn the_responder_sends_nothing_before_the_initiator_has_confirmed() {
             Output::KeysChanged { peer: b.peer },
             Output::HandshakeCompleted {
                 peer: b.peer,
-                role: Role::Responder
+                role: Role::Responder,
+                round_trip: Duration::ZERO,
             },
         ]
     );
     assert!(share_keys(&a, &b));
     assert!(keepalive(&b, &mut a, clock));
+}
+
+#[test]
+fn each_end_learns_the_round_trip_of_the_path() {
+    const ONE_WAY: Duration = Duration::from_millis(20);
+    let (mut a, mut b) = pair();
+    let at = |hops: u32| clock_at(hops * ONE_WAY);
+    let learned = |outputs: Vec<Output>| {
+        outputs.into_iter().find_map(|output| match output {
+            Output::HandshakeCompleted { round_trip, .. } => Some(round_trip),
+            _ => None,
+        })
+    };
+    a.wants(at(0));
+    let initiation = a.datagram();
+    b.receives(&initiation, a.address, at(1)).unwrap();
+    let response = b.datagram();
+    a.receives(&response, b.address, at(2)).unwrap();
+    assert_eq!(learned(a.drain()), Some(2 * ONE_WAY));
+    assert!(keepalive(&a, &mut b, at(3)));
+    assert_eq!(learned(b.drain()), Some(2 * ONE_WAY));
 }
 
 #[test]
