@@ -49,6 +49,7 @@ pub(crate) fn try_calls() -> Result<Vec<Call>> {
             mtu: 1420,
             offload: false,
             steering: None,
+            bound: false,
         })?;
         Ok((device, UdpSocket::bind("0.0.0.0:0")?))
     })?;

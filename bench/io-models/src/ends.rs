@@ -49,6 +49,7 @@ impl Ends {
             mtu: plan.mtu,
             offload: model.has_superframes(),
             steering: None,
+            bound: false,
         })?;
         let mut udp = Socket::bind(Family::of(plan.peer.ip()), plan.port, 0)?;
         if model.has_superframes() {

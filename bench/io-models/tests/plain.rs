@@ -71,6 +71,7 @@ fn the_probe_finds_that_a_tun_descriptor_is_a_file_and_no_socket() {
                 mtu: 1420,
                 offload: false,
                 steering: None,
+                bound: false,
             })?;
             Ok((device, UdpSocket::bind("0.0.0.0:0")?))
         })

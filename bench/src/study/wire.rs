@@ -40,6 +40,7 @@ impl Wire {
             mtu: MTU_BYTES,
             offload,
             steering: None,
+            bound: false,
         };
         let open = |namespace: &Namespace| {
             namespace.inside(|| Device::create(&options).context("cannot make a wire"))

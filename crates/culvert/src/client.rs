@@ -96,8 +96,8 @@ struct RunArguments {
 
     /// Become that user once it has started as root, and keep CAP_NET_ADMIN of root's rights
     ///
-    /// CAP_NET_BIND_SERVICE, for port 53, and CAP_BPF, where there are several workers, stay too. The
-    /// state directory must be that user's; where there is none, it is made so.
+    /// CAP_BPF, for the tunnel's queues, and CAP_NET_BIND_SERVICE, for port 53, stay too. The state
+    /// directory must be that user's; where there is none, it is made so.
     #[arg(long, value_name = "NAME", env = "CULVERT_CLIENT_USER")]
     user: Option<String>,
 
@@ -330,7 +330,6 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
         state_dir: &settings.state_dir,
         log_dir: log_dir.as_deref(),
         socket: &settings.status_socket,
-        workers: settings.workers,
         // That of DNS, on the tunnel's addresses.
         has_low_ports: true,
         has_cgroups: true,

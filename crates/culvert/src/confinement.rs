@@ -14,8 +14,6 @@ pub(crate) struct Service<'a> {
     pub(crate) state_dir: &'a Path,
     pub(crate) log_dir: Option<&'a Path>,
     pub(crate) socket: &'a Path,
-    /// Packet workers. More than one share packets out by a program in the kernel.
-    pub(crate) workers: usize,
     /// Whether it opens ports below 1024 while it runs.
     pub(crate) has_low_ports: bool,
     /// Whether it makes cgroups for applications.
@@ -35,12 +33,10 @@ impl Service<'_> {
         {
             self.make_directories(user).map_err(failure)?;
         }
-        let mut needed = vec![Capability::NetAdmin];
+        // The interface, and the programs that sort its packets into queues and bound those.
+        let mut needed = vec![Capability::NetAdmin, Capability::Bpf];
         if self.has_low_ports {
             needed.push(Capability::NetBindService);
-        }
-        if self.workers > 1 {
-            needed.push(Capability::Bpf);
         }
         // Nobody may write the root of the cgroups by its mode. A user that is not root has this where the
         // administrator gave it.
@@ -62,7 +58,6 @@ impl Service<'_> {
             socket: self.socket,
             resolver: self.resolver,
             has_cgroups: self.has_cgroups,
-            loads_bpf: self.workers > 1,
         })
     }
 

@@ -98,8 +98,8 @@ struct RunArguments {
 
     /// Become that user once it has started as root, and keep CAP_NET_ADMIN of root's rights
     ///
-    /// CAP_NET_BIND_SERVICE, where --listen-port is below 1024, and CAP_BPF, where there are several
-    /// workers, stay too. The state directory must be that user's; where there is none, it is made so.
+    /// CAP_BPF, for the tunnel's queues, and CAP_NET_BIND_SERVICE, where --listen-port is below 1024, stay
+    /// too. The state directory must be that user's; where there is none, it is made so.
     #[arg(long, value_name = "NAME", env = "CULVERT_GATEWAY_USER")]
     user: Option<String>,
 
@@ -273,7 +273,6 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
         state_dir: &settings.state_dir,
         log_dir: log_dir.as_deref(),
         socket: &settings.status_socket,
-        workers: settings.workers,
         has_cgroups: false,
         has_low_ports: (1..FIRST_UNPRIVILEGED_PORT).contains(&settings.listen_port),
         resolver: None,

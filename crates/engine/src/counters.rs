@@ -48,6 +48,7 @@ macro_rules! drops {
 
 drops! {
     TunMalformed, "tun_receive", "malformed", "A frame from the TUN whose headers lie or can't be cut.";
+    QueueStands, "tun_receive", "queue_stands", "A packet of a queue that stood for too long: its sender understands no milder sign (RFC 8289).";
     NoPeer, "route", "no_peer", "No peer's allowed IPs hold the destination.";
     UnroutedFull, "route", "unrouted_full", "More packets without a route than their owner takes at once.";
     NoEndpoint, "route", "no_endpoint", "The peer has no endpoint to send to.";
@@ -141,6 +142,8 @@ pub struct WorkerCounters {
     pub superframe_refused: Counter,
     /// ICMP messages "packet too big" and "unreachable" written to the TUN.
     pub icmp_sent: Counter,
+    /// Packets marked because their queue stood for too long (RFC 8289, RFC 3168).
+    pub queue_marked: Counter,
     /// Inner packets that carry a congestion mark taken over from the outer header.
     pub congestion_marked: Counter,
 }

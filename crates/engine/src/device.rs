@@ -11,9 +11,9 @@ use crate::snapshot::{Published, Snapshot};
 use crate::status::Status;
 use crate::store::Kept;
 use crate::unrouted::Unrouted;
-use crate::worker::{MIN_QUEUE_FRAMES, Worker, WorkerOptions};
+use crate::worker::{Worker, WorkerOptions};
 use culvert_packet::Accept;
-use culvert_tun::{LinkWatch, Queue, Steering, SteeringState};
+use culvert_tun::{Account, LinkWatch, Queue, Steering, SteeringState};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -73,11 +73,6 @@ impl Device {
             && let Err(error) = limit_superframes(&tun, options.mtu)
         {
             tracing::debug!(%error, "superframes may exceed one segmented send");
-        }
-        if options.mechanisms.has(Mechanism::QueueLength)
-            && let Err(error) = tun.set_queue_len(MIN_QUEUE_FRAMES)
-        {
-            tracing::debug!(%error, "the queue length stays");
         }
         let published = Published::new(Snapshot::empty(options.mtu));
         let gates = options
@@ -255,6 +250,7 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
                 bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
                     .expect("MAX_WORKERS times the queues of one fits 16 bits"),
             }),
+        bound: options.mechanisms.has(Mechanism::QueueBound),
     };
     let Some(store) = &options.store else {
         return Ok(culvert_tun::Device::create(&wanted)?);
@@ -327,8 +323,10 @@ fn make_workers(
         udp4: coalesces && offloads.uso4.is_on(),
         udp6: coalesces && offloads.uso6.is_on(),
     };
-    let mut shares: Vec<Vec<Queue>> = (0..options.workers).map(|_| Vec::new()).collect();
+    let mut shares: Vec<(Vec<Queue>, Vec<Account>)> =
+        (0..options.workers).map(|_| Default::default()).collect();
     let queues = tun.take_queues();
+    let mut accounts = tun.take_accounts().into_iter();
     let writer = |worker: usize| {
         // Every worker has a queue of its own where there are several, and shares the one otherwise.
         let queue = queues
@@ -342,17 +340,20 @@ fn make_workers(
     let writers: Vec<Queue> = (0..options.workers).map(writer).collect::<Result<_, _>>()?;
     for (number, queue) in queues.into_iter().enumerate() {
         let bulk = number.saturating_sub(usize::from(has_priority));
-        shares[bulk / BULK_QUEUES_PER_WORKER].push(queue);
+        let (its_queues, its_accounts) = &mut shares[bulk / BULK_QUEUES_PER_WORKER];
+        its_queues.push(queue);
+        its_accounts.extend(accounts.next());
     }
     shares
         .into_iter()
         .zip(writers)
         .zip(counters)
         .enumerate()
-        .map(|(worker, ((queues, writer), counters))| {
+        .map(|(worker, (((queues, accounts), writer), counters))| {
             Worker::new(WorkerOptions {
                 worker,
                 queues,
+                accounts,
                 writer,
                 has_priority: has_priority && worker == 0,
                 accept,

@@ -33,7 +33,7 @@ mechanisms! {
     Steering, "steering", "Several TUN queues: interactive flows ahead of bulk ones, and each flow at one worker";
     TunOffload, "tun-offload", "Superframes from and to the TUN (TSO and USO), and unfinished checksums";
     SuperframeLimit, "superframe-limit", "Superframes from this host no larger than one segmented send carries (gso_max_segs)";
-    QueueLength, "queue-length", "TUN queues whose length follows the size of what arrives; without it, the kernel's 500 frames";
+    QueueBound, "queue-bound", "TUN queues bounded in bytes, whose senders are told where they stand for long; without it, the kernel's 500 frames";
     Batching, "batching", "Packets that are queued behind each other leave in one batch; without it, each frame in a send of its own";
     Segmentation, "gso", "A batch leaves in one segmented send (UDP_SEGMENT)";
     Backlog, "backlog", "A send buffer just large enough for the link, so that what waits waits in the TUN; without it, the kernel's";

@@ -4,8 +4,9 @@ use culvert_policy::gate::PeerKey;
 use culvert_session::{Activity, PeerId, PublicKey, Transport};
 use culvert_udp::{Destination, LocalAddress};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A peer as the workers see it. Lives as long as anyone still seals for it.
 pub(crate) struct Peer {
@@ -24,6 +25,8 @@ pub(crate) struct Peer {
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
     pub(crate) path_mtu: AtomicU16,
+    /// Microseconds that a message and its answer take by the path to the endpoint; 0 where that is not known.
+    round_trip_us: AtomicU32,
     /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
     gate_key: AtomicU64,
 }
@@ -40,6 +43,7 @@ impl Peer {
             handshake_wanted: AtomicBool::new(false),
             segmentation_refused: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
+            round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
         }
     }
@@ -99,6 +103,28 @@ impl Peer {
     pub(crate) fn forget_path(&self) {
         self.segmentation_refused.store(false, Ordering::Relaxed);
         self.path_mtu.store(0, Ordering::Relaxed);
+        self.round_trip_us.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice
+    /// the one before at most, so that a path that has grown longer is believed in time.
+    pub(crate) fn note_round_trip(&self, round_trip: Duration) {
+        let new = u32::try_from(round_trip.as_micros())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        let known = match self.round_trip_us.load(Ordering::Relaxed) {
+            0 => new,
+            old => new.min(old.saturating_mul(2)),
+        };
+        self.round_trip_us.store(known, Ordering::Relaxed);
+    }
+
+    /// How long a message and its answer take by the path to the endpoint, where that is known.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        match self.round_trip_us.load(Ordering::Relaxed) {
+            0 => None,
+            us => Some(Duration::from_micros(us.into())),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Destination>> {

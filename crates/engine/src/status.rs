@@ -80,6 +80,8 @@ pub struct WorkerStatus {
     pub superframe_refused: u64,
     /// ICMP messages written to the TUN.
     pub icmp_sent: u64,
+    /// Packets marked because their queue stood for too long.
+    pub queue_marked: u64,
     /// Congestion marks taken over from outer headers.
     pub congestion_marked: u64,
     /// Packets per frame read from the TUN.

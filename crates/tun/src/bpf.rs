@@ -1,11 +1,54 @@
-//! A small assembler for the kernel's BPF machine, and the loading of what it makes.
+//! A small assembler for the kernel's BPF machine.
 //!
 //! The instruction set is RFC 9669. Registers: r0 is a result, r1–r5 are arguments and lost in calls, r6–r9 are kept, r10
 //! points just above a stack of 512 bytes.
 
-use std::ffi::{CStr, c_long};
+mod system;
+
+use std::fmt;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+#[cfg(test)]
+pub(crate) use system::run;
+pub(crate) use system::{MapMemory, Name, create_map, load_socket_filter};
+
+/// Why the kernel runs no program of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramOff {
+    /// Loading a program needs CAP_BPF.
+    NotPermitted,
+    /// The kernel has no BPF, or not for this purpose.
+    NotInThisKernel,
+    /// The kernel refused the program, with this error number.
+    Refused(i32),
+}
+
+impl fmt::Display for ProgramOff {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
+            Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
+            Self::Refused(error) => write!(
+                formatter,
+                "refused: {}",
+                io::Error::from_raw_os_error(*error)
+            ),
+        }
+    }
+}
+
+impl ProgramOff {
+    pub(crate) fn from_error(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPERM) => Self::NotPermitted,
+            Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
+            Some(number) => Self::Refused(number),
+            None => Self::NotInThisKernel,
+        }
+    }
+}
 
 /// A register of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +59,8 @@ pub(crate) enum Register {
     R2,
     R3,
     R4,
-    R6 = 6,
+    R5,
+    R6,
     R7,
     R8,
     R9,
@@ -39,6 +83,7 @@ pub(crate) struct Instruction {
 #[repr(u8)]
 pub(crate) enum Operation {
     Add = 0x00,
+    Subtract = 0x10,
     Mul = 0x20,
     Or = 0x40,
     And = 0x50,
@@ -49,11 +94,13 @@ pub(crate) enum Operation {
     Move = 0xb0,
 }
 
-/// Conditions of a jump, unsigned, over 64 bits (RFC 9669 §4.3).
+/// Conditions of a jump, over 64 bits and unsigned unless said otherwise (RFC 9669 §4.3).
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Condition {
     Equal = 0x10,
+    Greater = 0x20,
+    GreaterSigned = 0x60,
     NotEqual = 0x50,
     /// Any of the bits is set in both.
     AnyBit = 0x40,
@@ -71,6 +118,11 @@ pub(crate) enum Width {
 
 const CLASS_LOAD_64_BIT_IMMEDIATE: u8 = 0x18;
 const CLASS_LOAD_FROM_REGISTER: u8 = 0x61;
+/// Adds to a double word in memory, atomically (RFC 9669 §5.3).
+const ATOMIC_DOUBLE: u8 = 0xdb;
+/// In the source register of a 64-bit immediate: its low half is the descriptor of a map with one value, and its high
+/// half an offset into that value, whose address is meant (RFC 9669 §5.4).
+const ADDRESS_IN_MAP: u8 = 2;
 const CLASS_ARITHMETIC_64: u8 = 0x07;
 const CLASS_BYTE_SWAP: u8 = 0xd4;
 const TO_BIG_ENDIAN: u8 = 0x08;
@@ -142,6 +194,22 @@ impl<Label: Copy + Eq> Assembler<Label> {
         self.push(0, Register::R0, Register::R0, 0, high);
     }
 
+    /// `destination` = where the value of `map` begins, a map of one value; takes two instruction slots.
+    pub(crate) fn address_in_map(&mut self, destination: Register, map: BorrowedFd<'_>) {
+        self.push_raw(Instruction {
+            opcode: CLASS_LOAD_64_BIT_IMMEDIATE,
+            registers: pair(destination as u8, ADDRESS_IN_MAP),
+            offset: 0,
+            immediate: map.as_raw_fd(),
+        });
+        self.push(0, Register::R0, Register::R0, 0, 0);
+    }
+
+    /// `*(base + offset) += source`, 64 bits wide and atomic.
+    pub(crate) fn add_atomically(&mut self, base: Register, offset: i16, source: Register) {
+        self.push(ATOMIC_DOUBLE, base, source, offset, 0);
+    }
+
     /// `destination = *(base + offset)`, zero-extended, in the machine's byte order.
     pub(crate) fn load(
         &mut self,
@@ -188,11 +256,17 @@ impl<Label: Copy + Eq> Assembler<Label> {
         );
     }
 
-    /// Jumps to `label` if both registers are equal.
-    pub(crate) fn jump_if_same(&mut self, left: Register, right: Register, label: Label) {
+    /// Jumps to `label` if both registers meet `condition`.
+    pub(crate) fn jump_if_both(
+        &mut self,
+        condition: Condition,
+        left: Register,
+        right: Register,
+        label: Label,
+    ) {
         self.jumps.push((self.code.len(), label));
         self.push(
-            CLASS_JUMP | FROM_REGISTER | Condition::Equal as u8,
+            CLASS_JUMP | FROM_REGISTER | condition as u8,
             left,
             right,
             0,
@@ -244,147 +318,24 @@ impl<Label: Copy + Eq> Assembler<Label> {
         offset: i16,
         immediate: i32,
     ) {
-        let registers = if cfg!(target_endian = "little") {
-            destination as u8 | (source as u8) << 4
-        } else {
-            (destination as u8) << 4 | source as u8
-        };
-        self.code.push(Instruction {
+        self.push_raw(Instruction {
             opcode,
-            registers,
+            registers: pair(destination as u8, source as u8),
             offset,
             immediate,
         });
     }
-}
 
-/// `BPF_PROG_LOAD` of `enum bpf_cmd`.
-const COMMAND_LOAD: c_long = 5;
-/// `BPF_PROG_TYPE_SOCKET_FILTER` of `enum bpf_prog_type`, the type that TUNSETSTEERINGEBPF takes.
-const TYPE_SOCKET_FILTER: u32 = 1;
-/// The program uses no helper that is reserved for GPL programs.
-const LICENCE: &CStr = c"Apache-2.0";
-/// Shown by `bpftool prog`; at most fifteen bytes.
-const NAME: [u8; 16] = *b"culvert_steer\0\0\0";
-
-/// The part of `union bpf_attr` that `BPF_PROG_LOAD` has had since Linux 4.15, which is older than the steering of TUN
-/// queues (4.16).
-#[repr(C)]
-struct LoadAttributes {
-    program_type: u32,
-    instruction_count: u32,
-    instructions: u64,
-    licence: u64,
-    log_level: u32,
-    log_bytes: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-}
-
-/// Loads `program` as a socket filter; the descriptor keeps it alive until it is attached.
-///
-/// # Errors
-/// `EPERM` without CAP_BPF (or CAP_SYS_ADMIN); `ENOSYS` without BPF in the kernel; `EINVAL` or `EACCES` when the kernel's
-/// verifier refuses the program.
-pub(crate) fn load_socket_filter(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let mut attempts = 1;
-    loop {
-        match load_once(program) {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && attempts < MAX_LOAD_ATTEMPTS =>
-            {
-                attempts += 1;
-            }
-            result => return result,
-        }
+    fn push_raw(&mut self, instruction: Instruction) {
+        self.code.push(instruction);
     }
 }
 
-/// The verifier gives up with `EAGAIN` when a signal arrives; a process does not get that many in a row.
-const MAX_LOAD_ATTEMPTS: u32 = 5;
-
-fn load_once(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let attributes = LoadAttributes {
-        program_type: TYPE_SOCKET_FILTER,
-        instruction_count: program.len() as u32,
-        instructions: program.as_ptr() as u64,
-        licence: LICENCE.as_ptr() as u64,
-        log_level: 0,
-        log_bytes: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
-        name: NAME,
-    };
-    // SAFETY: the kernel reads `size_of::<LoadAttributes>()` bytes of `attributes`, a C structure without padding, and
-    // through it the instructions and the licence, all of which outlive the call. It writes nothing: no log is asked for.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            COMMAND_LOAD,
-            &raw const attributes,
-            size_of::<LoadAttributes>() as c_long,
-        )
-    };
-    let descriptor = i32::try_from(descriptor).unwrap_or(-1);
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just returned this descriptor, close-on-exec, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-#[cfg(test)]
-pub(crate) mod run {
-    //! Runs a loaded program on given packets (`BPF_PROG_TEST_RUN`).
-
-    use super::{c_long, io};
-    use std::os::fd::{AsRawFd, BorrowedFd};
-
-    const COMMAND_TEST_RUN: c_long = 10;
-
-    #[repr(C)]
-    struct RunAttributes {
-        program: u32,
-        result: u32,
-        bytes_in: u32,
-        bytes_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        duration: u32,
-    }
-
-    /// What `program` answers for `packet`, which begins with its IP header.
-    pub(crate) fn socket_filter(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
-        // The kernel wants an Ethernet header, and hides it from this type of program. Under the experimental type it
-        // does not look for an IP header of its own, so any bytes will do.
-        let frame = [&[0; 12], &[0x88, 0xb5][..], packet].concat();
-        let mut attributes = RunAttributes {
-            program: program.as_raw_fd().cast_unsigned(),
-            result: 0,
-            bytes_in: frame.len() as u32,
-            bytes_out: 0,
-            data_in: frame.as_ptr() as u64,
-            data_out: 0,
-            repeat: 1,
-            duration: 0,
-        };
-        // SAFETY: the kernel reads and writes the attributes and reads `bytes_in` bytes of `frame`; both outlive the call.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_bpf,
-                COMMAND_TEST_RUN,
-                &raw mut attributes,
-                size_of::<RunAttributes>() as c_long,
-            )
-        };
-        if result < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(attributes.result)
-        }
+/// The register byte of an instruction.
+fn pair(destination: u8, source: u8) -> u8 {
+    if cfg!(target_endian = "little") {
+        destination | source << 4
+    } else {
+        destination << 4 | source
     }
 }

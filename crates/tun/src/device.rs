@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::bound::{self, Account, BoundState};
+use crate::bpf::ProgramOff;
 use crate::netlink::{self, Request};
 use crate::offload::{OffReason, OffloadGroup, Offloads};
 use crate::queue::Queue;
-use crate::steering::{Steering, SteeringOff, SteeringState};
+use crate::steering::{Steering, SteeringState};
 use crate::watch::Link;
 use crate::{TunError, ioctl};
 
@@ -24,6 +26,9 @@ const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 
+/// The frames that a TUN queue holds unless told otherwise (`TUN_READQ_SIZE`).
+const KERNEL_QUEUE_FRAMES: u32 = 500;
+
 /// What device to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -36,6 +41,8 @@ pub struct Options {
     /// How to spread packets over several queues; `None` for one queue. Where the kernel cannot run the steering program
     /// the device has one queue too: several without it would reorder flows.
     pub steering: Option<Steering>,
+    /// Whether to bound what waits in the queues in bytes, as far as the kernel can.
+    pub bound: bool,
 }
 
 /// A TUN interface. It exists until this and all its queues are dropped.
@@ -52,14 +59,17 @@ pub struct Device {
     netlink: Mutex<OwnedFd>,
     offloads: Mutex<Offloads>,
     steering: SteeringState,
+    bound: BoundState,
+    accounts: Vec<Account>,
 }
 
 impl Device {
     /// Makes the interface: down, without addresses, with the MTU of `options`.
     ///
     /// # Errors
-    /// [`TunError`], for the configuration or this machine; [`TunError::InUse`] where the name is taken. Missing offloads
-    /// and missing steering are not errors: see [`offloads`](Self::offloads) and [`steering`](Self::steering).
+    /// [`TunError`], for the configuration or this machine; [`TunError::InUse`] where the name is taken. Missing offloads,
+    /// steering and bound are not errors: see [`offloads`](Self::offloads), [`steering`](Self::steering) and
+    /// [`bound`](Self::bound).
     pub fn create(options: &Options) -> Result<Self, TunError> {
         validate_name(&options.name)?;
         if options.mtu < MIN_MTU_BYTES {
@@ -92,7 +102,7 @@ impl Device {
             .map_err(|error| TunError::from_system("open a netlink socket", error))?;
         let index = rustix::net::netdevice::name_to_index(&netlink, &name)
             .map_err(|error| TunError::from_system("look up the interface", error.into()))?;
-        let device = Self {
+        let mut device = Self {
             name,
             index,
             queues: tuns.into_iter().map(Queue::new).collect(),
@@ -100,11 +110,39 @@ impl Device {
             netlink: Mutex::new(netlink),
             offloads: Mutex::new(offloads),
             steering,
+            bound: BoundState::NotAsked,
+            accounts: Vec::new(),
         };
         device
             .set_mtu(options.mtu)
             .map_err(|error| TunError::from_system("set the MTU", error))?;
+        if options.bound {
+            device.start_bound()?;
+        }
         Ok(device)
+    }
+
+    /// Has the kernel bound the queues in bytes. Their length in frames must not be what bounds them then.
+    fn start_bound(&mut self) -> Result<(), TunError> {
+        match bound::start(self.control.as_fd(), self.queues.len()) {
+            Ok(accounts) => {
+                self.set_queue_len(bound::MAX_WAITING_PACKETS)?;
+                self.accounts = accounts;
+                self.bound = BoundState::On;
+            }
+            Err(reason) => self.bound = BoundState::Off(reason),
+        }
+        Ok(())
+    }
+
+    /// Takes away the bound that an earlier process has set, where this one has none: nobody keeps its accounts.
+    pub(crate) fn end_bound_of_others(&self) -> Result<(), TunError> {
+        if self.bound == BoundState::On {
+            return Ok(());
+        }
+        ioctl::clear_filter(self.control.as_fd())
+            .map_err(|error| TunError::from_system("take the bound away", error))?;
+        self.set_queue_len(KERNEL_QUEUE_FRAMES)
     }
 
     /// Deletes the interface, whoever else holds its queues.
@@ -133,6 +171,17 @@ impl Device {
     /// Gives the queues away, the first time; nothing afterwards. With a priority queue it is the first.
     pub fn take_queues(&mut self) -> Vec<Queue> {
         std::mem::take(&mut self.queues)
+    }
+
+    /// Gives the accounts of the queues away, in their order, the first time; nothing afterwards, and where there is no
+    /// bound. Whoever reads a queue must keep its account: a queue whose reader doesn't fills up for good.
+    pub fn take_accounts(&mut self) -> Vec<Account> {
+        std::mem::take(&mut self.accounts)
+    }
+
+    /// What became of the bound that was asked for.
+    pub fn bound(&self) -> BoundState {
+        self.bound
     }
 
     /// What became of the steering that was asked for.
@@ -175,14 +224,12 @@ impl Device {
         self.change(request)
     }
 
-    /// Sets how many frames may wait in each queue (`txqueuelen`); what comes on top is dropped by the kernel.
-    ///
-    /// # Errors
-    /// The kernel's answer; `EPERM` without CAP_NET_ADMIN.
-    pub fn set_queue_len(&self, frames: u32) -> io::Result<()> {
-        self.change(
-            Request::link(libc::RTM_NEWLINK, self.index).with_u32(libc::IFLA_TXQLEN, frames),
-        )
+    /// Sets how many frames may wait in each queue (`txqueuelen`).
+    fn set_queue_len(&self, frames: u32) -> Result<(), TunError> {
+        let request =
+            Request::link(libc::RTM_NEWLINK, self.index).with_u32(libc::IFLA_TXQLEN, frames);
+        self.change(request)
+            .map_err(|error| TunError::from_system("set the queue length", error))
     }
 
     /// Sets the MTU in bytes.
@@ -283,7 +330,7 @@ fn one_queue(name: &str, steering: SteeringState) -> Result<Parts, TunError> {
 }
 
 /// A device of several queues under a steering program; the reason when it cannot have one.
-fn steered_queues(name: &str, steering: Steering) -> Result<Result<Parts, SteeringOff>, TunError> {
+fn steered_queues(name: &str, steering: Steering) -> Result<Result<Parts, ProgramOff>, TunError> {
     let program = match steering.load() {
         Ok(program) => program,
         Err(reason) => return Ok(Err(reason)),
@@ -296,7 +343,7 @@ fn steered_queues(name: &str, steering: Steering) -> Result<Result<Parts, Steeri
     ioctl::set_owner(first.as_fd(), rustix::process::geteuid().as_raw())
         .map_err(|error| TunError::from_system("protect the queues", error))?;
     if let Err(error) = ioctl::set_steering(first.as_fd(), program.as_fd()) {
-        return Ok(Err(SteeringOff::from_error(&error)));
+        return Ok(Err(ProgramOff::from_error(&error)));
     }
     let mut tuns = vec![first];
     while tuns.len() < steering.queues() {

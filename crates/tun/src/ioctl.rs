@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_short, c_uint, c_ulong};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::VNET_HEADER_BYTES;
 
@@ -84,15 +84,23 @@ pub(crate) fn set_owner(tun: BorrowedFd<'_>, user: u32) -> io::Result<()> {
 
 /// Lets the loaded BPF `program` choose the queue of every packet.
 pub(crate) fn set_steering(tun: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
-    let program = program.as_fd().as_raw_fd();
-    // SAFETY: TUNSETSTEERINGEBPF reads one int, which outlives the call.
-    check(unsafe {
-        libc::ioctl(
-            tun.as_raw_fd(),
-            libc::TUNSETSTEERINGEBPF,
-            &raw const program,
-        )
-    })
+    set_program(tun, libc::TUNSETSTEERINGEBPF, program.as_raw_fd())
+}
+
+/// Lets the loaded BPF `program` say how many bytes of a packet go into its queue; none, and the packet is dropped.
+pub(crate) fn set_filter(tun: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    set_program(tun, libc::TUNSETFILTEREBPF, program.as_raw_fd())
+}
+
+/// Takes such a program away again.
+pub(crate) fn clear_filter(tun: BorrowedFd<'_>) -> io::Result<()> {
+    const NONE: c_int = -1;
+    set_program(tun, libc::TUNSETFILTEREBPF, NONE)
+}
+
+fn set_program(tun: BorrowedFd<'_>, request: libc::Ioctl, program: c_int) -> io::Result<()> {
+    // SAFETY: both requests that come here read one int, which outlives the call.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), request, &raw const program) })
 }
 
 fn empty_request() -> libc::ifreq {

@@ -1,18 +1,19 @@
-//! The Linux TUN device: queues, offloads, flow steering, link events.
+//! The Linux TUN device: queues and their bounds, offloads, flow steering, link events.
 //!
 //! A [`Device`] is one TUN interface with one or more [`Queue`]s. Every frame that crosses a queue is a virtio-net header
 //! of [`VNET_HEADER_BYTES`] followed by one IP packet, which may be a *superframe*: up to 64 KiB of one TCP or UDP flow
 //! that the kernel would otherwise have cut into packets. One read or write then carries some 45 packets.
 //!
 //! ```text
-//!   app ─ TCP/UDP ─ IP ─▶ steering program ─▶ queue 0 (must not wait) ─▶ Queue::receive_batch
-//!                                        └──▶ queue 1… (bulk, by flow)
-//!   app ◀ TCP/UDP ◀ IP ◀───────────────────────────────────────────────  Queue::send
+//!   app ─ TCP/UDP ─ IP ─▶ steering program ─▶ bound ─▶ queue 0 (must not wait) ─▶ Queue::receive_batch
+//!                                        └──▶ bound ─▶ queue 1… (bulk, by flow)
+//!   app ◀ TCP/UDP ◀ IP ◀─────────────────────────────────────────────────────────  Queue::send
 //! ```
 //!
 //! Nothing here blocks and nothing here knows an async runtime: descriptors are non-blocking and offered as
 //! [`AsFd`](std::os::fd::AsFd) for the caller's own poll. The device lives as long as its last descriptor.
 
+mod bound;
 mod bpf;
 mod device;
 mod error;
@@ -24,11 +25,16 @@ mod steering;
 mod takeover;
 mod watch;
 
+pub use bound::{
+    Account, BoundState, MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_SINGLES_BOUND_BYTES,
+    PACKET_OVERHEAD_BYTES,
+};
+pub use bpf::ProgramOff;
 pub use device::{Device, Options};
 pub use error::TunError;
 pub use offload::{Feature, OffReason, OffloadGroup, Offloads};
 pub use queue::{FrameBatch, MAX_FRAMES_PER_BATCH, Queue};
-pub use steering::{MAX_QUEUES, PRIORITY_QUEUE, Steering, SteeringOff, SteeringState};
+pub use steering::{MAX_QUEUES, PRIORITY_QUEUE, Steering, SteeringState};
 pub use watch::{LinkEvent, LinkWatch};
 
 /// Bytes of the virtio-net header in front of every packet: `struct virtio_net_hdr` without the merged-buffer count, in

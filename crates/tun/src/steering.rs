@@ -12,11 +12,12 @@
 //! addresses alone.
 
 use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::TunError;
-use crate::bpf::{self, Assembler, Condition, Instruction, Operation, Register, Width};
+use crate::bpf::{
+    self, Assembler, Condition, Instruction, Name, Operation, ProgramOff, Register, Width,
+};
 
 use Condition::{AnyBit, Equal, NotEqual};
 use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
@@ -46,33 +47,7 @@ pub enum SteeringState {
     /// The program runs on every packet.
     On(Steering),
     /// It could not be had: the device has one queue.
-    Off(SteeringOff),
-}
-
-/// Why there is no steering.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SteeringOff {
-    /// Loading a program needs CAP_BPF.
-    NotPermitted,
-    /// The kernel has no BPF, or cannot steer TUN queues with it.
-    NotInThisKernel,
-    /// The kernel refused the program, with this error number.
-    Refused(i32),
-}
-
-impl fmt::Display for SteeringOff {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
-            Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
-            Self::Refused(error) => write!(
-                formatter,
-                "refused: {}",
-                io::Error::from_raw_os_error(*error)
-            ),
-        }
-    }
+    Off(ProgramOff),
 }
 
 impl fmt::Display for SteeringState {
@@ -103,8 +78,9 @@ impl Steering {
 
     /// Loads the program. Happens before the device is made, because a device is single-queue or multi-queue for life and
     /// several queues without this program would reorder flows.
-    pub(crate) fn load(self) -> Result<OwnedFd, SteeringOff> {
-        bpf::load_socket_filter(&self.program()).map_err(|error| SteeringOff::from_error(&error))
+    pub(crate) fn load(self) -> Result<OwnedFd, ProgramOff> {
+        bpf::load_socket_filter(NAME, &self.program())
+            .map_err(|error| ProgramOff::from_error(&error))
     }
 
     /// The program. Register use: r6 the packet, r7 its length, r8 where the transport header begins, r9 the hash.
@@ -121,17 +97,6 @@ impl Steering {
     }
 }
 
-impl SteeringOff {
-    pub(crate) fn from_error(error: &io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(libc::EPERM) => Self::NotPermitted,
-            Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
-            Some(number) => Self::Refused(number),
-            None => Self::NotInThisKernel,
-        }
-    }
-}
-
 /// Where jumps of the program go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
@@ -143,6 +108,8 @@ enum Label {
     Addresses,
     Priority,
 }
+
+const NAME: Name = *b"culvert_steer\0\0\0";
 
 /// `BPF_FUNC_skb_load_bytes(skb, offset, to, length)`: zero on success, an error past the end of the packet.
 const LOAD_BYTES: i32 = 26;
@@ -253,7 +220,7 @@ impl Program {
             code.with_number(ShiftRight, R2, 4);
             code.with_number(ShiftLeft, R2, 2);
             code.with_register(Add, R2, R8);
-            code.jump_if_same(R2, R7, Label::Priority);
+            code.jump_if_both(Equal, R2, R7, Label::Priority);
         }
         self.code.place(Label::TcpFlow);
         self.code.with_number(Xor, R9, TCP);

@@ -30,7 +30,9 @@ impl Device {
         let holder = holder.and_then(|tun| tun.try_clone().ok());
         let taken = take(options, &tuns).and_then(|steering| {
             let parts: Parts = (options.name.clone(), tuns, steering);
-            Self::assemble(parts, options)
+            let device = Self::assemble(parts, options)?;
+            device.end_bound_of_others()?;
+            Ok(device)
         });
         if taken.is_err() && holder.is_some() {
             delete(&options.name);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use culvert_tun::{
     Device, Feature, FrameBatch, MAX_FRAME_BYTES, MAX_FRAMES_PER_BATCH, OffReason, OffloadGroup,
-    Options, Steering, SteeringOff, SteeringState, TunError, VNET_HEADER_BYTES,
+    Options, ProgramOff, Steering, SteeringState, TunError, VNET_HEADER_BYTES,
 };
 use rustix::thread::CapabilitySet;
 use support::Namespace;
@@ -24,12 +24,14 @@ fn options(name: &str) -> Options {
         mtu: 1420,
         offload: true,
         steering: None,
+        bound: false,
     }
 }
 
 fn steered(name: &str) -> Options {
     Options {
         steering: Some(STEERING),
+        bound: false,
         ..options(name)
     }
 }
@@ -217,7 +219,7 @@ fn without_bpf_the_device_has_one_queue_and_says_why() {
     });
     assert_eq!(
         device.steering(),
-        SteeringState::Off(SteeringOff::NotPermitted)
+        SteeringState::Off(ProgramOff::NotPermitted)
     );
     assert_eq!(device.steering().to_string(), "off: needs CAP_BPF");
     assert_eq!(device.take_queues().len(), 1);
@@ -250,7 +252,7 @@ fn a_missing_device_node_is_told_with_its_remedy() {
 }
 
 #[test]
-fn superframe_limits_and_queue_length_are_visible_to_ip() {
+fn superframe_limits_are_visible_to_ip() {
     let namespace = Namespace::new();
     let device = create(&namespace, &options("cv0"));
     device.set_gso_limits(45, None).expect("the limit is set");
@@ -258,9 +260,8 @@ fn superframe_limits_and_queue_length_are_visible_to_ip() {
     device
         .set_gso_limits(44, Some(60_000))
         .expect("the limits are set");
-    device.set_queue_len(16).expect("the length is set");
     let shown = namespace.ip("-d link show cv0");
-    for expected in ["gso_max_segs 44", "gso_max_size 60000", "qlen 16"] {
+    for expected in ["gso_max_segs 44", "gso_max_size 60000"] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
 }

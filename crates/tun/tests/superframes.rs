@@ -50,6 +50,7 @@ impl Pair {
         let [here, there] = [Namespace::new(), Namespace::new()];
         let plain = Options {
             steering: None,
+            bound: false,
             offload: true,
             ..options.clone()
         };
@@ -179,6 +180,7 @@ fn options() -> Options {
         mtu: MTU,
         offload: true,
         steering: None,
+        bound: false,
     }
 }
 
@@ -318,6 +320,7 @@ fn udp_arrives_in_superframes_until_they_are_turned_off() {
 fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
     let pair = Pair::new(&Options {
         steering: Some(STEERING),
+        bound: false,
         ..options()
     });
     assert_eq!(

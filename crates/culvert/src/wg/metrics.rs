@@ -128,7 +128,7 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 15] = [
+const WORKER_COUNTERS: [WorkerCounter; 16] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
@@ -163,6 +163,11 @@ const WORKER_COUNTERS: [WorkerCounter; 15] = [
         w.superframe_refused
     }),
     WorkerCounter::new("icmp_sent", "ICMP messages to the inside.", |w| w.icmp_sent),
+    WorkerCounter::new(
+        "queue_marked",
+        "Packets marked because their queue stood for too long (RFC 8289).",
+        |w| w.queue_marked,
+    ),
     WorkerCounter::new("congestion_marked", "Marks taken from outside.", |w| {
         w.congestion_marked
     }),

@@ -92,6 +92,7 @@ pub(crate) struct Worker {
     pub(crate) superframe_refused: u64,
     /// ICMP messages written to the TUN.
     pub(crate) icmp_sent: u64,
+    pub(crate) queue_marked: u64,
     /// Congestion marks taken over from outer headers.
     pub(crate) congestion_marked: u64,
     /// Packets per frame read from the TUN.
@@ -250,6 +251,7 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         segmentation_refused: worker.segmentation_refused,
         superframe_refused: worker.superframe_refused,
         icmp_sent: worker.icmp_sent,
+        queue_marked: worker.queue_marked,
         congestion_marked: worker.congestion_marked,
         cut: batches(&worker.cut),
         sealed: batches(&worker.sealed),

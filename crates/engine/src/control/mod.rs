@@ -22,7 +22,7 @@ use crate::peer::{Peer, Sending};
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
 use crate::store::Kept;
-use crate::worker::{Command, MIN_QUEUE_FRAMES};
+use crate::worker::Command;
 use culvert_policy::gate::GateTable;
 use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
@@ -121,8 +121,6 @@ pub(crate) struct Control {
     is_dirty: bool,
     /// Until when senders must show a cookie.
     under_load_until: Time,
-    /// The queue length that each worker asked for.
-    queue_frames: Vec<u32>,
     /// The interface lives in another network namespace, from where no events reach us.
     is_moved: bool,
     /// Addresses or routes changed since the peers' paths were last looked at.
@@ -147,7 +145,6 @@ pub(crate) struct Parts {
 
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
-        let workers = parts.shared.workers();
         let mut handshaker = Handshaker::new(parts.seed);
         if parts.options.gated {
             // Clients take a gateway's silence for its death.
@@ -177,7 +174,6 @@ impl Control {
             is_dirty: true,
             is_moved: false,
             under_load_until: Time::ZERO,
-            queue_frames: vec![MIN_QUEUE_FRAMES; workers],
             paths_stale: false,
             paths_checked: clock::now(),
             gate: None,
@@ -328,7 +324,6 @@ impl Control {
                     self.handshaker.handle_confirmed(peer, index, clock);
                 }
                 Event::SegmentationRefused(peer) => self.learn_path(peer),
-                Event::QueueLength { worker, frames } => self.set_queue_length(worker, frames),
                 Event::SuperframeRefused => {
                     tracing::warn!("the TUN refused a superframe: packets are written one by one");
                 }
@@ -400,9 +395,12 @@ impl Control {
                         self.shared.command(worker, Command::DropStaged(peer));
                     }
                 }
-                Output::HandshakeCompleted { peer, .. } => {
+                Output::HandshakeCompleted {
+                    peer, round_trip, ..
+                } => {
                     if let Some(state) = self.peer(peer) {
-                        tracing::debug!(peer = ?state.shared.public_key, "handshake completed");
+                        state.shared.note_round_trip(round_trip);
+                        tracing::debug!(peer = ?state.shared.public_key, ?round_trip, "handshake completed");
                     }
                 }
             }

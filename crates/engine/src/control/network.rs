@@ -63,21 +63,6 @@ impl Control {
         self.is_moved
     }
 
-    /// Gives the queues the length that the worker with the smallest frames wants.
-    pub(super) fn set_queue_length(&mut self, worker: usize, frames: u32) {
-        if !self.options.mechanisms.has(Mechanism::QueueLength) {
-            return;
-        }
-        let before = self.queue_frames.iter().copied().max();
-        self.queue_frames[worker] = frames;
-        let after = self.queue_frames.iter().copied().max();
-        if let Some(frames) = after.filter(|_| after != before)
-            && let Err(error) = self.tun.set_queue_len(frames)
-        {
-            tracing::debug!(%error, "the queue length stays");
-        }
-    }
-
     /// Reads the state of our interface anew. False where it is gone.
     pub(super) fn read_link(&mut self) -> bool {
         if self.is_moved {

@@ -9,7 +9,7 @@ use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
 use culvert_session::{DropReason, Time};
-use culvert_tun::{Feature, SteeringState};
+use culvert_tun::{BoundState, Feature, SteeringState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -95,6 +95,14 @@ impl Control {
                 SteeringState::Off(reason) => Some(reason.to_string()),
             },
         };
+        let bound = FeatureStatus {
+            name: "queue_bound",
+            off_because: match self.tun.bound() {
+                BoundState::On => None,
+                BoundState::NotAsked => self.left_out(Mechanism::QueueBound),
+                BoundState::Off(reason) => Some(reason.to_string()),
+            },
+        };
         let segmentation = FeatureStatus {
             name: "udp_segmentation",
             off_because: self.left_out(Mechanism::Segmentation),
@@ -106,7 +114,6 @@ impl Control {
         // Those that have no state but being left out are told where they are.
         let silent = [
             Mechanism::SuperframeLimit,
-            Mechanism::QueueLength,
             Mechanism::Batching,
             Mechanism::Backlog,
             Mechanism::Coalescing,
@@ -120,7 +127,7 @@ impl Control {
                 off_because: Some(self.left_out(mechanism)?),
             })
         });
-        tun.chain([steering, segmentation, receive_offload])
+        tun.chain([steering, bound, segmentation, receive_offload])
             .chain(left_out)
             .collect()
     }
@@ -186,6 +193,7 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         segmentation_refused: read(&counters.segmentation_refused),
         superframe_refused: read(&counters.superframe_refused),
         icmp_sent: read(&counters.icmp_sent),
+        queue_marked: read(&counters.queue_marked),
         congestion_marked: read(&counters.congestion_marked),
         cut: sizes(&counters.cut),
         sealed: sizes(&counters.sealed),

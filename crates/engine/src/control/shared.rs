@@ -72,13 +72,6 @@ pub(crate) enum Event {
     SegmentationRefused(PeerId),
     /// The TUN refused a superframe.
     SuperframeRefused,
-    /// What a worker reads wants queues of another length.
-    QueueLength {
-        /// Who says so.
-        worker: usize,
-        /// The length.
-        frames: u32,
-    },
 }
 
 /// A worker's mailbox.

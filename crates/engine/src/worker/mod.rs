@@ -3,9 +3,9 @@
 //! A turn loads the newest snapshot, asks which devices are ready, carries one budget of superframes
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
+mod allowance;
 mod backlog;
 mod batch;
-mod depth;
 mod inbound;
 mod moderation;
 mod outbound;
@@ -13,6 +13,7 @@ mod placement;
 mod poller;
 mod queues;
 mod staging;
+mod standing;
 
 use crate::clock;
 use crate::configuration::Refusal;
@@ -25,7 +26,7 @@ use crate::unrouted::Unrouted;
 use backlog::Backlog;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::{OpenedBatch, PeerId, Time};
-use culvert_tun::Queue;
+use culvert_tun::{Account, Queue};
 use inbound::Inbound;
 use moderation::Moderation;
 use outbound::{Blocked, Outbound, Progress};
@@ -49,8 +50,6 @@ const MAX_KEEPALIVES: usize = 1024;
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
 const MAX_ICMP_LEN: usize = 1280;
-
-pub(crate) use depth::MIN_FRAMES as MIN_QUEUE_FRAMES;
 
 /// What the control thread asks of a worker.
 pub(crate) enum Command {
@@ -165,6 +164,8 @@ impl Context {
 pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,
     pub(crate) queues: Vec<Queue>,
+    /// Of each queue, where the kernel bounds them in bytes.
+    pub(crate) accounts: Vec<Account>,
     /// A descriptor of the TUN to write to; which queue it is does not matter to the kernel.
     pub(crate) writer: Queue,
     /// Whether `queues[0]` is the TUN's priority queue.
@@ -226,7 +227,12 @@ impl Worker {
                 unrouted: options.unrouted,
             },
             snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
-            queues: Queues::new(options.queues, options.writer, options.has_priority),
+            queues: Queues::new(
+                options.queues,
+                options.accounts,
+                options.writer,
+                options.has_priority,
+            ),
             outbound: Outbound::new(),
             inbound: Inbound::new(options.accept),
             poller,
@@ -255,15 +261,15 @@ impl Worker {
             self.context.counters.turns.add(1);
             self.wait()?;
             self.context.now = clock::now();
+            self.renew()?;
+            self.command();
+            self.receive()?;
+            self.send()?;
             if let Some(placement) = &mut placement
                 && placement.look(self.context.now)
             {
                 self.context.counters.stays.add(1);
             }
-            self.renew()?;
-            self.command();
-            self.receive()?;
-            self.send()?;
         }
         Ok(())
     }

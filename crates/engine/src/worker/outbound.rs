@@ -65,6 +65,8 @@ struct Cursor {
     /// Whose frame it is: `peer` may be somebody else's number by the time the socket has room.
     public_key: PublicKey,
     next: usize,
+    /// The first packet tells of congestion.
+    is_marked: bool,
 }
 
 /// What a turn left behind.
@@ -172,6 +174,7 @@ impl Outbound {
                 .road(id)
                 .is_some_and(|road| usable(road, context).is_some())
         });
+        let (mut queue, mut is_congested) = (None, false);
         let len = if let Some(frame) = staged
             .map(|(_, frame)| frame)
             .or_else(|| self.take_resumed(context))
@@ -183,17 +186,37 @@ impl Outbound {
                 return Ok(None);
             };
             context.counters.tun_frames_received.add(1);
-            if let Some(frames) = received.wanted_frames {
-                context.tell(Event::QueueLength {
-                    worker: context.worker,
-                    frames,
-                });
-            }
+            (queue, is_congested) = (received.queue, received.is_congested);
             received.len
         };
-        Ok(Some(
-            self.route(snapshot, context, queues, len).unwrap_or(0),
-        ))
+        let segments = self.route(snapshot, context, queues, len).unwrap_or(0);
+        if let (Some(queue), Some(cursor)) = (queue, &self.cursor) {
+            let road = snapshot.road(cursor.peer);
+            let round_trip = road.and_then(|road| road.peer.round_trip());
+            queues.note_path(queue, round_trip, context.now);
+        }
+        if is_congested {
+            self.tell_sender(context);
+        }
+        Ok(Some(segments))
+    }
+
+    /// Tells the sender of the frame that the cursor points at that it should slow down: by a mark on its first packet
+    /// where its transport understands that (RFC 3168), by the loss of it otherwise.
+    fn tell_sender(&mut self, context: &Context) {
+        let Some(cursor) = &mut self.cursor else {
+            return;
+        };
+        if cursor.cut.ip().ecn == Ecn::NotEct {
+            context.counters.count_drop(Dropped::QueueStands, 1);
+            cursor.next = 1;
+            if cursor.cut.segments() == 1 {
+                self.cursor = None;
+            }
+        } else {
+            context.counters.queue_marked.add(1);
+            cursor.is_marked = true;
+        }
     }
 
     /// Keeps a frame that goes on under snapshot `generation`, ahead of what is read then.
@@ -281,6 +304,7 @@ impl Outbound {
             peer: road.peer.id,
             public_key: road.peer.public_key,
             next: 0,
+            is_marked: false,
         });
         Some(segments)
     }
@@ -321,6 +345,9 @@ impl Outbound {
             };
             let (inner, padding) = record[DATA_HEADER_LEN..].split_at_mut(inner_len);
             cursor.cut.write_segment(packet, cursor.next, inner);
+            if cursor.next == 0 && cursor.is_marked {
+                ecn::mark_ce(inner);
+            }
             padding.fill(0);
             cursor.next += 1;
         }

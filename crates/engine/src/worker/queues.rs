@@ -4,10 +4,12 @@
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
 //! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
 
-use super::depth::Depth;
+use super::allowance::Allowance;
+use super::standing::Standing;
 use culvert_session::Time;
-use culvert_tun::Queue;
+use culvert_tun::{Account, Queue};
 use std::io;
+use std::time::Duration;
 
 /// Bytes that a queue may read per round: one full superframe.
 const QUANTUM_BYTES: i64 = 64 * 1024;
@@ -19,6 +21,8 @@ const PRIORITY_BURST_FRAMES: u32 = 32;
 /// The TUN queues of one worker, and which of them may have something to read.
 pub(super) struct Queues {
     queues: Vec<Queue>,
+    /// Of each queue, where the kernel bounds them in bytes.
+    books: Vec<Book>,
     writer: Queue,
     /// Bytes that each queue may still read in this round.
     deficits: Vec<i64>,
@@ -29,22 +33,39 @@ pub(super) struct Queues {
     /// Whether queue 0 is the priority queue.
     has_priority: bool,
     priority_burst: u32,
-    depth: Depth,
+    /// When the queue that was read from last was looked at.
+    settled_at: Time,
+}
+
+/// What is known of what waits in a queue.
+struct Book {
+    account: Account,
+    standing: Standing,
+    allowance: Allowance,
 }
 
 /// A frame that was read.
 pub(super) struct Received {
     /// Bytes, the virtio-net header included.
     pub(super) len: usize,
-    /// The length that the queues should have from here on.
-    pub(super) wanted_frames: Option<u32>,
+    /// The queue, where it is time to say [where its frames go](Queues::note_path).
+    pub(super) queue: Option<usize>,
+    /// Its queue has stood for too long: the sender is to be told.
+    pub(super) is_congested: bool,
 }
 
 impl Queues {
-    /// At most 64 queues: more than any steering asks for.
-    pub(super) fn new(queues: Vec<Queue>, writer: Queue, has_priority: bool) -> Self {
+    /// At most 64 queues: more than any steering asks for. As many accounts as queues, or none.
+    pub(super) fn new(
+        queues: Vec<Queue>,
+        accounts: Vec<Account>,
+        writer: Queue,
+        has_priority: bool,
+    ) -> Self {
         assert!(queues.len() <= u64::BITS as usize);
+        assert!(accounts.is_empty() || accounts.len() == queues.len());
         Self {
+            books: accounts.into_iter().map(Book::new).collect(),
             deficits: vec![0; queues.len()],
             current: 0,
             // A frame may have arrived before the queue was watched.
@@ -55,7 +76,7 @@ impl Queues {
             writer,
             has_priority,
             priority_burst: 0,
-            depth: Depth::new(),
+            settled_at: Time::ZERO,
         }
     }
 
@@ -83,16 +104,18 @@ impl Queues {
             match self.queues[queue].receive(buffer) {
                 Ok(len) => {
                     self.deficits[queue] -= len as i64;
-                    let wanted_frames = if self.is_bulk(queue) {
-                        self.depth.note(len, now)
-                    } else {
-                        None
-                    };
-                    return Ok(Some(Received { len, wanted_frames }));
+                    return Ok(Some(self.settle(queue, len, now)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.ready &= !(1 << queue);
                     self.deficits[queue] = 0;
+                    if let Some(Book {
+                        account, standing, ..
+                    }) = self.books.get_mut(queue)
+                    {
+                        account.found_empty();
+                        standing.found_empty(account.taken(), now);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -103,6 +126,40 @@ impl Queues {
         }
         self.priority_burst = 0;
         Ok(None)
+    }
+
+    /// Notes that a frame of `len` bytes was read from `queue`.
+    fn settle(&mut self, queue: usize, len: usize, now: Time) -> Received {
+        let mut received = Received {
+            len,
+            queue: None,
+            is_congested: false,
+        };
+        let is_bulk = self.is_bulk(queue);
+        if let Some(Book {
+            account, standing, ..
+        }) = self.books.get_mut(queue)
+        {
+            // Once a turn at least: on a slow link it takes long to come to many bytes.
+            if account.take(len) || now != self.settled_at {
+                self.settled_at = now;
+                let waiting = account.settle();
+                received.queue = Some(queue);
+                received.is_congested =
+                    standing.note(account.taken(), waiting, len, now) && is_bulk;
+            }
+        }
+        received
+    }
+
+    /// Notes that a frame of `queue` goes by a path of this `round_trip`, where that is known.
+    pub(super) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: Time) {
+        let Book {
+            account, allowance, ..
+        } = &mut self.books[queue];
+        if let Some(bytes) = allowance.note(round_trip, now) {
+            account.set_bound(bytes);
+        }
     }
 
     /// At least one queue is ready.
@@ -134,5 +191,15 @@ impl Queues {
 
     fn is_bulk(&self, queue: usize) -> bool {
         !(self.has_priority && queue == 0)
+    }
+}
+
+impl Book {
+    fn new(account: Account) -> Self {
+        Self {
+            account,
+            standing: Standing::default(),
+            allowance: Allowance::default(),
+        }
     }
 }

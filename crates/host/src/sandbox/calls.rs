@@ -89,23 +89,26 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
+/// Commands of `bpf` that the tunnel's queues need (`BPF_MAP_CREATE` and `BPF_PROG_LOAD` of `enum bpf_cmd`).
+const ALLOWED_OF_BPF: [u64; 2] = [0, 5];
+
 /// Closes them, for this thread and all that it starts.
-pub(super) fn close(loads_bpf: bool) -> Barrier {
+pub(super) fn close() -> Barrier {
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Barrier::Open(format!(
             "there is no filter for the processor {}",
             std::env::consts::ARCH
         ));
     };
-    match install(loads_bpf, processor) {
+    match install(processor) {
         Ok(()) => Barrier::Closed,
         Err(error) => Barrier::Open(format!("the kernel takes no filter: {error}")),
     }
 }
 
-fn install(loads_bpf: bool, processor: TargetArch) -> Result<(), seccompiler::Error> {
+fn install(processor: TargetArch) -> Result<(), seccompiler::Error> {
     let refused = SeccompFilter::new(
-        refused(loads_bpf)?,
+        refused()?,
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM.unsigned_abs()),
         processor,
@@ -124,14 +127,16 @@ fn install(loads_bpf: bool, processor: TargetArch) -> Result<(), seccompiler::Er
 }
 
 /// By number; what has no rules is refused whatever its arguments are.
-fn refused(loads_bpf: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in REFUSED.iter().chain(REFUSED_HERE) {
         refused.insert(*call, Vec::new());
     }
-    if !loads_bpf {
-        refused.insert(libc::SYS_bpf, Vec::new());
-    }
+    let of_bpf = ALLOWED_OF_BPF
+        .into_iter()
+        .map(|command| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, command))
+        .collect::<Result<_, _>>()?;
+    refused.insert(libc::SYS_bpf, vec![SeccompRule::new(of_bpf)?]);
     let mut of_clone = Vec::new();
     for flag in NAMESPACES {
         let flag = u64::from(flag.cast_unsigned());

@@ -26,8 +26,6 @@ pub struct SandboxNeeds<'a> {
     pub resolver: Option<ResolverChoice>,
     /// Whether it makes cgroups.
     pub has_cgroups: bool,
-    /// Whether it loads programs into the kernel.
-    pub loads_bpf: bool,
 }
 
 /// What came of it.
@@ -63,7 +61,7 @@ impl Sandbox {
         let files = files::close(needs);
         Self {
             files,
-            system_calls: calls::close(needs.loads_bpf),
+            system_calls: calls::close(),
         }
     }
 

@@ -12,6 +12,8 @@ use culvert_host::{
     SandboxNeeds, SourceAddress,
 };
 
+use culvert_tun::{BoundState, Device, Options, Steering, SteeringState};
+
 use crate::support::{inside, namespace, nft};
 
 /// What root may.
@@ -24,7 +26,6 @@ fn needs<'a>(dir: &'a Path, socket: &'a Path) -> SandboxNeeds<'a> {
         socket,
         resolver: None,
         has_cgroups: false,
-        loads_bpf: false,
     }
 }
 
@@ -140,6 +141,32 @@ fn the_firewall_is_set_up_and_removed_from_within() {
         assert!(nft("list ruleset")?.contains("culvert_cv0"));
         firewall.remove().await?;
         assert_eq!(nft("list ruleset")?, "");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_tunnel_with_its_programs_in_the_kernel_is_made_within() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let socket = dir.path().join("run/socket");
+    let steering = Steering {
+        priority_queue: true,
+        bulk_queues: 2,
+    };
+    let namespace = namespace();
+    inside(&namespace, async || {
+        let sandbox = Sandbox::enter(&needs(&state, &socket));
+        assert!(sandbox.is_closed(), "{sandbox}");
+        let device = Device::create(&Options {
+            name: "cv0".to_owned(),
+            mtu: 1420,
+            offload: true,
+            steering: Some(steering),
+            bound: true,
+        })?;
+        assert_eq!(device.steering(), SteeringState::On(steering));
+        assert_eq!(device.bound(), BoundState::On);
         Ok(())
     });
 }

@@ -43,6 +43,7 @@ impl Host {
             mtu: 1500,
             offload: false,
             steering: None,
+            bound: false,
         };
         let tunnel = self.namespace.inside(|| Ok(Device::create(&options)?));
         self.tunnel = Some(tunnel.expect("the interface is made"));

@@ -25,6 +25,7 @@ mod link_state;
 mod moving;
 mod order;
 mod path_mtu;
+mod standing;
 mod support;
 mod traffic;
 mod waiting;

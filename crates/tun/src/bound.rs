@@ -1,0 +1,225 @@
+//! How much may wait in each queue, and how much does, in bytes.
+//!
+//! The kernel bounds a queue in frames, and a frame is anything from a 40-byte packet to a 64 KiB superframe: a length
+//! that holds a burst of the one kind holds a hundred times too much of the other. So a BPF program is asked before a
+//! packet joins its queue. Program and reader share numbers of each queue. Two of them only ever grow: the program adds to
+//! what was *queued*, the reader to what was *taken*, and the difference waits. The third is the bound, which the reader
+//! may move at any time: unlike the kernel's it takes no queue out of service for that, and what waits is not lost.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::bpf::{
+    self, Assembler, Condition, Instruction, MapMemory, Name, Operation, ProgramOff, Register,
+    Width,
+};
+use crate::steering::MAX_QUEUES;
+use crate::{VNET_HEADER_BYTES, ioctl};
+
+use Condition::{Greater, GreaterSigned};
+use Operation::{Add, Move, ShiftLeft, Subtract};
+use Register::{R0, R1, R2, R3, R4, R5, R6};
+use Width::{Double, Word};
+
+/// The bound that a queue has to begin with, and the lowest: about what a single flow keeps in flight inside the host at
+/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured: docs/performance.md, "Bounds of
+/// queues".
+pub const MIN_BOUND_BYTES: u64 = 2 << 20;
+
+/// The highest. It bounds the kernel's memory: what comes on top of it in one burst is lost, and its sender slows down.
+pub const MAX_BOUND_BYTES: u64 = 16 << 20;
+
+/// The lowest bound of packets that are no superframes: what comes in while the reader waits for a processor that two
+/// other threads have for a time slice each, 6 ms, at 600,000 packets a second, with [`PACKET_OVERHEAD_BYTES`]. Their
+/// senders may have no brake, where those of superframes have TCP's.
+pub const MIN_SINGLES_BOUND_BYTES: u64 = 4 << 20;
+
+/// The longest packet that counts as none: the MTU of an Ethernet with room for what lies around it.
+const MAX_SINGLE_BYTES: i32 = 2048;
+
+/// What a packet counts besides its bytes: about what the kernel needs to keep it (`struct sk_buff` with what it shares).
+pub const PACKET_OVERHEAD_BYTES: u64 = 512;
+
+/// More packets than the bound lets wait, however small: what the queues must have room for.
+pub(crate) const MAX_WAITING_PACKETS: u32 = (MAX_BOUND_BYTES / PACKET_OVERHEAD_BYTES) as u32;
+
+/// A reader tells the program what it has taken when it is so much: less often than packets are read, as the number is
+/// fetched by whatever processor the host sends from.
+const SETTLE_BYTES: u64 = 64 * 1024;
+
+/// Numbers of one queue in the shared memory: what the program writes and what the reader writes lie two cache lines
+/// apart, since processors fetch lines in pairs.
+const NUMBERS_PER_QUEUE: usize = 32;
+const QUEUED: usize = 0;
+const TAKEN: usize = 16;
+const BOUND: usize = 17;
+/// log₂ of the bytes of one queue.
+const QUEUE_SHIFT: i32 = (NUMBERS_PER_QUEUE * size_of::<u64>()).ilog2() as i32;
+
+/// What became of the bound that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundState {
+    /// None was asked for: the kernel's bound, in frames.
+    NotAsked,
+    /// The program runs on every packet.
+    On,
+    /// It could not be had: the kernel's bound, in frames.
+    Off(ProgramOff),
+}
+
+impl fmt::Display for BoundState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => formatter.write_str("off: by configuration"),
+            Self::On => formatter.write_str("on"),
+            Self::Off(reason) => write!(formatter, "off: {reason}"),
+        }
+    }
+}
+
+/// A reader's account of one queue; see [`Device::take_accounts`](crate::Device::take_accounts).
+#[derive(Debug)]
+pub struct Account {
+    memory: Arc<MapMemory>,
+    queue: usize,
+    /// Bytes taken, as this side counts.
+    taken: u64,
+    /// Of those, what the program knows.
+    settled: u64,
+}
+
+impl Account {
+    /// Notes a frame that was read, its virtio-net header included in `frame_len`. True once it is time to
+    /// [`settle`](Self::settle).
+    pub fn take(&mut self, frame_len: usize) -> bool {
+        let packet = frame_len.saturating_sub(VNET_HEADER_BYTES) as u64;
+        self.taken = self.taken.wrapping_add(packet + PACKET_OVERHEAD_BYTES);
+        self.taken.wrapping_sub(self.settled) >= SETTLE_BYTES
+    }
+
+    /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that the kernel threw away
+    /// with the queue, or that an earlier reader left, are forgotten here. One that is on its way into the queue at this
+    /// moment is counted as taken now and again when it is read, until the queue is found empty the next time.
+    pub fn found_empty(&mut self) {
+        self.taken = self.queued();
+        if self.taken != self.settled {
+            self.publish();
+        }
+    }
+
+    /// Tells the program what was taken. Returns the bytes that wait, [`PACKET_OVERHEAD_BYTES`] for each packet included.
+    pub fn settle(&mut self) -> u64 {
+        self.publish();
+        let waiting = self.queued().wrapping_sub(self.taken);
+        u64::try_from(waiting.cast_signed()).unwrap_or(0)
+    }
+
+    /// Sets the bound in bytes, as far as it lies between [`MIN_BOUND_BYTES`] and [`MAX_BOUND_BYTES`]. What waits stays.
+    pub fn set_bound(&mut self, bytes: u64) {
+        let bytes = bytes.clamp(MIN_BOUND_BYTES, MAX_BOUND_BYTES);
+        self.number(BOUND).store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes taken since the device was made: with what waits, a place in the stream of what was queued.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn queued(&self) -> u64 {
+        self.number(QUEUED).load(Ordering::Relaxed)
+    }
+
+    fn publish(&mut self) {
+        self.settled = self.taken;
+        self.number(TAKEN).store(self.taken, Ordering::Relaxed);
+    }
+
+    fn number(&self, which: usize) -> &AtomicU64 {
+        self.memory.number(self.queue * NUMBERS_PER_QUEUE + which)
+    }
+}
+
+/// Has the kernel bound the `queues` of the device behind `tun`. Returns the account of each.
+pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, ProgramOff> {
+    let off = |error: io::Error| ProgramOff::from_error(&error);
+    let numbers = MAX_QUEUES * NUMBERS_PER_QUEUE;
+    let map = bpf::create_map(NAME, (numbers * size_of::<u64>()) as u32).map_err(off)?;
+    let memory = MapMemory::share(map.as_fd(), numbers).map_err(off)?;
+    let memory = Arc::new(memory);
+    let account = |queue| {
+        let mut account = Account {
+            memory: Arc::clone(&memory),
+            queue,
+            taken: 0,
+            settled: 0,
+        };
+        account.set_bound(MIN_BOUND_BYTES);
+        account
+    };
+    let accounts = (0..queues).map(account).collect();
+    let program = bpf::load_socket_filter(NAME, &program(map.as_fd())).map_err(off)?;
+    ioctl::set_filter(tun, program.as_fd()).map_err(off)?;
+    Ok(accounts)
+}
+
+/// Of the program and of its map.
+const NAME: Name = *b"culvert_bound\0\0\0";
+
+/// Where jumps of the program go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Compare,
+    Drop,
+    Take,
+}
+
+/// Where `__sk_buff` has the packet's length: all of a superframe, headers included.
+const LENGTH_OF_PACKET: i16 = 0;
+/// Where `__sk_buff` has the queue that the steering program chose.
+const QUEUE_OF_PACKET: i16 = 12;
+
+/// The program. It answers with the bytes of the packet that join the queue: all or none.
+///
+/// Register use: r0 the length, r1 the queue's numbers, r3 what the packet counts, r4 what would wait with it, r5 the
+/// bound. Packets
+/// from several processors may pass the comparison together: the bound is exceeded by one packet of each at most.
+fn program(map: BorrowedFd<'_>) -> Vec<Instruction> {
+    let mut code = Assembler::new();
+    code.with_register(Move, R6, R1);
+    code.load(Word, R0, R6, LENGTH_OF_PACKET);
+    code.load(Word, R2, R6, QUEUE_OF_PACKET);
+    code.jump_if(Greater, R2, MAX_QUEUES as i32 - 1, Label::Take);
+    code.with_number(ShiftLeft, R2, QUEUE_SHIFT);
+    code.address_in_map(R1, map);
+    code.with_register(Add, R1, R2);
+
+    code.with_register(Move, R3, R0);
+    code.with_number(Add, R3, PACKET_OVERHEAD_BYTES as i32);
+    code.load(Double, R4, R1, offset_of(QUEUED));
+    code.load(Double, R5, R1, offset_of(TAKEN));
+    code.with_register(Subtract, R4, R5);
+    code.with_register(Add, R4, R3);
+    code.load(Double, R5, R1, offset_of(BOUND));
+    code.jump_if(Greater, R0, MAX_SINGLE_BYTES, Label::Compare);
+    let least = MIN_SINGLES_BOUND_BYTES as i32;
+    code.jump_if(Greater, R5, least, Label::Compare);
+    code.with_number(Move, R5, least);
+    code.place(Label::Compare);
+    code.jump_if_both(GreaterSigned, R4, R5, Label::Drop);
+    code.add_atomically(R1, offset_of(QUEUED), R3);
+    code.place(Label::Take);
+    code.exit();
+
+    code.place(Label::Drop);
+    code.with_number(Move, R0, 0);
+    code.exit();
+    code.finish()
+}
+
+/// Where a number of the queue is, in bytes.
+const fn offset_of(number: usize) -> i16 {
+    (number * size_of::<u64>()) as i16
+}

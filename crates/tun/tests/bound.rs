@@ -1,0 +1,233 @@
+//! What waits in the queues, and how much of it may. Needs root: every test makes a namespace of its own.
+
+mod support;
+
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+
+use culvert_tun::{
+    Account, BoundState, Device, MAX_BOUND_BYTES, MAX_FRAME_BYTES, MIN_BOUND_BYTES,
+    MIN_SINGLES_BOUND_BYTES, Options, PACKET_OVERHEAD_BYTES, ProgramOff, Queue, Steering,
+    VNET_HEADER_BYTES,
+};
+use rustix::thread::CapabilitySet;
+use support::Namespace;
+
+fn options() -> Options {
+    Options {
+        name: "cv0".to_owned(),
+        mtu: 1420,
+        offload: true,
+        steering: None,
+        bound: true,
+    }
+}
+
+/// A device that packets to 10.7.0.2 go to, and no others.
+fn up(options: &Options) -> (Namespace, Device) {
+    let namespace = Namespace::new();
+    let device = namespace
+        .run(|| Device::create(options))
+        .expect("a device is made; run the tests as root");
+    namespace.run(|| {
+        std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
+            .expect("IPv6 is turned off");
+    });
+    namespace.ip("link set cv0 up");
+    namespace.ip("address add 10.7.0.1/24 dev cv0");
+    (namespace, device)
+}
+
+/// Sends `packets` of `bytes` each, their headers included.
+fn send(namespace: &Namespace, packets: usize, bytes: usize) {
+    const HEADERS: usize = 20 + 8;
+    namespace.run(|| {
+        let socket = UdpSocket::bind("10.7.0.1:0").expect("bound");
+        for _ in 0..packets {
+            socket
+                .send_to(&vec![7; bytes - HEADERS], "10.7.0.2:9")
+                .expect("sent");
+        }
+    });
+}
+
+/// Reads what waits. Returns the number of frames, told to `account` where there is one.
+fn read_all(queue: &Queue, mut account: Option<&mut Account>) -> usize {
+    let mut buffer = vec![0; MAX_FRAME_BYTES];
+    let mut frames = 0;
+    while let Ok(len) = queue.receive(&mut buffer) {
+        frames += 1;
+        if let Some(account) = &mut account {
+            account.take(len);
+        }
+    }
+    frames
+}
+
+#[test]
+fn what_waits_is_known_to_the_byte() {
+    let (namespace, mut device) = up(&options());
+    assert_eq!(device.bound(), BoundState::On, "the bound needs CAP_BPF");
+    let queue = device.take_queues().remove(0);
+    let mut account = device.take_accounts().remove(0);
+    assert_eq!(account.settle(), 0);
+    send(&namespace, 3, 1000);
+    assert_eq!(account.settle(), 3 * (1000 + PACKET_OVERHEAD_BYTES));
+    let mut buffer = vec![0; MAX_FRAME_BYTES];
+    let len = queue.receive(&mut buffer).expect("a frame");
+    assert_eq!(len, VNET_HEADER_BYTES + 1000);
+    assert!(!account.take(len), "it is early to settle");
+    assert_eq!(account.settle(), 2 * (1000 + PACKET_OVERHEAD_BYTES));
+    assert_eq!(read_all(&queue, Some(&mut account)), 2);
+    assert_eq!(account.settle(), 0);
+    assert_eq!(account.taken(), 3 * (1000 + PACKET_OVERHEAD_BYTES));
+}
+
+#[test]
+fn no_more_bytes_wait_than_the_bound_whatever_the_size_of_packets() {
+    for (bytes, least) in [
+        (40, MIN_SINGLES_BOUND_BYTES),
+        (1400, MIN_SINGLES_BOUND_BYTES),
+        // As good as a superframe.
+        (8000, MIN_BOUND_BYTES),
+    ] {
+        let (namespace, mut device) = up(&Options {
+            mtu: 9000,
+            ..options()
+        });
+        let queue = device.take_queues().remove(0);
+        let mut account = device.take_accounts().remove(0);
+        let cost = bytes as u64 + PACKET_OVERHEAD_BYTES;
+        for (asked, bound) in [
+            (0, least),
+            (3 << 20, least.max(3 << 20)),
+            (u64::MAX, MAX_BOUND_BYTES),
+        ] {
+            account.set_bound(asked);
+            let fit = usize::try_from(bound / cost).expect("it is small");
+            send(&namespace, fit + 100, bytes);
+            assert_eq!(
+                account.settle(),
+                fit as u64 * cost,
+                "{bytes} bytes, {bound}"
+            );
+            assert_eq!(read_all(&queue, Some(&mut account)), fit);
+            account.settle();
+            send(&namespace, 1, bytes);
+            let again = read_all(&queue, Some(&mut account));
+            assert_eq!(again, 1, "there is room again");
+            account.settle();
+        }
+    }
+}
+
+#[test]
+fn a_bound_that_is_lowered_loses_nothing_of_what_waits() {
+    let (namespace, mut device) = up(&options());
+    let queue = device.take_queues().remove(0);
+    let mut account = device.take_accounts().remove(0);
+    account.set_bound(MAX_BOUND_BYTES);
+    send(&namespace, 6_000, 1400);
+    account.set_bound(MIN_BOUND_BYTES);
+    send(&namespace, 10, 1400);
+    assert_eq!(read_all(&queue, Some(&mut account)), 6_000);
+}
+
+#[test]
+fn a_queue_that_was_found_empty_holds_nothing_whatever_was_counted() {
+    let (namespace, mut device) = up(&options());
+    let queue = device.take_queues().remove(0);
+    let mut account = device.take_accounts().remove(0);
+    send(&namespace, 20_000, 1000);
+    assert!(read_all(&queue, None) > 1_000);
+    assert!(account.settle() > 1 << 20, "nobody has told the account");
+    account.found_empty();
+    assert_eq!(account.settle(), 0);
+    send(&namespace, 2, 1000);
+    assert_eq!(account.settle(), 2 * (1000 + PACKET_OVERHEAD_BYTES));
+}
+
+#[test]
+fn each_queue_has_an_account_of_its_own() {
+    let steering = Steering {
+        priority_queue: true,
+        bulk_queues: 3,
+    };
+    let (namespace, mut device) = up(&Options {
+        steering: Some(steering),
+        ..options()
+    });
+    let queues = device.take_queues();
+    let mut accounts = device.take_accounts();
+    assert_eq!(accounts.len(), queues.len());
+    for _ in 0..20 {
+        // Each from a port of its own, so that flows spread.
+        send(&namespace, 1, 500);
+    }
+    let waiting: Vec<u64> = accounts.iter_mut().map(Account::settle).collect();
+    assert_eq!(
+        waiting.iter().sum::<u64>(),
+        20 * (500 + PACKET_OVERHEAD_BYTES)
+    );
+    assert_eq!(waiting[0], 0, "none of them is urgent");
+    for ((queue, account), waiting) in queues.iter().zip(&mut accounts).zip(waiting) {
+        let frames = read_all(queue, Some(account)) as u64;
+        assert_eq!(frames * (500 + PACKET_OVERHEAD_BYTES), waiting);
+    }
+}
+
+#[test]
+fn without_bpf_the_kernel_bounds_the_queues_and_the_device_says_why() {
+    let namespace = Namespace::new();
+    let mut device = namespace.run(|| {
+        let mut sets = rustix::thread::capabilities(None).expect("capabilities are read");
+        let lost = CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
+        sets.effective.remove(lost);
+        rustix::thread::set_capabilities(None, sets).expect("capabilities are dropped");
+        Device::create(&options()).expect("the bound is not a condition")
+    });
+    assert_eq!(device.bound(), BoundState::Off(ProgramOff::NotPermitted));
+    assert_eq!(device.bound().to_string(), "off: needs CAP_BPF");
+    assert!(device.take_accounts().is_empty());
+    assert!(namespace.ip("link show cv0").contains("qlen 500"));
+}
+
+#[test]
+fn whoever_takes_a_device_over_starts_a_new_account_or_ends_the_bound() {
+    let (namespace, device) = up(&options());
+    send(&namespace, 20_000, 1000);
+    let kept = || -> Vec<OwnedFd> {
+        let queues = device.queues().iter();
+        queues
+            .map(|queue| queue.as_fd().try_clone_to_owned().expect("a queue is kept"))
+            .collect()
+    };
+    let take_over = |options: &Options| {
+        let queues = kept();
+        namespace
+            .run(|| Device::take_over(options, queues))
+            .expect("it is taken over")
+    };
+    let mut bounded = take_over(&options());
+    let queue = bounded.take_queues().remove(0);
+    let mut account = bounded.take_accounts().remove(0);
+    assert!(
+        read_all(&queue, Some(&mut account)) > 1_000,
+        "what waited is there"
+    );
+    account.found_empty();
+    send(&namespace, 1, 1000);
+    assert_eq!(account.settle(), 1000 + PACKET_OVERHEAD_BYTES);
+
+    let mut unbounded = take_over(&Options {
+        bound: false,
+        ..options()
+    });
+    assert_eq!(unbounded.bound(), BoundState::NotAsked);
+    let queue = unbounded.take_queues().remove(0);
+    for _ in 0..100 {
+        // Many more than would fit if all were still counted and none taken.
+        send(&namespace, 300, 1000);
+        assert!(read_all(&queue, None) >= 300);
+    }
+}

@@ -1,0 +1,60 @@
+//! Queues that stand: senders are told.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use culvert_lab::{Family, LinkShape, WireGuardEnd, wait_until};
+use rustix::net::sockopt;
+
+use crate::support::{SOON, culvert_tunnel};
+
+/// RFC 3168, §5.
+const NOT_ECT: u8 = 0b00;
+const ECT_0: u8 = 0b10;
+
+/// Where datagrams are sent; nobody listens.
+const DISCARD_PORT: u16 = 9;
+
+/// What a packet of a queue that stands has met so far: marks, and losses.
+fn told(end: &WireGuardEnd) -> (u64, u64) {
+    let status = end.culvert_json().unwrap();
+    let workers = status["workers"].as_array().unwrap().iter();
+    let marks = workers.map(|worker| worker["queue_marked"].as_u64().unwrap());
+    let losses = end.culvert_drops("tun_receive", "queue_stands").unwrap();
+    (marks.sum(), losses)
+}
+
+#[test]
+fn senders_into_a_queue_that_stands_are_told_by_marks_where_they_know_them_and_by_losses_otherwise()
+{
+    for (ecn, what) in [(ECT_0, "marks"), (NOT_ECT, "losses")] {
+        let tunnel = culvert_tunnel().unwrap();
+        let slow = LinkShape {
+            rate_mbit: Some(10),
+            mtu_bytes: None,
+        };
+        tunnel.link.shape(slow).unwrap();
+        let target = SocketAddr::new(tunnel.right_address(Family::V4), DISCARD_PORT);
+        let bind = || Ok(UdpSocket::bind("0.0.0.0:0")?);
+        let socket = tunnel.left.namespace.inside(bind).unwrap();
+        sockopt::set_ip_tos(&socket, ecn).unwrap();
+        assert_eq!(told(&tunnel.left), (0, 0));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // Refused where the queue is full.
+                    let _refused = socket.send_to(&[0; 1200], target);
+                }
+            });
+            let heard = wait_until(what, SOON, || {
+                let (marks, losses) = told(&tunnel.left);
+                if ecn == ECT_0 { marks > 0 } else { losses > 0 }
+            });
+            is_over.store(true, Ordering::Relaxed);
+            heard.unwrap();
+        });
+        let (marks, losses) = told(&tunnel.left);
+        assert_eq!((marks == 0, losses == 0), (ecn == NOT_ECT, ecn == ECT_0));
+    }
+}
