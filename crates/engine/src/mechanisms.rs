@@ -39,7 +39,6 @@ mechanisms! {
     Backlog, "backlog", "A send buffer just large enough for the link, so that what waits waits in the TUN; without it, the kernel's";
     ReceiveOffload, "gro", "The kernel hands over runs of datagrams in one piece (UDP_GRO)";
     Coalescing, "coalescing", "Packets of a flow are written to the TUN as one superframe";
-    Looking, "looking", "A worker looks again for a moment before it sleeps while packets follow each other closely";
     Moderation, "moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
     Placement, "placement", "A worker that has to wait for a processor stays on one, and leaves it to a thread that wants it as much";
 }

@@ -117,7 +117,6 @@ impl Control {
             Mechanism::Batching,
             Mechanism::Backlog,
             Mechanism::Coalescing,
-            Mechanism::Looking,
             Mechanism::Moderation,
             Mechanism::Placement,
         ];

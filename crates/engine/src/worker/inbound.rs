@@ -43,8 +43,6 @@ pub(super) struct Inbound {
     refused: Vec<u8>,
     /// UDP packets written since this thread last gave way to their readers.
     unread: usize,
-    /// UDP packets were written in this turn.
-    pub(super) has_readers: bool,
 }
 
 /// Where the datagrams of one receive came from.
@@ -63,7 +61,6 @@ impl Inbound {
             coalescer: Coalescer::new(accept),
             refused: Vec::new(),
             unread: 0,
-            has_readers: false,
         }
     }
 
@@ -112,7 +109,7 @@ impl Inbound {
             open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
             let writer = queues.writer();
             let refused = &mut self.refused;
-            let (unread, has_readers) = (&mut self.unread, &mut self.has_readers);
+            let unread = &mut self.unread;
             let mut superframes_refused = false;
             self.coalescer
                 .flush(entry.bytes, |vnet, buffer, parts, packets| {
@@ -123,7 +120,6 @@ impl Inbound {
                         write_apart(context, writer, refused, vnet, buffer, parts);
                     }
                     if is_udp(&buffer[parts[0].clone()]) {
-                        *has_readers = true;
                         give_way(unread, packets);
                     }
                 });

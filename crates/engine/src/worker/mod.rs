@@ -290,10 +290,7 @@ impl Worker {
         } else {
             busy
         };
-        // Readers of UDP packets may be waiting for this core: it is theirs while nothing arrives.
-        let has_readers = std::mem::take(&mut self.inbound.has_readers);
-        let may_look = !has_readers && self.context.mechanisms.has(Mechanism::Looking);
-        self.poller.wait(busy, may_look, &self.context.counters)?;
+        self.poller.wait(busy, &self.context.counters)?;
         let mut has_room = None;
         for (token, room) in self.poller.ready() {
             match token {

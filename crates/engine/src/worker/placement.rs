@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How long a worker watches before it judges: some 30 time slices of the scheduler.
 const WINDOW: Duration = Duration::from_millis(100);
 
+/// Turns below which a worker that may run anywhere does not look: a packet now and then should not wait for that.
+const FEW_TURNS: u32 = 64;
+
 /// Waiting for a processor, as a share of the time in which the worker wanted one, from which on it stays where it is.
 const CROWDED_PERCENT: u64 = 20;
 
@@ -169,6 +172,8 @@ pub(super) struct Placement {
     allowed: CpuSet,
     /// Where it was last let run.
     now_allowed: CpuSet,
+    /// Turns since it looked.
+    turns: u32,
 }
 
 impl Placement {
@@ -182,14 +187,19 @@ impl Placement {
             judge: Judge::new(now, account),
             allowed,
             now_allowed: allowed,
+            turns: 0,
         })
     }
 
     /// Looks whether to stay, to leave, or to leave it to the kernel. True where it begins to stay.
     pub(super) fn look(&mut self, now: Time) -> bool {
-        if !self.judge.is_due(now) {
+        self.turns = self.turns.saturating_add(1);
+        let has_nothing_to_judge =
+            self.turns < FEW_TURNS && matches!(self.judge.state, State::Roaming { .. });
+        if has_nothing_to_judge || !self.judge.is_due(now) {
             return false;
         }
+        self.turns = 0;
         let Some(account) = read(&self.account) else {
             return false;
         };
