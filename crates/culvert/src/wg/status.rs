@@ -198,6 +198,8 @@ pub(crate) struct Peer {
     pub(crate) is_segmentation_refused: bool,
     /// MTU of the path, where it is known to be too small for full-size packets.
     pub(crate) path_mtu_bytes: Option<u16>,
+    /// How long a message and its answer take by the path, as handshakes tell.
+    pub(crate) round_trip_us: Option<u64>,
 }
 
 impl Status {
@@ -289,6 +291,9 @@ fn peer(peer: &engine::PeerStatus) -> Peer {
         received_bytes: peer.rx_bytes,
         is_segmentation_refused: peer.is_segmentation_refused,
         path_mtu_bytes: peer.path_mtu,
+        round_trip_us: peer
+            .round_trip
+            .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
     }
 }
 

@@ -126,6 +126,10 @@ fn peer(
     if let Some(time) = peer.last_handshake_unix_seconds {
         text.field("latest handshake", ago(time, now));
     }
+    if let Some(us) = peer.round_trip_us {
+        let ms = us as f64 / 1e3;
+        text.field("round trip", format_args!("{ms:.1} ms, by handshakes"));
+    }
     if peer.sent_bytes > 0 || peer.received_bytes > 0 {
         let (received, sent) = (bytes(peer.received_bytes), bytes(peer.sent_bytes));
         text.field("transfer", format_args!("{received} received, {sent} sent"));

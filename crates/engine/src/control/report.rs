@@ -67,6 +67,7 @@ impl Control {
             tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
             is_segmentation_refused: peer.segmentation_refused.load(Ordering::Relaxed),
             path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
+            round_trip: peer.round_trip(),
         }
     }
 
