@@ -8,7 +8,6 @@ use crate::ids::PeerId;
 use crate::noise::SentInitiation;
 use crate::time::{Clock, Time};
 use crate::transport::{Role, Transport};
-use std::time::Duration;
 use x25519_dalek::StaticSecret;
 
 impl Handshaker {
@@ -65,6 +64,7 @@ impl Handshaker {
             peer.macs.add(&mut message, clock.now);
             peer.sent = Some((index, sent));
             peer.timestamp_sent = Some(timestamp);
+            peer.initiated_at = Some(clock.now);
             peer.handshake_sent_at = Some(clock.now);
             peer.activity.any_sent(clock.now);
             if let Some(attempt) = &mut peer.attempt {
@@ -103,10 +103,11 @@ impl Handshaker {
         clock: Clock,
     ) {
         let mut freed: Vec<_> = dropped.map(Transport::local_index).into_iter().collect();
-        let mut round_trip = Duration::ZERO;
+        let mut asked_at = keys.created_at();
         if let Some(peer) = self.peers.get_mut(id) {
-            let sent_at = peer.handshake_sent_at.unwrap_or(clock.now);
-            round_trip = clock.now.saturating_since(sent_at);
+            if keys.role() == Role::Initiator {
+                asked_at = peer.initiated_at.unwrap_or(asked_at);
+            }
             peer.attempt = None;
             peer.last_handshake = Some(clock.wall);
             freed.extend(peer.sent.take().map(|(index, _)| index));
@@ -118,7 +119,8 @@ impl Handshaker {
         self.outputs.push_back(Output::HandshakeCompleted {
             peer: id,
             role: keys.role(),
-            round_trip,
+            // A responder's keys were made when its response left.
+            round_trip: clock.now.saturating_since(asked_at),
         });
         if keys.role() == Role::Initiator {
             // §5.4.6 leaves the responder silent until it has heard from us under the keys.

@@ -65,8 +65,7 @@ pub enum Output {
         peer: PeerId,
         /// Which side of it we were.
         role: Role,
-        /// How long the answer to our last message of it took: the round trip of the path, what the peer needed
-        /// included. Half of it where both ends initiated at once.
+        /// How long the answer to our message of it took: the round trip of the path, and what the peer needed.
         round_trip: Duration,
     },
 }

@@ -29,6 +29,8 @@ pub(super) struct Peer {
 
     /// Our initiation that waits for its response. Independent of what the peer initiates.
     pub(super) sent: Option<(Index, SentInitiation)>,
+    /// When that left.
+    pub(super) initiated_at: Option<Time>,
     /// We are trying to get a handshake through.
     pub(super) attempt: Option<Attempt>,
     /// When we last sent an initiation or a response.
@@ -72,6 +74,7 @@ impl Peer {
             activity: Arc::default(),
             slots: Slots::default(),
             sent: None,
+            initiated_at: None,
             attempt: None,
             handshake_sent_at: None,
             timestamp_sent: None,

@@ -109,6 +109,26 @@ fn each_end_learns_the_round_trip_of_the_path() {
 }
 
 #[test]
+fn handshakes_that_cross_tell_the_round_trip_all_the_same() {
+    const ONE_WAY: Duration = Duration::from_millis(20);
+    let (mut a, mut b) = pair();
+    let at = |ms: u64| clock_at(Duration::from_millis(ms));
+    a.wants(at(0));
+    let of_a = a.datagram();
+    b.wants(at(15));
+    let of_b = b.datagram();
+    b.receives(&of_a, a.address, at(20)).unwrap();
+    a.receives(&of_b, b.address, at(35)).unwrap();
+    let to_a = b.datagram();
+    a.receives(&to_a, b.address, at(40)).unwrap();
+    let learned = a.drain().into_iter().find_map(|output| match output {
+        Output::HandshakeCompleted { round_trip, .. } => Some(round_trip),
+        _ => None,
+    });
+    assert_eq!(learned, Some(2 * ONE_WAY));
+}
+
+#[test]
 fn both_suites_and_preshared_keys_work_where_the_ends_agree() {
     for suite in [Suite::ChaCha20Poly1305, Suite::Aes256Gcm] {
         let (mut a, mut b) = pair();
