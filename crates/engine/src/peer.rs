@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// What is believed of any handshake: a busy host takes as long on the same network.
+const CREDIBLE_ROUND_TRIP_US: u32 = 4_000;
+
 /// A peer as the workers see it. Lives as long as anyone still seals for it.
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
@@ -65,11 +68,14 @@ impl Peer {
 
     /// Sets the endpoint by configuration: the host chooses the source address anew.
     pub(crate) fn set_endpoint(&self, address: SocketAddr) {
-        *self.lock() = Some(Destination {
+        let before = self.lock().replace(Destination {
             address,
             source: None,
         });
-        self.forget_path();
+        self.forget_mtu();
+        if before.is_none_or(|before| before.address != address) {
+            self.forget_path();
+        }
     }
 
     /// An authentic message came from `from`, to our address `local`: answer by the same way.
@@ -99,22 +105,27 @@ impl Peer {
         }
     }
 
-    /// Forgets what was learned of the path: it is another one, or may have changed.
+    /// Forgets what was learned of the path: it is another one.
     pub(crate) fn forget_path(&self) {
-        self.segmentation_refused.store(false, Ordering::Relaxed);
-        self.path_mtu.store(0, Ordering::Relaxed);
+        self.forget_mtu();
         self.round_trip_us.store(0, Ordering::Relaxed);
     }
 
+    /// Forgets what the path refuses, which may have changed.
+    pub(crate) fn forget_mtu(&self) {
+        self.segmentation_refused.store(false, Ordering::Relaxed);
+        self.path_mtu.store(0, Ordering::Relaxed);
+    }
+
     /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice
-    /// the one before at most, so that a path that has grown longer is believed in time.
+    /// the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`], so that a path that has grown longer is believed in time.
     pub(crate) fn note_round_trip(&self, round_trip: Duration) {
         let new = u32::try_from(round_trip.as_micros())
             .unwrap_or(u32::MAX)
             .max(1);
         let known = match self.round_trip_us.load(Ordering::Relaxed) {
             0 => new,
-            old => new.min(old.saturating_mul(2)),
+            old => new.min(old.saturating_mul(2).max(CREDIBLE_ROUND_TRIP_US)),
         };
         self.round_trip_us.store(known, Ordering::Relaxed);
     }

@@ -25,7 +25,7 @@ pub enum Capability {
     NetAdmin,
     /// Ports below 1024, as that of DNS.
     NetBindService,
-    /// The program that sorts packets into the queues of several workers.
+    /// The programs that sort packets into the tunnel's queues and bound those.
     Bpf,
     /// Files that its user may not write: the cgroups of applications.
     DacOverride,

@@ -13,15 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bpf::{
-    self, Assembler, Condition, Instruction, MapMemory, Name, Operation, ProgramOff, Register,
+    self, Assembler, Condition, Instruction, Map, MapMemory, Name, Operation, ProgramOff, Register,
     Width,
 };
-use crate::steering::MAX_QUEUES;
 use crate::{VNET_HEADER_BYTES, ioctl};
 
 use Condition::{Greater, GreaterSigned};
 use Operation::{Add, Move, ShiftLeft, Subtract};
-use Register::{R0, R1, R2, R3, R4, R5, R6};
+use Register::{R0, R1, R2, R3, R4, R5};
 use Width::{Double, Word};
 
 /// The bound that a queue has to begin with, and the lowest: about what a single flow keeps in flight inside the host at
@@ -29,22 +28,24 @@ use Width::{Double, Word};
 /// queues".
 pub const MIN_BOUND_BYTES: u64 = 2 << 20;
 
-/// The highest. It bounds the kernel's memory: what comes on top of it in one burst is lost, and its sender slows down.
+/// The highest: what comes on top of it in one burst is lost, or kept by TCP where it is this host's, and slows its sender.
 pub const MAX_BOUND_BYTES: u64 = 16 << 20;
 
-/// The lowest bound of packets that are no superframes: what comes in while the reader waits for a processor that two
-/// other threads have for a time slice each, 6 ms, at 600,000 packets a second, with [`PACKET_OVERHEAD_BYTES`]. Their
+/// What a packet counts at least: about what the kernel needs to keep a small one.
+pub const MIN_PACKET_BYTES: u64 = 2048;
+
+/// The lowest bound of packets that count just that, which superframes never do: 4096 packets, what comes in while the
+/// reader waits for a processor that two other threads have for a time slice each, 6 ms, at 600,000 packets a second. Their
 /// senders may have no brake, where those of superframes have TCP's.
-pub const MIN_SINGLES_BOUND_BYTES: u64 = 4 << 20;
-
-/// The longest packet that counts as none: the MTU of an Ethernet with room for what lies around it.
-const MAX_SINGLE_BYTES: i32 = 2048;
-
-/// What a packet counts besides its bytes: about what the kernel needs to keep it (`struct sk_buff` with what it shares).
-pub const PACKET_OVERHEAD_BYTES: u64 = 512;
+pub const MIN_SINGLES_BOUND_BYTES: u64 = 8 << 20;
 
 /// More packets than the bound lets wait, however small: what the queues must have room for.
-pub(crate) const MAX_WAITING_PACKETS: u32 = (MAX_BOUND_BYTES / PACKET_OVERHEAD_BYTES) as u32;
+pub(crate) const MAX_WAITING_PACKETS: u32 =
+    (MAX_BOUND_BYTES / MIN_PACKET_BYTES) as u32 + RING_SLACK_PACKETS;
+
+/// A ring of the kernel gives room back 16 packets at a time, and each processor may be one packet over the bound: 16
+/// packets and 240 processors.
+const RING_SLACK_PACKETS: u32 = 256;
 
 /// A reader tells the program what it has taken when it is so much: less often than packets are read, as the number is
 /// fetched by whatever processor the host sends from.
@@ -95,14 +96,14 @@ impl Account {
     /// Notes a frame that was read, its virtio-net header included in `frame_len`. True once it is time to
     /// [`settle`](Self::settle).
     pub fn take(&mut self, frame_len: usize) -> bool {
-        let packet = frame_len.saturating_sub(VNET_HEADER_BYTES) as u64;
-        self.taken = self.taken.wrapping_add(packet + PACKET_OVERHEAD_BYTES);
+        self.taken = self.taken.wrapping_add(counted_bytes(frame_len));
         self.taken.wrapping_sub(self.settled) >= SETTLE_BYTES
     }
 
-    /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that the kernel threw away
-    /// with the queue, or that an earlier reader left, are forgotten here. One that is on its way into the queue at this
-    /// moment is counted as taken now and again when it is read, until the queue is found empty the next time.
+    /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that were counted and never
+    /// came, or that an earlier reader took, are forgotten here; where they fill the bound, nothing comes that would wake a
+    /// reader, so it is to look now and then. A packet that is on its way into the queue at this moment is counted as taken
+    /// now and again when it is read, until the queue is found empty the next time.
     pub fn found_empty(&mut self) {
         self.taken = self.queued();
         if self.taken != self.settled {
@@ -110,7 +111,7 @@ impl Account {
         }
     }
 
-    /// Tells the program what was taken. Returns the bytes that wait, [`PACKET_OVERHEAD_BYTES`] for each packet included.
+    /// Tells the program what was taken. Returns the bytes that wait, as they count.
     pub fn settle(&mut self) -> u64 {
         self.publish();
         let waiting = self.queued().wrapping_sub(self.taken);
@@ -142,13 +143,18 @@ impl Account {
     }
 }
 
+/// What a frame counts that was read, its virtio-net header included in `frame_len`.
+pub fn counted_bytes(frame_len: usize) -> u64 {
+    let packet = frame_len.saturating_sub(VNET_HEADER_BYTES) as u64;
+    packet.max(MIN_PACKET_BYTES)
+}
+
 /// Has the kernel bound the `queues` of the device behind `tun`. Returns the account of each.
 pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, ProgramOff> {
     let off = |error: io::Error| ProgramOff::from_error(&error);
-    let numbers = MAX_QUEUES * NUMBERS_PER_QUEUE;
-    let map = bpf::create_map(NAME, (numbers * size_of::<u64>()) as u32).map_err(off)?;
-    let memory = MapMemory::share(map.as_fd(), numbers).map_err(off)?;
-    let memory = Arc::new(memory);
+    let numbers = queues * NUMBERS_PER_QUEUE;
+    let map = Map::create(NAME, (numbers * size_of::<u64>()) as u32).map_err(off)?;
+    let memory = Arc::new(map.share(numbers).map_err(off)?);
     let account = |queue| {
         let mut account = Account {
             memory: Arc::clone(&memory),
@@ -160,7 +166,7 @@ pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, 
         account
     };
     let accounts = (0..queues).map(account).collect();
-    let program = bpf::load_socket_filter(NAME, &program(map.as_fd())).map_err(off)?;
+    let program = bpf::load_socket_filter(NAME, &program(map.as_fd(), queues)).map_err(off)?;
     ioctl::set_filter(tun, program.as_fd()).map_err(off)?;
     Ok(accounts)
 }
@@ -183,31 +189,32 @@ const QUEUE_OF_PACKET: i16 = 12;
 
 /// The program. It answers with the bytes of the packet that join the queue: all or none.
 ///
-/// Register use: r0 the length, r1 the queue's numbers, r3 what the packet counts, r4 what would wait with it, r5 the
-/// bound. Packets
-/// from several processors may pass the comparison together: the bound is exceeded by one packet of each at most.
-fn program(map: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Register use: r0 the length, r1 the queue's numbers, r2 the queue, r3 what the packet counts, r4 what would wait with
+/// it, r5 the bound. Packets from several processors may pass the comparison together: the bound is exceeded by one packet
+/// of each at most.
+fn program(map: BorrowedFd<'_>, queues: usize) -> Vec<Instruction> {
+    const SINGLE: i32 = MIN_PACKET_BYTES as i32;
+    const SINGLES: i32 = MIN_SINGLES_BOUND_BYTES as i32;
     let mut code = Assembler::new();
-    code.with_register(Move, R6, R1);
-    code.load(Word, R0, R6, LENGTH_OF_PACKET);
-    code.load(Word, R2, R6, QUEUE_OF_PACKET);
-    code.jump_if(Greater, R2, MAX_QUEUES as i32 - 1, Label::Take);
+    code.load(Word, R0, R1, LENGTH_OF_PACKET);
+    code.load(Word, R2, R1, QUEUE_OF_PACKET);
+    code.jump_if(Greater, R2, queues as i32 - 1, Label::Take);
     code.with_number(ShiftLeft, R2, QUEUE_SHIFT);
     code.address_in_map(R1, map);
     code.with_register(Add, R1, R2);
 
-    code.with_register(Move, R3, R0);
-    code.with_number(Add, R3, PACKET_OVERHEAD_BYTES as i32);
-    code.load(Double, R4, R1, offset_of(QUEUED));
-    code.load(Double, R5, R1, offset_of(TAKEN));
-    code.with_register(Subtract, R4, R5);
-    code.with_register(Add, R4, R3);
     code.load(Double, R5, R1, offset_of(BOUND));
-    code.jump_if(Greater, R0, MAX_SINGLE_BYTES, Label::Compare);
-    let least = MIN_SINGLES_BOUND_BYTES as i32;
-    code.jump_if(Greater, R5, least, Label::Compare);
-    code.with_number(Move, R5, least);
+    code.with_register(Move, R3, R0);
+    code.jump_if(Greater, R0, SINGLE, Label::Compare);
+    code.with_number(Move, R3, SINGLE);
+    code.jump_if(Greater, R5, SINGLES, Label::Compare);
+    code.with_number(Move, R5, SINGLES);
+
     code.place(Label::Compare);
+    code.load(Double, R4, R1, offset_of(QUEUED));
+    code.load(Double, R2, R1, offset_of(TAKEN));
+    code.with_register(Subtract, R4, R2);
+    code.with_register(Add, R4, R3);
     code.jump_if_both(GreaterSigned, R4, R5, Label::Drop);
     code.add_atomically(R1, offset_of(QUEUED), R3);
     code.place(Label::Take);

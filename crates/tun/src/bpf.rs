@@ -5,50 +5,12 @@
 
 mod system;
 
-use std::fmt;
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+pub use system::ProgramOff;
 #[cfg(test)]
 pub(crate) use system::run;
-pub(crate) use system::{MapMemory, Name, create_map, load_socket_filter};
-
-/// Why the kernel runs no program of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProgramOff {
-    /// Loading a program needs CAP_BPF.
-    NotPermitted,
-    /// The kernel has no BPF, or not for this purpose.
-    NotInThisKernel,
-    /// The kernel refused the program, with this error number.
-    Refused(i32),
-}
-
-impl fmt::Display for ProgramOff {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
-            Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
-            Self::Refused(error) => write!(
-                formatter,
-                "refused: {}",
-                io::Error::from_raw_os_error(*error)
-            ),
-        }
-    }
-}
-
-impl ProgramOff {
-    pub(crate) fn from_error(error: &io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(libc::EPERM) => Self::NotPermitted,
-            Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
-            Some(number) => Self::Refused(number),
-            None => Self::NotInThisKernel,
-        }
-    }
-}
+pub(crate) use system::{Map, MapMemory, Name, load_socket_filter};
 
 /// A register of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

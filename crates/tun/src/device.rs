@@ -123,7 +123,13 @@ impl Device {
     }
 
     /// Has the kernel bound the queues in bytes. Their length in frames must not be what bounds them then.
+    ///
+    /// A queueing discipline is of no use in front of a TUN, which never tells it to wait. It would hide from TCP what the
+    /// queue refuses: without it, TCP hears of it at once, and keeps the packet instead of losing it. And it would allocate
+    /// room for the length of the queue, three times for each of the 256 queues that a device may have.
     fn start_bound(&mut self) -> Result<(), TunError> {
+        self.change(Request::root_discipline(self.index, "noqueue"))
+            .map_err(|error| TunError::from_system("remove the queueing discipline", error))?;
         match bound::start(self.control.as_fd(), self.queues.len()) {
             Ok(accounts) => {
                 self.set_queue_len(bound::MAX_WAITING_PACKETS)?;

@@ -26,8 +26,8 @@ mod takeover;
 mod watch;
 
 pub use bound::{
-    Account, BoundState, MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_SINGLES_BOUND_BYTES,
-    PACKET_OVERHEAD_BYTES,
+    Account, BoundState, MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES,
+    MIN_SINGLES_BOUND_BYTES, counted_bytes,
 };
 pub use bpf::ProgramOff;
 pub use device::{Device, Options};

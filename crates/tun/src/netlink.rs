@@ -16,6 +16,9 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const NESTED_MASK: u16 = 0x3fff;
 /// Bytes of `struct ifinfomsg`: family, padding, type, index, flags, change mask.
 pub(crate) const LINK_HEADER_BYTES: usize = 16;
+/// `TC_H_ROOT` and `TCA_KIND` of `linux/pkt_sched.h` and `linux/rtnetlink.h`.
+const ROOT: u32 = u32::MAX;
+const TCA_KIND: u16 = 1;
 /// Room for one datagram from the kernel: netlink builds messages in buffers of at most 32 KiB (`NLMSG_GOODSIZE` and the
 /// growth of dumps are below it).
 pub(crate) const RECEIVE_BYTES: usize = 32 * 1024;
@@ -53,6 +56,31 @@ impl Request {
         request.bytes.extend_from_slice(&index.to_ne_bytes());
         request.bytes.extend_from_slice(&[0; 8]); // no flag is changed
         request
+    }
+
+    /// A request to make the queueing discipline `kind` the root of the link `index`, in place of what is there.
+    pub(crate) fn root_discipline(index: u32, kind: &str) -> Self {
+        // `struct tcmsg` has 32-bit fields where `struct ifinfomsg` has index, flags and mask: index, handle, parent; and one
+        // more.
+        let mut request = Self::link(libc::RTM_NEWQDISC, index);
+        let flags =
+            libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        request.bytes[6..8].copy_from_slice(&(flags as u16).to_ne_bytes());
+        request.bytes[28..32].copy_from_slice(&ROOT.to_ne_bytes());
+        request.bytes.extend_from_slice(&[0; 4]);
+        request.with_text(TCA_KIND, kind)
+    }
+
+    /// Adds an attribute of text, which ends with a zero and is filled up to a multiple of four bytes.
+    fn with_text(mut self, kind: u16, text: &str) -> Self {
+        let length = ATTRIBUTE_HEADER_BYTES + text.len() + 1;
+        self.bytes.extend_from_slice(&(length as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+        let filled = self.bytes.len().next_multiple_of(4);
+        self.bytes.resize(filled, 0);
+        self
     }
 
     /// Adds a 32-bit attribute (`IFLA_…`).

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use culvert_tun::{
     Account, BoundState, Device, MAX_BOUND_BYTES, MAX_FRAME_BYTES, MIN_BOUND_BYTES,
-    MIN_SINGLES_BOUND_BYTES, Options, PACKET_OVERHEAD_BYTES, ProgramOff, Queue, Steering,
+    MIN_PACKET_BYTES, MIN_SINGLES_BOUND_BYTES, Options, ProgramOff, Queue, Steering,
     VNET_HEADER_BYTES,
 };
 use rustix::thread::CapabilitySet;
@@ -20,6 +20,14 @@ fn options() -> Options {
         offload: true,
         steering: None,
         bound: true,
+    }
+}
+
+/// A device whose single packets may be as good as superframes.
+fn jumbo() -> Options {
+    Options {
+        mtu: 9000,
+        ..options()
     }
 }
 
@@ -65,22 +73,30 @@ fn read_all(queue: &Queue, mut account: Option<&mut Account>) -> usize {
 }
 
 #[test]
-fn what_waits_is_known_to_the_byte() {
-    let (namespace, mut device) = up(&options());
+fn what_waits_is_known_to_the_byte_and_a_small_packet_counts_as_two_kilobytes() {
+    let (namespace, mut device) = up(&jumbo());
     assert_eq!(device.bound(), BoundState::On, "the bound needs CAP_BPF");
     let queue = device.take_queues().remove(0);
     let mut account = device.take_accounts().remove(0);
     assert_eq!(account.settle(), 0);
-    send(&namespace, 3, 1000);
-    assert_eq!(account.settle(), 3 * (1000 + PACKET_OVERHEAD_BYTES));
+    send(&namespace, 3, 5000);
+    send(&namespace, 1, 100);
+    assert_eq!(account.settle(), 3 * 5000 + MIN_PACKET_BYTES);
     let mut buffer = vec![0; MAX_FRAME_BYTES];
     let len = queue.receive(&mut buffer).expect("a frame");
-    assert_eq!(len, VNET_HEADER_BYTES + 1000);
+    assert_eq!(len, VNET_HEADER_BYTES + 5000);
     assert!(!account.take(len), "it is early to settle");
-    assert_eq!(account.settle(), 2 * (1000 + PACKET_OVERHEAD_BYTES));
-    assert_eq!(read_all(&queue, Some(&mut account)), 2);
+    assert_eq!(account.settle(), 2 * 5000 + MIN_PACKET_BYTES);
+    assert_eq!(read_all(&queue, Some(&mut account)), 3);
     assert_eq!(account.settle(), 0);
-    assert_eq!(account.taken(), 3 * (1000 + PACKET_OVERHEAD_BYTES));
+    assert_eq!(account.taken(), 3 * 5000 + MIN_PACKET_BYTES);
+}
+
+#[test]
+fn packets_wait_in_the_bounded_queues_alone() {
+    let (namespace, _device) = up(&options());
+    let shown = namespace.ip("link show cv0");
+    assert!(shown.contains("qdisc noqueue"), "{shown}");
 }
 
 #[test]
@@ -91,18 +107,11 @@ fn no_more_bytes_wait_than_the_bound_whatever_the_size_of_packets() {
         // As good as a superframe.
         (8000, MIN_BOUND_BYTES),
     ] {
-        let (namespace, mut device) = up(&Options {
-            mtu: 9000,
-            ..options()
-        });
+        let (namespace, mut device) = up(&jumbo());
         let queue = device.take_queues().remove(0);
         let mut account = device.take_accounts().remove(0);
-        let cost = bytes as u64 + PACKET_OVERHEAD_BYTES;
-        for (asked, bound) in [
-            (0, least),
-            (3 << 20, least.max(3 << 20)),
-            (u64::MAX, MAX_BOUND_BYTES),
-        ] {
+        let cost = (bytes as u64).max(MIN_PACKET_BYTES);
+        for (asked, bound) in [(0, least), (9 << 20, 9 << 20), (u64::MAX, MAX_BOUND_BYTES)] {
             account.set_bound(asked);
             let fit = usize::try_from(bound / cost).expect("it is small");
             send(&namespace, fit + 100, bytes);
@@ -144,7 +153,26 @@ fn a_queue_that_was_found_empty_holds_nothing_whatever_was_counted() {
     account.found_empty();
     assert_eq!(account.settle(), 0);
     send(&namespace, 2, 1000);
-    assert_eq!(account.settle(), 2 * (1000 + PACKET_OVERHEAD_BYTES));
+    assert_eq!(account.settle(), 2 * MIN_PACKET_BYTES);
+}
+
+#[test]
+fn a_queue_that_is_full_of_what_never_came_is_mended_by_looking() {
+    let (namespace, mut device) = up(&options());
+    let queue = device.take_queues().remove(0);
+    let mut account = device.take_accounts().remove(0);
+    // An administrator's mistake: everything is counted, and nothing has room.
+    namespace.ip("link set cv0 txqueuelen 0");
+    send(&namespace, 5_000, 1000);
+    namespace.ip("link set cv0 txqueuelen 500");
+    send(&namespace, 10, 1000);
+    let mut buffer = vec![0; MAX_FRAME_BYTES];
+    while let Ok(len) = queue.receive(&mut buffer) {
+        account.take(len);
+    }
+    account.found_empty();
+    send(&namespace, 10, 1000);
+    assert_eq!(read_all(&queue, Some(&mut account)), 10);
 }
 
 #[test]
@@ -165,14 +193,11 @@ fn each_queue_has_an_account_of_its_own() {
         send(&namespace, 1, 500);
     }
     let waiting: Vec<u64> = accounts.iter_mut().map(Account::settle).collect();
-    assert_eq!(
-        waiting.iter().sum::<u64>(),
-        20 * (500 + PACKET_OVERHEAD_BYTES)
-    );
+    assert_eq!(waiting.iter().sum::<u64>(), 20 * MIN_PACKET_BYTES);
     assert_eq!(waiting[0], 0, "none of them is urgent");
     for ((queue, account), waiting) in queues.iter().zip(&mut accounts).zip(waiting) {
         let frames = read_all(queue, Some(account)) as u64;
-        assert_eq!(frames * (500 + PACKET_OVERHEAD_BYTES), waiting);
+        assert_eq!(frames * MIN_PACKET_BYTES, waiting);
     }
 }
 
@@ -217,7 +242,7 @@ fn whoever_takes_a_device_over_starts_a_new_account_or_ends_the_bound() {
     );
     account.found_empty();
     send(&namespace, 1, 1000);
-    assert_eq!(account.settle(), 1000 + PACKET_OVERHEAD_BYTES);
+    assert_eq!(account.settle(), MIN_PACKET_BYTES);
 
     let mut unbounded = take_over(&Options {
         bound: false,

@@ -310,7 +310,7 @@ impl Control {
             if peer.path_mtu.load(Ordering::Relaxed) != 0
                 || peer.segmentation_refused.load(Ordering::Relaxed)
             {
-                peer.forget_path();
+                peer.forget_mtu();
                 learn_path_mtu(peer, self.mtu, self.mark);
             }
         }

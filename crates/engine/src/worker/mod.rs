@@ -261,6 +261,7 @@ impl Worker {
             self.context.counters.turns.add(1);
             self.wait()?;
             self.context.now = clock::now();
+            self.queues.doubt(self.context.now);
             self.renew()?;
             self.command();
             self.receive()?;
@@ -290,7 +291,8 @@ impl Worker {
         } else {
             busy
         };
-        self.poller.wait(busy, &self.context.counters)?;
+        let at_most = self.queues.doubts_after();
+        self.poller.wait(busy, at_most, &self.context.counters)?;
         let mut has_room = None;
         for (token, room) in self.poller.ready() {
             match token {

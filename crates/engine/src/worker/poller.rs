@@ -5,6 +5,7 @@ use rustix::event::{Timespec, epoll};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// Events taken at once; what finds no place is told by the next call.
 const MAX_EVENTS: usize = 32;
@@ -60,16 +61,22 @@ impl Poller {
     }
 
     /// Takes in which devices have become ready. Where there is nothing else to do (`is_busy` is
-    /// false), waits until one has.
+    /// false), waits until one has, but not longer than `at_most`.
     ///
     /// # Errors
     /// Those of `epoll`.
-    pub(super) fn wait(&mut self, is_busy: bool, counters: &WorkerCounters) -> io::Result<()> {
+    pub(super) fn wait(
+        &mut self,
+        is_busy: bool,
+        at_most: Option<Duration>,
+        counters: &WorkerCounters,
+    ) -> io::Result<()> {
         if is_busy {
             return self.poll(Some(&NO_WAIT));
         }
         counters.sleeps.add(1);
-        self.poll(None)
+        let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
+        self.poll(at_most.as_ref())
     }
 
     fn poll(&mut self, timeout: Option<&Timespec>) -> io::Result<()> {

@@ -18,6 +18,10 @@ const QUANTUM_BYTES: i64 = 64 * 1024;
 /// and rare, and a flood of it must not starve the rest.
 const PRIORITY_BURST_FRAMES: u32 = 32;
 
+/// How long a queue may refuse packets because its account is wrong, which only an administrator who changes its length
+/// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
+const DOUBT_AFTER: Duration = Duration::from_secs(10);
+
 /// The TUN queues of one worker, and which of them may have something to read.
 pub(super) struct Queues {
     queues: Vec<Queue>,
@@ -33,8 +37,8 @@ pub(super) struct Queues {
     /// Whether queue 0 is the priority queue.
     has_priority: bool,
     priority_burst: u32,
-    /// When the queue that was read from last was looked at.
-    settled_at: Time,
+    /// When to look for what no event has told of.
+    doubt_at: Time,
 }
 
 /// What is known of what waits in a queue.
@@ -42,6 +46,8 @@ struct Book {
     account: Account,
     standing: Standing,
     allowance: Allowance,
+    /// When it was last looked at.
+    settled_at: Time,
 }
 
 /// A frame that was read.
@@ -69,14 +75,12 @@ impl Queues {
             deficits: vec![0; queues.len()],
             current: 0,
             // A frame may have arrived before the queue was watched.
-            ready: u64::MAX
-                .checked_shr(u64::BITS - queues.len() as u32)
-                .unwrap_or(0),
+            ready: all_of(queues.len()),
             queues,
             writer,
             has_priority,
             priority_burst: 0,
-            settled_at: Time::ZERO,
+            doubt_at: Time::ZERO,
         }
     }
 
@@ -87,6 +91,20 @@ impl Queues {
 
     pub(super) fn set_ready(&mut self, queue: usize) {
         self.ready |= 1 << queue;
+    }
+
+    /// How long at most the worker may sleep, where that matters: see [`Self::doubt`].
+    pub(super) fn doubts_after(&self) -> Option<Duration> {
+        (!self.books.is_empty()).then_some(DOUBT_AFTER)
+    }
+
+    /// Has every queue read, once in a while. One whose account is wrong may refuse all packets although it is empty
+    /// ([`Account::found_empty`]), and then nothing else would have it read.
+    pub(super) fn doubt(&mut self, now: Time) {
+        if !self.books.is_empty() && now >= self.doubt_at {
+            self.doubt_at = now.saturating_add(DOUBT_AFTER);
+            self.ready = all_of(self.queues.len());
+        }
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -136,17 +154,14 @@ impl Queues {
             is_congested: false,
         };
         let is_bulk = self.is_bulk(queue);
-        if let Some(Book {
-            account, standing, ..
-        }) = self.books.get_mut(queue)
-        {
+        if let Some(book) = self.books.get_mut(queue) {
             // Once a turn at least: on a slow link it takes long to come to many bytes.
-            if account.take(len) || now != self.settled_at {
-                self.settled_at = now;
-                let waiting = account.settle();
+            if book.account.take(len) || now != book.settled_at {
+                book.settled_at = now;
+                let waiting = book.account.settle();
+                let taken = book.account.taken();
                 received.queue = Some(queue);
-                received.is_congested =
-                    standing.note(account.taken(), waiting, len, now) && is_bulk;
+                received.is_congested = book.standing.note(taken, waiting, len, now) && is_bulk;
             }
         }
         received
@@ -194,12 +209,18 @@ impl Queues {
     }
 }
 
+/// A bit for each of `queues`.
+fn all_of(queues: usize) -> u64 {
+    u64::MAX.checked_shr(u64::BITS - queues as u32).unwrap_or(0)
+}
+
 impl Book {
     fn new(account: Account) -> Self {
         Self {
             account,
             standing: Standing::default(),
             allowance: Allowance::default(),
+            settled_at: Time::ZERO,
         }
     }
 }

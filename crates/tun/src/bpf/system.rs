@@ -1,6 +1,7 @@
 //! The kernel's side of BPF: loading a program, making a map, and sharing its memory.
 
 use std::ffi::{CStr, c_long};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -16,10 +17,47 @@ const TYPE_ARRAY: u32 = 2;
 const MAPPABLE: u32 = 1 << 10;
 /// `BPF_PROG_LOAD` of `enum bpf_cmd`.
 const COMMAND_LOAD: c_long = 5;
-/// `BPF_PROG_TYPE_SOCKET_FILTER` of `enum bpf_prog_type`, the type that TUNSETSTEERINGEBPF takes.
+/// `BPF_PROG_TYPE_SOCKET_FILTER` of `enum bpf_prog_type`, the type that TUNSETSTEERINGEBPF and TUNSETFILTEREBPF take.
 const TYPE_SOCKET_FILTER: u32 = 1;
 /// The program uses no helper that is reserved for GPL programs.
 const LICENCE: &CStr = c"Apache-2.0";
+
+/// Why the kernel runs no program of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramOff {
+    /// Loading a program needs CAP_BPF.
+    NotPermitted,
+    /// The kernel has no BPF, or not for this purpose.
+    NotInThisKernel,
+    /// The kernel refused the program, with this error number.
+    Refused(i32),
+}
+
+impl fmt::Display for ProgramOff {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
+            Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
+            Self::Refused(error) => write!(
+                formatter,
+                "refused: {}",
+                io::Error::from_raw_os_error(*error)
+            ),
+        }
+    }
+}
+
+impl ProgramOff {
+    pub(crate) fn from_error(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPERM) => Self::NotPermitted,
+            Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
+            Some(number) => Self::Refused(number),
+            None => Self::NotInThisKernel,
+        }
+    }
+}
 
 /// A name that `bpftool` shows, of at most fifteen bytes and a zero.
 pub(crate) type Name = [u8; 16];
@@ -93,23 +131,58 @@ fn load_once(name: Name, program: &[Instruction]) -> io::Result<OwnedFd> {
     unsafe { make(COMMAND_LOAD, &attributes) }
 }
 
-/// Makes a map of one value of `value_bytes`, all zero, that may be shared with this process.
-///
-/// # Errors
-/// `EPERM` without CAP_BPF; `EINVAL` before Linux 5.5, and `ENOSYS` without BPF in the kernel.
-pub(crate) fn create_map(name: Name, value_bytes: u32) -> io::Result<OwnedFd> {
-    let attributes = MapAttributes {
-        map_type: TYPE_ARRAY,
-        key_bytes: size_of::<u32>() as u32,
-        value_bytes,
-        entries: 1,
-        flags: MAPPABLE,
-        inner_map: 0,
-        numa_node: 0,
-        name,
-    };
-    // SAFETY: `MapAttributes` is a C structure without padding, and points to nothing.
-    unsafe { make(COMMAND_CREATE_MAP, &attributes) }
+/// A map of one value, which may be shared with this process.
+#[derive(Debug)]
+pub(crate) struct Map(OwnedFd);
+
+impl Map {
+    /// Makes one of `value_bytes`, all zero.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF; `EINVAL` before Linux 5.5, and `ENOSYS` without BPF in the kernel.
+    pub(crate) fn create(name: Name, value_bytes: u32) -> io::Result<Self> {
+        let attributes = MapAttributes {
+            map_type: TYPE_ARRAY,
+            key_bytes: size_of::<u32>() as u32,
+            value_bytes,
+            entries: 1,
+            flags: MAPPABLE,
+            inner_map: 0,
+            numa_node: 0,
+            name,
+        };
+        // SAFETY: `MapAttributes` is a C structure without padding, and points to nothing.
+        unsafe { make(COMMAND_CREATE_MAP, &attributes) }.map(Self)
+    }
+
+    /// Shares the first `numbers` of its value.
+    ///
+    /// # Errors
+    /// The kernel's: no memory left; `EINVAL` where it is smaller.
+    pub(crate) fn share(&self, numbers: usize) -> io::Result<MapMemory> {
+        // SAFETY: a new mapping, at an address that the kernel chooses, of a map, whose memory lasts as long as the mapping.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                numbers * size_of::<u64>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                self.0.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(MapMemory { start, numbers })
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// Calls `bpf` with a command that answers with a new descriptor.
@@ -147,29 +220,6 @@ unsafe impl Send for MapMemory {}
 unsafe impl Sync for MapMemory {}
 
 impl MapMemory {
-    /// Shares the first `numbers` of the value of `map`, which [`create_map`] made of at least so many.
-    ///
-    /// # Errors
-    /// The kernel's: no memory left; `EINVAL` where the map is smaller.
-    pub(crate) fn share(map: BorrowedFd<'_>, numbers: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping, at an address that the kernel chooses, of a descriptor that the caller holds.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                numbers * size_of::<u64>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, numbers })
-    }
-
     /// Number `index`.
     ///
     /// # Panics
@@ -184,7 +234,7 @@ impl MapMemory {
 
 impl Drop for MapMemory {
     fn drop(&mut self) {
-        // SAFETY: `share` made this mapping, and references into it cannot outlive `self`.
+        // SAFETY: `Map::share` made this mapping, and references into it cannot outlive `self`.
         let _stays =
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.numbers * size_of::<u64>()) };
     }

@@ -9,11 +9,14 @@ use std::os::unix::fs::PermissionsExt;
 /// A user whom every machine has, and its number.
 const NOBODY: (&str, &str) = ("nobody", "65534");
 
-/// Sets of capabilities as /proc shows them: CAP_NET_ADMIN is bit 12, CAP_NET_BIND_SERVICE bit 10.
-const NET_ADMIN: &str = "0000000000001000";
-const NET_ADMIN_AND_PORTS: &str = "0000000000001400";
+/// What programs that it starts may do, as /proc shows sets of capabilities: CAP_NET_ADMIN is bit 12.
+const OF_CHILDREN: &str = "0000000000001000";
+/// With CAP_BPF, bit 39, for the tunnel's queues.
+const GATEWAY: &str = "0000008000001000";
+/// With CAP_NET_BIND_SERVICE, bit 10.
+const CLIENT: &str = "0000008000001400";
 /// With CAP_DAC_OVERRIDE, bit 1: nobody may make cgroups by their mode.
-const ROOT_CLIENT: &str = "0000000000001402";
+const ROOT_CLIENT: &str = "0000008000001402";
 
 /// A device node as udev makes it, for everybody; what may be done with it takes CAP_NET_ADMIN.
 const TUN_FOR_ALL: &str = "mount -t tmpfs tmpfs /dev/net; mknod -m 666 /dev/net/tun c 10 200";
@@ -45,8 +48,8 @@ fn runs_with(id: u32, uid: &str, capabilities: &str) {
             ("CapPrm", capabilities),
             ("CapEff", capabilities),
             ("CapBnd", capabilities),
-            ("CapInh", NET_ADMIN),
-            ("CapAmb", NET_ADMIN),
+            ("CapInh", OF_CHILDREN),
+            ("CapAmb", OF_CHILDREN),
         ] {
             assert_eq!(thread[set], expected, "{set} of {name}");
         }
@@ -79,9 +82,9 @@ fn a_client_and_a_gateway_that_became_another_user_do_all_that_root_does() {
     let mut bed = Bed::around(product).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     let client = bed.product.client.process().unwrap().id();
-    runs_with(client, NOBODY.1, NET_ADMIN_AND_PORTS);
+    runs_with(client, NOBODY.1, CLIENT);
     let gateway = bed.product.gateways[0].process().unwrap().id();
-    runs_with(gateway, NOBODY.1, NET_ADMIN);
+    runs_with(gateway, NOBODY.1, GATEWAY);
     let status = bed.product.client.status().unwrap();
     assert_eq!(status["privileges"]["uid"], 65534, "{status}");
     assert_eq!(status["problems"], serde_json::json!([]), "{status}");
@@ -131,7 +134,7 @@ fn root_that_stays_root_keeps_no_right_but_those_that_are_needed() {
     let client = bed.product.client.process().unwrap().id();
     runs_with(client, "0", ROOT_CLIENT);
     let gateway = bed.product.gateways[0].process().unwrap().id();
-    runs_with(gateway, "0", NET_ADMIN);
+    runs_with(gateway, "0", GATEWAY);
     assert!(is_filtered(client));
     let status = bed.product.client.status().unwrap();
     assert_eq!(status["sandbox"]["files"]["state"], "closed", "{status}");

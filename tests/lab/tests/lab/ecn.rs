@@ -8,11 +8,11 @@ use rustix::net::sockopt;
 use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, culvert_tunnel};
 
 /// RFC 3168, §5: the last two bits of the traffic class.
-const NOT_ECT: u8 = 0b00;
-const ECT_0: u8 = 0b10;
+pub(crate) const NOT_ECT: u8 = 0b00;
+pub(crate) const ECT_0: u8 = 0b10;
 
 /// Where datagrams are sent; nobody listens, which does not matter to who counts packets.
-const DISCARD_PORT: u16 = 9;
+pub(crate) const DISCARD_PORT: u16 = 9;
 
 const DATAGRAMS: usize = 50;
 
@@ -35,7 +35,7 @@ fn send(tunnel: &Tunnel, family: Family, ecn: u8) {
 }
 
 /// Counts what comes out of the tunnel on the right with this ECN field.
-fn count_inside(tunnel: &Tunnel, family: Family, ecn: &str) -> PacketCounter {
+pub(crate) fn count_inside(tunnel: &Tunnel, family: Family, ecn: &str) -> PacketCounter {
     let header = match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",

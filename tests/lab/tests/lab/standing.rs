@@ -6,14 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use culvert_lab::{Family, LinkShape, WireGuardEnd, wait_until};
 use rustix::net::sockopt;
 
+use crate::ecn::{DISCARD_PORT, ECT_0, NOT_ECT, count_inside};
 use crate::support::{SOON, culvert_tunnel};
-
-/// RFC 3168, §5.
-const NOT_ECT: u8 = 0b00;
-const ECT_0: u8 = 0b10;
-
-/// Where datagrams are sent; nobody listens.
-const DISCARD_PORT: u16 = 9;
 
 /// What a packet of a queue that stands has met so far: marks, and losses.
 fn told(end: &WireGuardEnd) -> (u64, u64) {
@@ -22,6 +16,15 @@ fn told(end: &WireGuardEnd) -> (u64, u64) {
     let marks = workers.map(|worker| worker["queue_marked"].as_u64().unwrap());
     let losses = end.culvert_drops("tun_receive", "queue_stands").unwrap();
     (marks.sum(), losses)
+}
+
+/// Is set when it is dropped.
+struct Flag<'a>(&'a AtomicBool);
+
+impl Drop for Flag<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -39,20 +42,26 @@ fn senders_into_a_queue_that_stands_are_told_by_marks_where_they_know_them_and_b
         let socket = tunnel.left.namespace.inside(bind).unwrap();
         sockopt::set_ip_tos(&socket, ecn).unwrap();
         assert_eq!(told(&tunnel.left), (0, 0));
+        let marked = count_inside(&tunnel, Family::V4, "ce");
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // Also where what follows panics.
+            let _over = Flag(&is_over);
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     // Refused where the queue is full.
                     let _refused = socket.send_to(&[0; 1200], target);
                 }
             });
-            let heard = wait_until(what, SOON, || {
+            wait_until(what, SOON, || {
                 let (marks, losses) = told(&tunnel.left);
-                if ecn == ECT_0 { marks > 0 } else { losses > 0 }
-            });
-            is_over.store(true, Ordering::Relaxed);
-            heard.unwrap();
+                if ecn == ECT_0 {
+                    marks > 0 && marked.packets().unwrap() > 0
+                } else {
+                    losses > 0
+                }
+            })
+            .unwrap();
         });
         let (marks, losses) = told(&tunnel.left);
         assert_eq!((marks == 0, losses == 0), (ecn == NOT_ECT, ecn == ECT_0));
