@@ -172,6 +172,24 @@ fn a_tunnel_with_its_programs_in_the_kernel_is_made_within() {
 }
 
 #[test]
+fn programs_in_the_kernel_that_others_left_there_are_out_of_reach() {
+    /// `BPF_OBJ_GET`, by a program that has it: what the kernel answers.
+    fn asked() -> String {
+        let of_others =
+            "filter add dev lo ingress bpf direct-action object-pinned /sys/fs/bpf/nothing";
+        let outcome = Command::new("tc").args(of_others.split(' ')).output();
+        String::from_utf8(outcome.unwrap().stderr).unwrap()
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let socket = dir.path().join("run/socket");
+    let outside = asked();
+    assert!(outside.contains("No such file or directory"), "{outside}");
+    let within = in_sandbox(&needs(&state, &socket), asked);
+    assert!(within.contains("Operation not permitted"), "{within}");
+}
+
+#[test]
 fn etc_may_be_written_where_the_file_is_how_names_are_asked_and_not_otherwise() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/socket");
