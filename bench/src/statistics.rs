@@ -106,7 +106,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// How far the most is from the least.
-pub(crate) fn spread(values: &[f64]) -> f64 {
+pub(crate) fn range(values: &[f64]) -> f64 {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if values.is_empty() { 0.0 } else { most - least }

@@ -2,6 +2,9 @@
 //!
 //! Each part writes its results to a file of its own as it goes, so that a run that is interrupted keeps
 //! what it has, and says that it is not whole. The page is made from the files alone.
+//!
+//! A round measures every part once, so that the rounds of a figure lie as far apart as the run is long: a machine that
+//! others share drifts by the hour, and the spread of a figure is to tell of that.
 
 mod ablation;
 mod agreement;
@@ -30,6 +33,7 @@ use clap::{Args, ValueEnum};
 use culvert_lab::Implementation;
 
 use crate::effort::Effort;
+use crate::statistics::Samples;
 use crate::subject::{self, Kind, Means, Subject};
 use sheet::{At, Sheet};
 
@@ -98,10 +102,22 @@ pub(crate) enum Scope {
 #[derive(Debug)]
 pub(crate) struct Lab {
     scope: Scope,
+    /// Which round this is, of how many.
+    round: u32,
     rounds: u32,
     began: Instant,
     part: Part,
     results: PathBuf,
+}
+
+/// A part, and what the rounds so far have found.
+struct Course {
+    part: Part,
+    sheet: Sheet,
+    /// What targets are judged by, where the part has any.
+    samples: Samples,
+    /// It could not go on, and why.
+    outcome: Result<()>,
 }
 
 /// Measures, and makes the page.
@@ -127,20 +143,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
             results.display()
         );
     }
-    let mut failures = 0;
-    for &part in parts.iter().filter(|_| !arguments.page_only) {
-        let lab = Lab {
-            scope,
-            rounds: arguments.rounds.unwrap_or(match scope {
-                Scope::Quick => 1,
-                Scope::Full => 3,
-            }),
-            began,
-            part,
-            results: results.clone(),
-        };
-        failures += measure(&lab)?;
-    }
+    let mut lab = Lab {
+        scope,
+        round: 1,
+        rounds: arguments.rounds.unwrap_or(match scope {
+            Scope::Quick => 1,
+            Scope::Full => 3,
+        }),
+        began,
+        part: Part::Peers,
+        results: results.clone(),
+    };
+    let failures = match arguments.page_only {
+        true => 0,
+        false => measure(&mut lab, parts)?,
+    };
     let page = arguments.page.unwrap_or_else(|| match scope {
         Scope::Quick => results.join("performance.md"),
         Scope::Full => docs.join("performance.md"),
@@ -186,32 +203,80 @@ pub(crate) fn in_turn<T: Copy>(items: &[T], round: u32) -> Vec<T> {
     order
 }
 
-/// Measures one part, and says how much of it failed.
-fn measure(lab: &Lab) -> Result<usize> {
-    let quick = lab.scope == Scope::Quick;
-    let command = format!(
-        "make study STUDY=\"{}--rounds {} --only {}\"",
-        if quick { "--quick " } else { "" },
-        lab.rounds,
-        lab.part.name()
-    );
-    let mut sheet = Sheet::new(command, quick);
-    let outcome = match lab.part {
-        Part::Peers => peers::run(lab, &mut sheet),
-        Part::Calls => calls(&mut sheet),
-        Part::Models => models::run(lab, &mut sheet),
-        Part::Ablation => ablation::run(lab, &mut sheet),
-        Part::Profile => profile::run(lab, &mut sheet),
-        Part::Corking => corking::run(lab, &mut sheet),
-        Part::Links => links::run(lab, &mut sheet),
-        Part::Workers => workers::run(lab, &mut sheet),
-        Part::Gateway => gateway::run(lab, &mut sheet),
-        Part::Limits => limits::run(lab, &mut sheet),
-    };
-    sheet.complete = outcome.is_ok() && !sheet.is_empty();
-    sheet.note(lab.part.name(), outcome);
-    lab.keep(&mut sheet)?;
-    Ok(sheet.failures.len())
+/// Measures `parts`, round by round, and says how much of it failed.
+fn measure(lab: &mut Lab, parts: &[Part]) -> Result<usize> {
+    let mut courses: Vec<_> = parts.iter().map(|&part| Course::new(lab, part)).collect();
+    for round in 1..=lab.rounds {
+        for course in &mut courses {
+            (lab.round, lab.part) = (round, course.part);
+            course.go_on(lab)?;
+        }
+    }
+    let mut failures = 0;
+    for course in courses {
+        lab.part = course.part;
+        failures += course.finish(lab)?;
+    }
+    Ok(failures)
+}
+
+impl Course {
+    fn new(lab: &Lab, part: Part) -> Self {
+        let quick = lab.scope == Scope::Quick;
+        let command = format!(
+            "make study STUDY=\"{}--rounds {} --only {}\"",
+            if quick { "--quick " } else { "" },
+            lab.rounds,
+            part.name()
+        );
+        Self {
+            part,
+            sheet: Sheet::new(command, quick),
+            samples: Samples::default(),
+            outcome: Ok(()),
+        }
+    }
+
+    /// Measures a round.
+    fn go_on(&mut self, lab: &Lab) -> Result<()> {
+        if self.outcome.is_err() {
+            return Ok(());
+        }
+        let (sheet, samples) = (&mut self.sheet, &mut self.samples);
+        self.outcome = match self.part {
+            Part::Peers => peers::run(lab, sheet, samples),
+            Part::Models => models::run(lab, sheet),
+            Part::Ablation => ablation::run(lab, sheet),
+            Part::Corking => corking::run(lab, sheet),
+            Part::Links => links::run(lab, sheet, samples),
+            Part::Workers => workers::run(lab, sheet),
+            Part::Gateway => gateway::run(lab, sheet, samples),
+            Part::Limits => limits::run(lab, sheet),
+            Part::Calls | Part::Profile if lab.round > 1 => Ok(()),
+            Part::Calls => calls(sheet),
+            Part::Profile => profile::run(lab, sheet),
+        };
+        lab.keep(sheet)
+    }
+
+    /// Concludes from all rounds. Returns the number of failures.
+    fn finish(mut self, lab: &Lab) -> Result<usize> {
+        let (sheet, samples) = (&mut self.sheet, &self.samples);
+        if self.outcome.is_ok() {
+            match self.part {
+                Part::Peers => peers::judge(sheet, samples),
+                Part::Links => links::judge(sheet, samples),
+                Part::Gateway => gateway::judge(sheet, samples),
+                Part::Workers => self.outcome = workers::conclude(lab, sheet),
+                Part::Limits => self.outcome = limits::compare(lab, sheet),
+                Part::Calls | Part::Models | Part::Ablation | Part::Profile | Part::Corking => {}
+            }
+        }
+        sheet.complete = self.outcome.is_ok() && !sheet.is_empty();
+        sheet.note(self.part.name(), self.outcome);
+        lab.keep(sheet)?;
+        Ok(sheet.failures.len())
+    }
 }
 
 fn calls(sheet: &mut Sheet) -> Result<()> {
@@ -252,6 +317,11 @@ impl Lab {
         self.scope
     }
 
+    /// The round that is measured, from 1.
+    pub(crate) fn round(&self) -> u32 {
+        self.round
+    }
+
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds
     }
@@ -272,11 +342,12 @@ impl Lab {
     }
 
     /// Says what is measured now.
-    pub(crate) fn progress(&self, round: u32, what: &str) {
+    pub(crate) fn progress(&self, what: &str) {
         eprintln!(
-            "[{:4} s] {}, round {round} of {}: {what}",
+            "[{:4} s] {}, round {} of {}: {what}",
             self.began.elapsed().as_secs(),
             self.part.name(),
+            self.round,
             self.rounds
         );
     }
@@ -307,8 +378,11 @@ impl Lab {
     /// The bare link, Culvert with both suites, and the peers that are built; the sheet says which are not.
     pub(crate) fn tunnels_and_link(&self, sheet: &mut Sheet) -> Result<Vec<Subject>> {
         let (subjects, missing) = subject::choose(&self.effort(), None, "")?;
+        // Every round finds the same.
         for line in missing {
-            sheet.failures.push(line);
+            if !sheet.failures.contains(&line) {
+                sheet.failures.push(line);
+            }
         }
         Ok(subjects)
     }

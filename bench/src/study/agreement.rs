@@ -1,14 +1,18 @@
 //! Whether two runs of the study say the same.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Part;
 use super::page::{cell, digits};
 use super::sheet::Sheet;
-use crate::statistics::{median, spread};
+use crate::statistics::{median, range};
 
 /// What is said of two runs, beside the results of the one.
 pub(crate) const FILE: &str = "agreement.md";
+
+/// How far apart two runs may be, in standard errors of their difference: by chance one figure in twenty is further.
+const STANDARD_ERRORS: f64 = 2.0;
 
 /// One figure that both runs have measured several times.
 #[derive(Debug)]
@@ -21,13 +25,67 @@ struct Figure {
     there: Vec<f64>,
 }
 
+/// How much measurements of one kind vary within a run. Two or three rounds say little of the spread of one figure; all
+/// figures of a part in one unit, such as ping in ms, say much of the spread that they share.
+#[derive(Debug, Default)]
+struct Spread {
+    /// Sum of the squares of what lies between the logarithms of samples and that of their geometric mean.
+    squares: f64,
+    /// Samples, less one of each figure and run.
+    degrees: f64,
+    figures: usize,
+    agreeing: usize,
+}
+
+impl Spread {
+    fn note(&mut self, samples: &[f64]) {
+        let logarithms: Vec<_> = samples.iter().map(|sample| sample.ln()).collect();
+        let mean = logarithms.iter().sum::<f64>() / count(samples);
+        self.squares += logarithms
+            .iter()
+            .map(|logarithm| (logarithm - mean).powi(2))
+            .sum::<f64>();
+        self.degrees += count(samples) - 1.0;
+    }
+
+    /// Of one measurement, as a share of it.
+    fn standard_deviation(&self) -> f64 {
+        (self.squares / self.degrees).sqrt()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few")]
+fn count(samples: &[f64]) -> f64 {
+    samples.len() as f64
+}
+
 impl Figure {
-    /// Two runs agree on a figure whose medians are no further apart than the larger of the two spreads.
-    fn agrees(&self) -> bool {
+    /// What shares its spread: its part and its unit.
+    fn kind(&self) -> (&'static str, String) {
+        let names = [&self.column, &self.row, &self.table];
+        let unit = names.iter().find_map(|name| name.rsplit_once(", "));
+        (self.part, unit.map_or("", |(_, unit)| unit).to_owned())
+    }
+
+    /// Ratios mean something.
+    fn is_positive(&self) -> bool {
+        self.here
+            .iter()
+            .chain(&self.there)
+            .all(|&sample| sample > 0.0)
+    }
+
+    /// Whether two runs agree, where measurements of this kind have that `spread`. What may be zero has no ratio: its
+    /// medians are no further apart than the larger of the two ranges.
+    fn agrees(&self, spread: &Spread) -> bool {
         let (Some(here), Some(there)) = (median(&self.here), median(&self.there)) else {
             return true;
         };
-        (here - there).abs() <= spread(&self.here).max(spread(&self.there))
+        if !self.is_positive() {
+            return (here - there).abs() <= range(&self.here).max(range(&self.there));
+        }
+        let error = (1.0 / count(&self.here) + 1.0 / count(&self.there)).sqrt();
+        (here / there).ln().abs() <= STANDARD_ERRORS * spread.standard_deviation() * error
     }
 
     /// The median here as a share of that of the other run.
@@ -39,25 +97,47 @@ impl Figure {
 /// On how much two runs agree, and on what they do not, in Markdown.
 pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String {
     let (figures, notes) = common(here, there);
-    let mut strange: Vec<_> = figures.iter().filter(|figure| !figure.agrees()).collect();
+    let mut spreads = spreads(&figures);
+    let mut strange = Vec::new();
+    for figure in &figures {
+        let spread = spreads.entry(figure.kind()).or_default();
+        spread.figures += 1;
+        if figure.agrees(spread) {
+            spread.agreeing += 1;
+        } else {
+            strange.push(figure);
+        }
+    }
     let distance = |figure: &Figure| figure.ratio().ln().abs();
     strange.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
     let mut text = format!(
-        "{} of {} figures that two runs measured several times agree: their medians are no further apart than \
-         the larger of the two spreads.",
+        "{} of {} figures that two runs measured several times agree: their medians are no further apart than two \
+         standard errors of that difference, which one in twenty is by chance. The spread is that of a single measurement, \
+         of all figures of a part in one unit together.",
         figures.len() - strange.len(),
         figures.len()
     );
     for note in notes {
         let _infallible = write!(text, " {note}");
     }
-    if strange.is_empty() {
-        return text + "\n";
+    text.push_str("\n\n| part | unit | spread, % | figures | agree |\n|---|---|---|---|---|\n");
+    for ((part, unit), spread) in &spreads {
+        let percent = match spread.degrees > 0.0 {
+            true => digits(100.0 * spread.standard_deviation()),
+            false => "–".to_owned(),
+        };
+        let (figures, agreeing) = (spread.figures, spread.agreeing);
+        let _infallible = writeln!(
+            text,
+            "| {part} | {unit} | {percent} | {figures} | {agreeing} |"
+        );
     }
-    text.push_str(
-        " These do not, the furthest apart first:\n\n| part | figure | this run | the other | ratio |\n\
-         |---|---|---|---|---|\n",
-    );
+    if !strange.is_empty() {
+        text.push_str(
+            "\nThese do not, the furthest apart first:\n\n| part | figure | this run | the other | ratio |\n\
+             |---|---|---|---|---|\n",
+        );
+    }
     for figure in strange {
         let _infallible = writeln!(
             text,
@@ -72,6 +152,17 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
         );
     }
     text
+}
+
+/// How much measurements of each kind vary.
+fn spreads(figures: &[Figure]) -> BTreeMap<(&'static str, String), Spread> {
+    let mut spreads = BTreeMap::<_, Spread>::new();
+    for figure in figures.iter().filter(|figure| figure.is_positive()) {
+        let spread = spreads.entry(figure.kind()).or_default();
+        spread.note(&figure.here);
+        spread.note(&figure.there);
+    }
+    spreads
 }
 
 /// The figures of both runs, and why some are left out.
@@ -135,15 +226,31 @@ mod tests {
     }
 
     #[test]
-    fn runs_agree_when_their_medians_are_within_the_larger_spread() {
+    fn runs_agree_when_their_medians_are_within_two_standard_errors() {
         let agrees = |one: &[f64], other: &[f64]| {
             let (figures, _) = common(&run(one), &run(other));
-            figures.iter().map(Figure::agrees).collect::<Vec<_>>()
+            let spreads = spreads(&figures);
+            let of = |figure: &Figure| {
+                spreads
+                    .get(&figure.kind())
+                    .map(|spread| figure.agrees(spread))
+            };
+            figures.iter().filter_map(of).collect::<Vec<_>>()
         };
-        assert_eq!(agrees(&[9.0, 10.0, 12.0], &[12.5, 13.0, 14.0]), [true]);
-        assert_eq!(agrees(&[9.0, 10.0, 12.0], &[13.0, 13.5, 14.0]), [false]);
+        // A standard deviation of 10 %: 2 × 10 % × √(1/2 + 1/2) is 20 %.
+        let ten_percent = |around: f64| [around * 0.932, around * 1.073];
+        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(120.0)), [true]);
+        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(125.0)), [false]);
         // Measured once, a figure has no spread.
         assert!(agrees(&[9.0], &[13.0, 13.5]).is_empty());
+    }
+
+    #[test]
+    fn counts_that_may_be_zero_agree_within_the_larger_range() {
+        let (figures, _) = common(&run(&[0.0, 4.0]), &run(&[5.0, 7.0]));
+        assert!(figures[0].agrees(&Spread::default()));
+        let (figures, _) = common(&run(&[0.0, 4.0]), &run(&[8.0, 9.0]));
+        assert!(!figures[0].agrees(&Spread::default()));
     }
 
     #[test]

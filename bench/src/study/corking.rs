@@ -26,17 +26,16 @@ const ASK_EVERY: Duration = Duration::from_millis(2);
 /// An answer that takes longer counts as none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
-/// Runs the part.
+/// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
-    for round in 1..=lab.rounds() {
-        for bytes in in_turn(&WRITE_BYTES, round) {
-            for (how, arguments) in in_turn(&[("on", ""), ("off", "--without batching")], round) {
-                let row = format!("{bytes} bytes, batching {how}");
-                lab.progress(round, &row);
-                let result = measure(lab, sheet, &row, bytes, arguments);
-                sheet.note(&row, result);
-                lab.keep(sheet)?;
-            }
+    let round = lab.round();
+    for bytes in in_turn(&WRITE_BYTES, round) {
+        for (how, arguments) in in_turn(&[("on", ""), ("off", "--without batching")], round) {
+            let row = format!("{bytes} bytes, batching {how}");
+            lab.progress(&row);
+            let result = measure(lab, sheet, &row, bytes, arguments);
+            sheet.note(&row, result);
+            lab.keep(sheet)?;
         }
     }
     Ok(())

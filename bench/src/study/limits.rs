@@ -49,35 +49,38 @@ const SUITES: [(Suite, &str, [&str; 2]); 2] = [
 /// opens in place, and copies out of the kernel and into it (docs/packet-road.md).
 const ENDS: [(&str, f64); 2] = [("sender", 3.0), ("receiver", 2.0)];
 
-/// Runs the part.
+/// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
-    for round in 1..=lab.rounds() {
-        lab.progress(round, "copying, sealing and opening");
-        let ghz = cycles_per_ns();
-        let mut add = |row, gb_per_s: f64| {
-            let at = |column| At {
-                table: SPEEDS,
-                row,
-                column,
-            };
-            sheet.add(at(GB_PER_S), gb_per_s);
-            sheet.add(at(NS_PER_BYTE), 1.0 / gb_per_s);
-            sheet.add(at(CYCLES_PER_BYTE), ghz / gb_per_s);
-        };
-        add(COPY, copy(CACHED_BYTES));
-        add("copy through memory", copy(UNCACHED_BYTES));
-        for (suite, _, [sealing, opening]) in SUITES {
-            add(sealing, seal(suite));
-            add(opening, open(suite));
-        }
-        let at = At {
+    lab.progress("copying, sealing and opening");
+    let ghz = cycles_per_ns();
+    let mut add = |row, gb_per_s: f64| {
+        let at = |column| At {
             table: SPEEDS,
-            row: "the processor's clock",
-            column: "GHz",
+            row,
+            column,
         };
-        sheet.add(at, ghz);
-        lab.keep(sheet)?;
+        sheet.add(at(GB_PER_S), gb_per_s);
+        sheet.add(at(NS_PER_BYTE), 1.0 / gb_per_s);
+        sheet.add(at(CYCLES_PER_BYTE), ghz / gb_per_s);
+    };
+    add(COPY, copy(CACHED_BYTES));
+    add("copy through memory", copy(UNCACHED_BYTES));
+    for (suite, _, [sealing, opening]) in SUITES {
+        add(sealing, seal(suite));
+        add(opening, open(suite));
     }
+    let at = At {
+        table: SPEEDS,
+        row: "the processor's clock",
+        column: "GHz",
+    };
+    sheet.add(at, ghz);
+    lab.keep(sheet)?;
+    Ok(())
+}
+
+/// Holds all rounds against what the profile says.
+pub(crate) fn compare(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     if let Some(profile) = lab.sheet_of(Part::Profile)? {
         distance(sheet, &profile);
     }

@@ -50,33 +50,35 @@ const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 /// How the link itself is called.
 const DIRECT: &str = "direct";
 
-/// Runs the part.
-pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
+/// Measures a round.
+pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let subjects = lab.tunnels_and_link(sheet)?;
     let subjects: Vec<_> = subjects.iter().collect();
-    let mut all = Samples::default();
-    for round in 1..=lab.rounds() {
-        for subject in in_turn(&subjects, round) {
-            if !lab.measures_throughput_of(subject, round) {
-                continue;
-            }
-            lab.progress(round, &format!("rates: {}", subject.name));
-            let result = rates(lab, sheet, subject, &mut all);
-            sheet.note(&format!("rates, {}", subject.name), result);
-            lab.keep(sheet)?;
+    let round = lab.round();
+    for subject in in_turn(&subjects, round) {
+        if !lab.measures_throughput_of(subject, round) {
+            continue;
         }
-        shares(sheet, BY_RATE, SHARE_BY_RATE);
-        for subject in in_turn(&subjects, round) {
-            if lab.crosses_weather(subject, round) {
-                all_weathers(lab, sheet, subject, round)?;
-            }
-        }
-        shares(sheet, BY_WEATHER, SHARE_BY_WEATHER);
+        lab.progress(&format!("rates: {}", subject.name));
+        let result = rates(lab, sheet, subject, all);
+        sheet.note(&format!("rates, {}", subject.name), result);
+        lab.keep(sheet)?;
     }
-    for verdict in targets::judge(&all) {
+    shares(sheet, BY_RATE, SHARE_BY_RATE);
+    for subject in in_turn(&subjects, round) {
+        if lab.crosses_weather(subject, round) {
+            all_weathers(lab, sheet, subject)?;
+        }
+    }
+    shares(sheet, BY_WEATHER, SHARE_BY_WEATHER);
+    Ok(())
+}
+
+/// Says what was reached in all rounds.
+pub(crate) fn judge(sheet: &mut Sheet, all: &Samples) {
+    for verdict in targets::judge(all) {
         sheet.add_verdict(&verdict);
     }
-    Ok(())
 }
 
 /// What each tunnel leaves of the bare link, round by round.
@@ -132,7 +134,7 @@ fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject, all: &mut Samples) -> 
     Ok(())
 }
 
-fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject, round: u32) -> Result<()> {
+fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
     // What the wire itself carries at most with loss, where packets are single.
     let still = Weather {
         round_trip: Duration::ZERO,
@@ -150,7 +152,7 @@ fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject, round: u32) -> 
         }
     }
     for (row, weather, offload) in rows {
-        lab.progress(round, &format!("{row}: {}", subject.name));
+        lab.progress(&format!("{row}: {}", subject.name));
         let result = through(lab, sheet, subject, (weather, offload), &row);
         sheet.note(&format!("{row}, {}", subject.name), result);
         lab.keep(sheet)?;

@@ -10,8 +10,8 @@ use crate::machine;
 use crate::statistics::Samples;
 use crate::targets;
 
-/// Runs the part.
-pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
+/// Measures a round.
+pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let effort = Effort {
         congestion_controls: match lab.scope() {
             Scope::Quick => &["cubic"],
@@ -22,37 +22,39 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     // Links have a part of their own.
     let all_parts = [Compared::Ping, Compared::Tcp, Compared::Udp];
     let subjects = lab.tunnels_and_link(sheet)?;
-    let mut all = Samples::default();
-    for round in 1..=lab.rounds() {
-        for subject in in_turn(&subjects.iter().collect::<Vec<_>>(), round) {
-            lab.progress(round, subject.name);
-            let mut samples = Samples::default();
-            let parts = match lab.measures_throughput_of(subject, round) {
-                true => &all_parts[..],
-                false => &all_parts[..1],
-            };
-            let result = crate::measure(subject, &effort, round, parts, &mut samples);
-            sheet.note(subject.name, result);
-            for failure in samples.failures() {
-                sheet
-                    .failures
-                    .push(format!("{}: {}", failure.subject, failure.message));
-            }
-            sheet.add_samples("beside its peers", &samples, subject);
-            if let Some(version) = machine::version(subject).filter(|_| round == 1) {
-                let at = At {
-                    table: "versions",
-                    row: subject.name,
-                    column: "version",
-                };
-                sheet.say(at, version);
-            }
-            all.append(subject, &samples);
-            lab.keep(sheet)?;
+    let round = lab.round();
+    for subject in in_turn(&subjects.iter().collect::<Vec<_>>(), round) {
+        lab.progress(subject.name);
+        let mut samples = Samples::default();
+        let parts = match lab.measures_throughput_of(subject, round) {
+            true => &all_parts[..],
+            false => &all_parts[..1],
+        };
+        let result = crate::measure(subject, &effort, round, parts, &mut samples);
+        sheet.note(subject.name, result);
+        for failure in samples.failures() {
+            sheet
+                .failures
+                .push(format!("{}: {}", failure.subject, failure.message));
         }
-    }
-    for verdict in targets::judge(&all) {
-        sheet.add_verdict(&verdict);
+        sheet.add_samples("beside its peers", &samples, subject);
+        if let Some(version) = machine::version(subject).filter(|_| round == 1) {
+            let at = At {
+                table: "versions",
+                row: subject.name,
+                column: "version",
+            };
+            sheet.say(at, version);
+        }
+        all.append(subject, &samples);
+        lab.keep(sheet)?;
     }
     Ok(())
+}
+
+/// Says what was reached in all rounds.
+pub(crate) fn judge(sheet: &mut Sheet, all: &Samples) {
+    for verdict in targets::judge(all) {
+        sheet.add_verdict(&verdict);
+    }
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
         ("ChaCha20-Poly1305", ""),
         ("AES-256-GCM", "--cipher aes256gcm"),
     ] {
-        lab.progress(1, suite);
+        lab.progress(suite);
         let result = measure(lab, sheet, suite, arguments);
         sheet.note(suite, result);
         lab.keep(sheet)?;

@@ -28,21 +28,30 @@ const FLOWS_QUICK: [u8; 3] = [1, 4, 16];
 /// Cores of machines that the model speaks of.
 const CORES: [u32; 4] = [2, 4, 8, 16];
 
-/// Runs the part.
+/// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
-    let flows = match lab.scope() {
-        Scope::Quick => &FLOWS_QUICK[..],
-        Scope::Full => &FLOWS[..],
-    };
-    for round in 1..=lab.rounds() {
-        for workers in in_turn(&WORKERS, round) {
-            let what = counted(workers, "worker");
-            lab.progress(round, &what);
-            let result = measure(lab, sheet, workers, flows);
-            sheet.note(&what, result);
-            lab.keep(sheet)?;
-        }
+    let flows = flows(lab);
+    let round = lab.round();
+    for workers in in_turn(&WORKERS, round) {
+        let what = counted(workers, "worker");
+        lab.progress(&what);
+        let result = measure(lab, sheet, workers, flows);
+        sheet.note(&what, result);
+        lab.keep(sheet)?;
     }
+    Ok(())
+}
+
+fn flows(lab: &Lab) -> &'static [u8] {
+    match lab.scope() {
+        Scope::Quick => &FLOWS_QUICK,
+        Scope::Full => &FLOWS,
+    }
+}
+
+/// Says what all rounds tell of the default, and of machines with more cores.
+pub(crate) fn conclude(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
+    let flows = flows(lab);
     let cores = sheet.machine.cores;
     let default = u32::try_from(culvert_engine::default_workers(cores))?;
     justify(sheet, flows, default);
