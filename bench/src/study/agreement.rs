@@ -14,6 +14,23 @@ pub(crate) const FILE: &str = "agreement.md";
 /// How far apart two runs may be, in standard errors of their difference: by chance one figure in twenty is further.
 const STANDARD_ERRORS: f64 = 2.0;
 
+/// What a figure is in, as the last word of its column, row or table says; where none does, it is a count.
+const UNITS: [&str; 13] = [
+    "Gbit/s",
+    "Mbit/s",
+    "MB/s",
+    "GB/s",
+    "MB",
+    "GHz",
+    "ms",
+    "µs",
+    "s/GB",
+    "thousands/GB",
+    "%",
+    "nanoseconds a byte",
+    "cycles a byte",
+];
+
 /// One figure that both runs have measured several times.
 #[derive(Debug)]
 struct Figure {
@@ -63,8 +80,11 @@ impl Figure {
     /// What shares its spread: its part and its unit.
     fn kind(&self) -> (&'static str, String) {
         let names = [&self.column, &self.row, &self.table];
-        let unit = names.iter().find_map(|name| name.rsplit_once(", "));
-        (self.part, unit.map_or("", |(_, unit)| unit).to_owned())
+        let unit = names.iter().find_map(|name| {
+            let last = name.rsplit(", ").next()?;
+            UNITS.contains(&last).then(|| last.to_owned())
+        });
+        (self.part, unit.unwrap_or_else(|| "a count".to_owned()))
     }
 
     /// Ratios mean something.
