@@ -31,18 +31,12 @@ pub(super) const RECEIVE_BUFFERS: usize = 4;
 /// Bytes of the tag behind each record's plaintext.
 const TAG_LEN: usize = DATA_OVERHEAD - DATA_HEADER_LEN;
 
-/// UDP packets written before the worker gives way. A UDP socket's default buffer holds some ninety
-/// packets, and its reader may be waiting for this very core: two of these fit.
-const UNREAD_DATAGRAMS: usize = 32;
-
 /// What one worker needs to receive.
 pub(super) struct Inbound {
     receive: ReceiveBatch,
     coalescer: Coalescer,
     /// Room to put a superframe together that the TUN refused in parts; allocated on first need.
     refused: Vec<u8>,
-    /// UDP packets written since this thread last gave way to their readers.
-    unread: usize,
 }
 
 /// Where the datagrams of one receive came from.
@@ -60,7 +54,6 @@ impl Inbound {
             receive: ReceiveBatch::new(RECEIVE_BUFFERS),
             coalescer: Coalescer::new(accept),
             refused: Vec::new(),
-            unread: 0,
         }
     }
 
@@ -109,7 +102,6 @@ impl Inbound {
             open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
             let writer = queues.writer();
             let refused = &mut self.refused;
-            let unread = &mut self.unread;
             let mut superframes_refused = false;
             self.coalescer
                 .flush(entry.bytes, |vnet, buffer, parts, packets| {
@@ -119,9 +111,8 @@ impl Inbound {
                         superframes_refused = true;
                         write_apart(context, writer, refused, vnet, buffer, parts);
                     }
-                    if is_udp(&buffer[parts[0].clone()]) {
-                        give_way(unread, packets);
-                    }
+                    let is_udp = is_udp(&buffer[parts[0].clone()]);
+                    context.mix.note(is_udp, packets);
                 });
             if superframes_refused {
                 self.coalescer = Coalescer::new(Accept::NONE);
@@ -390,16 +381,6 @@ fn admit(
             Ok(Admitted { len, marked: true })
         }
         Decapsulation::Drop => Err(Dropped::CongestionOverNotEct),
-    }
-}
-
-/// Lets the readers of UDP packets have the core from time to time. TCP has its own brake: for it the
-/// road keeps its time slice (docs/performance.md, "Giving way to readers").
-fn give_way(unread: &mut usize, packets: usize) {
-    *unread += packets;
-    if *unread >= UNREAD_DATAGRAMS {
-        *unread = 0;
-        rustix::thread::sched_yield();
     }
 }
 

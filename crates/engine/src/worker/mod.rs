@@ -7,6 +7,7 @@ mod allowance;
 mod backlog;
 mod batch;
 mod inbound;
+mod mix;
 mod moderation;
 mod outbound;
 mod placement;
@@ -28,6 +29,7 @@ use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::{OpenedBatch, PeerId, Time};
 use culvert_tun::{Account, Queue};
 use inbound::Inbound;
+use mix::Mix;
 use moderation::Moderation;
 use outbound::{Blocked, Outbound, Progress};
 use placement::Placement;
@@ -77,6 +79,8 @@ pub(crate) struct Context {
     /// Of the snapshot in use.
     generation: u64,
     last_icmp: Option<Time>,
+    /// Of both directions.
+    mix: Mix,
     /// Who takes packets that no peer has a route for.
     unrouted: Option<SyncSender<Unrouted>>,
 }
@@ -224,6 +228,7 @@ impl Worker {
                 shared: options.shared,
                 generation,
                 last_icmp: None,
+                mix: Mix::new(clock::now()),
                 unrouted: options.unrouted,
             },
             snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
@@ -267,7 +272,7 @@ impl Worker {
             self.receive()?;
             self.send()?;
             if let Some(placement) = &mut placement
-                && placement.look(self.context.now)
+                && placement.look(self.context.now, &mut self.context.mix)
             {
                 self.context.counters.stays.add(1);
             }

@@ -8,6 +8,7 @@
 //!
 //! TCP never pauses: it sends superframes, and would lose its own clock.
 
+use super::mix::Mix;
 use culvert_session::Time;
 use rustix::thread::Timespec;
 use std::num::NonZeroU64;
@@ -22,9 +23,6 @@ const PAUSE: Timespec = Timespec {
 /// The stream is judged anew after this time.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// Packets of a window that make a stream: 50,000 a second, so that a pause collects two or more.
-const STREAM_PACKETS: u32 = 50;
-
 /// Lets the calling thread sleep for [`PAUSE`] and not for twice that: the kernel adds up to 50 µs to a
 /// sleep unless it is told not to.
 pub(super) fn sleep_exactly() {
@@ -34,39 +32,28 @@ pub(super) fn sleep_exactly() {
 
 /// Watches what a worker carries out.
 pub(super) struct Moderation {
-    window_began: Time,
-    udp: u32,
-    other: u32,
+    mix: Mix,
     is_on: bool,
 }
 
 impl Moderation {
     pub(super) fn new() -> Self {
         Self {
-            window_began: Time::ZERO,
-            udp: 0,
-            other: 0,
+            mix: Mix::new(Time::ZERO),
             is_on: false,
         }
     }
 
     /// Notes a frame: a single packet of UDP, or anything else.
     pub(super) fn note(&mut self, is_single_udp: bool) {
-        if is_single_udp {
-            self.udp += 1;
-        } else {
-            self.other += 1;
-        }
+        self.mix.note(is_single_udp, 1);
     }
 
     /// Whether to pause, at `now`, before looking again.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        if now.has_passed(self.window_began, WINDOW) {
-            // A window that began long ago holds what came in many: then there is no stream.
-            let is_recent = !now.has_passed(self.window_began, 2 * WINDOW);
-            self.is_on = is_recent && self.udp >= STREAM_PACKETS && self.other <= self.udp / 8;
-            self.window_began = now;
-            (self.udp, self.other) = (0, 0);
+        if now.has_passed(self.mix.began(), WINDOW) {
+            // A window that began long ago holds little for its length: then there is no stream.
+            self.is_on = self.mix.judge(now);
         }
         self.is_on
     }
@@ -90,7 +77,7 @@ mod tests {
     fn a_stream_of_udp_packets_is_moderated_and_ends_with_it() {
         let mut moderation = Moderation::new();
         assert!(!moderation.is_due(at(10_000)));
-        for _ in 0..STREAM_PACKETS {
+        for _ in 0..50 {
             moderation.note(true);
         }
         assert!(!moderation.is_due(at(10_999)));

@@ -297,7 +297,9 @@ impl Outbound {
         }
         context.counters.cut.record(cut.segments());
         let segments = cut.segments();
-        self.moderation.note(segments == 1 && is_udp(packet));
+        let is_udp = is_udp(packet);
+        self.moderation.note(segments == 1 && is_udp);
+        context.mix.note(is_udp, segments);
         self.cursor = Some(Cursor {
             len,
             cut,

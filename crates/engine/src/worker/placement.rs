@@ -6,7 +6,11 @@
 //! whose packets it carries. So a worker that has had to wait stays where it is; where another thread
 //! turns out to want the same processor as much, it leaves that one. As long as there are processors
 //! enough, the kernel decides.
+//!
+//! Under a stream of UDP packets it decides too: nothing slows their sender down, and a worker that waits
+//! on its processor while another is free for a moment loses what its socket can't hold meanwhile.
 
+use super::mix::Mix;
 use culvert_session::Time;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::File;
@@ -109,13 +113,13 @@ impl Judge {
     }
 
     /// What to do after a window; nothing where it stays as it is.
-    fn judge(&mut self, now: Time, account: Account) -> Option<Step> {
+    fn judge(&mut self, now: Time, account: Account, is_udp_stream: bool) -> Option<Step> {
         let ran_ns = account.ran_ns.saturating_sub(self.account.ran_ns);
         let waited_ns = account.waited_ns.saturating_sub(self.account.waited_ns);
         let window_ns = now.saturating_since(self.began).as_nanos();
         (self.began, self.account) = (now, account);
         let wanted_ns = ran_ns + waited_ns;
-        if u128::from(wanted_ns) < window_ns / 2 {
+        if is_udp_stream || u128::from(wanted_ns) < window_ns / 2 {
             return self.roam(now);
         }
         let waited_percent = 100 * waited_ns / wanted_ns;
@@ -192,7 +196,7 @@ impl Placement {
     }
 
     /// Looks whether to stay, to leave, or to leave it to the kernel. True where it begins to stay.
-    pub(super) fn look(&mut self, now: Time) -> bool {
+    pub(super) fn look(&mut self, now: Time, mix: &mut Mix) -> bool {
         self.turns = self.turns.saturating_add(1);
         let has_nothing_to_judge =
             self.turns < FEW_TURNS && matches!(self.judge.state, State::Roaming { .. });
@@ -203,7 +207,7 @@ impl Placement {
         let Some(account) = read(&self.account) else {
             return false;
         };
-        let Some(step) = self.judge.judge(now, account) else {
+        let Some(step) = self.judge.judge(now, account, mix.judge(now)) else {
             return false;
         };
         self.take(step)
@@ -269,11 +273,15 @@ mod tests {
 
         /// A window of which it ran and waited for so many percent.
         fn window(&mut self, ran: u64, waited: u64) -> Option<Step> {
+            self.window_of(ran, waited, false)
+        }
+
+        fn window_of(&mut self, ran: u64, waited: u64, is_udp_stream: bool) -> Option<Step> {
             self.account.ran_ns += ran * 1_000_000;
             self.account.waited_ns += waited * 1_000_000;
             self.now = self.now.saturating_add(WINDOW);
             assert!(self.judge.is_due(self.now));
-            self.judge.judge(self.now, self.account)
+            self.judge.judge(self.now, self.account, is_udp_stream)
         }
     }
 
@@ -297,6 +305,15 @@ mod tests {
         assert_eq!(watched.window(60, 30), Some(Step::Stay));
         assert_eq!(watched.window(20, 20), Some(Step::Roam));
         assert_eq!(watched.window(20, 20), None);
+    }
+
+    #[test]
+    fn a_worker_under_a_stream_of_udp_packets_is_left_to_the_kernel() {
+        let mut watched = Watched::new();
+        assert_eq!(watched.window_of(60, 30, true), None);
+        assert_eq!(watched.window(60, 30), Some(Step::Stay), "the stream ended");
+        assert_eq!(watched.window_of(60, 30, true), Some(Step::Roam));
+        assert_eq!(watched.window_of(60, 30, true), None);
     }
 
     #[test]
