@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Part;
-use super::page::{cell, digits};
+use super::page::{cell, digits, when_and_of_what};
 use super::sheet::Sheet;
 use crate::statistics::{median, range};
 
@@ -137,6 +137,10 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
         figures.len() - strange.len(),
         figures.len()
     );
+    if let (Some((_, here)), Some((_, there))) = (here.last(), there.last()) {
+        let (here, there) = (when_and_of_what(here), when_and_of_what(there));
+        let _infallible = write!(text, " This run{here}; the other{there}.");
+    }
     for note in notes {
         let _infallible = write!(text, " {note}");
     }
@@ -283,6 +287,19 @@ mod tests {
             ),
             "{said}"
         );
+    }
+
+    #[test]
+    fn it_is_said_which_two_runs_they_are() {
+        let dated = |commit: &str, written_at_s| {
+            let mut run = run(&[9.0, 10.0]);
+            run[0].1.commit = commit.to_owned();
+            run[0].1.written_at_s = written_at_s;
+            run
+        };
+        let said = compare(&dated("here", 0), &dated("there", 86_400));
+        let expected = "This run, 1970-01-01 00:00 UTC, commit here; the other, 1970-01-02 00:00 UTC, commit there.";
+        assert!(said.contains(expected), "{said}");
     }
 
     #[test]

@@ -120,9 +120,9 @@ fn missing(part: &str) -> String {
     format!("*Not measured yet: `make study STUDY=\"--only {part}\"`.*")
 }
 
-/// Where figures come from, and what was missing.
-fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
-    let mut text = format!("`{}`", sheet.command);
+/// When it was measured, and of which commit, each behind a comma.
+pub(crate) fn when_and_of_what(sheet: &Sheet) -> String {
+    let mut text = String::new();
     let written = i64::try_from(sheet.written_at_s).ok();
     if let Some(time) = written.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
         let _infallible = write!(text, ", {}", time.strftime("%Y-%m-%d %H:%M UTC"));
@@ -130,6 +130,12 @@ fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
     if !sheet.commit.is_empty() {
         let _infallible = write!(text, ", commit {}", sheet.commit);
     }
+    text
+}
+
+/// Where figures come from, and what was missing.
+fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
+    let mut text = format!("`{}`{}", sheet.command, when_and_of_what(sheet));
     if sheets
         .first()
         .is_some_and(|(_, first)| !first.machine.is_like(&sheet.machine))
