@@ -288,10 +288,10 @@ fn message() -> Vec<Vec<u8>> {
 fn replay_window() -> Vec<Vec<u8>> {
     let ahead = |by: u16| [&[1][..], &by.to_be_bytes()].concat();
     let back = |by: u16| [&[2][..], &by.to_be_bytes()].concat();
-    let lap = |first: u16| [ahead(first), ahead(64).repeat(127)].concat();
+    let lap = |first: u16| [ahead(first), ahead(64).repeat(511)].concat();
     let mut runs = Vec::new();
     for bit in [0, 1, 62, 63] {
-        for jump in [200, 8000, 8191, 8192, 8193] {
+        for jump in [200, 32_000, 32_767, 32_768, 32_769] {
             let mut run = [lap(bit), ahead(jump)].concat();
             for by in 60..80 {
                 run.extend([back(by), ahead(by), vec![5]].concat());
