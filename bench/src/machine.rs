@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn this() -> Self {
         Self {
-            processor: field("/proc/cpuinfo", "model name"),
+            processor: processor(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory: field("/proc/meminfo", "MemTotal"),
             kernel: read("/proc/sys/kernel/osrelease"),
@@ -78,6 +78,17 @@ fn first_line(program: &str) -> String {
         .next()
         .unwrap_or_default()
         .to_owned()
+}
+
+/// What the processor is called. Hosts that hide its name tell the generation by numbers, and ciphers are twice as fast on
+/// the one as on the other.
+fn processor() -> String {
+    let of = |name| field("/proc/cpuinfo", name);
+    let (name, family, model) = (of("model name"), of("cpu family"), of("model\t"));
+    match family.is_empty() {
+        true => name,
+        false => format!("{name}, family {family} model {model}"),
+    }
 }
 
 /// The value of the first line `name : value` of a file.
