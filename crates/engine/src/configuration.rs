@@ -41,9 +41,10 @@ pub struct Options {
 /// The most candidates of one peer: a gateway with eight interfaces of two families.
 pub const MAX_CANDIDATES: usize = 16;
 
-/// The kernel allows a TUN 256 queues: one is the priority queue, and each worker takes
+/// The kernel allows a TUN 256 queues: two are priority queues, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.
-pub const MAX_WORKERS: usize = (culvert_tun::MAX_QUEUES - 1) / BULK_QUEUES_PER_WORKER;
+pub const MAX_WORKERS: usize =
+    (culvert_tun::MAX_QUEUES - culvert_tun::PRIORITY_QUEUES) / BULK_QUEUES_PER_WORKER;
 
 /// A change of the configuration, applied whole or not at all.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use crate::store::Kept;
 use crate::unrouted::Unrouted;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_packet::Accept;
-use culvert_tun::{Account, LinkWatch, Queue, Steering, SteeringState};
+use culvert_tun::{Account, LinkWatch, PRIORITY_QUEUES, Queue, Steering, SteeringState};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -246,7 +246,7 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
             .mechanisms
             .has(Mechanism::Steering)
             .then(|| Steering {
-                priority_queue: true,
+                priority_queues: true,
                 bulk_queues: u16::try_from(options.workers * BULK_QUEUES_PER_WORKER)
                     .expect("MAX_WORKERS times the queues of one fits 16 bits"),
             }),
@@ -304,7 +304,7 @@ impl Drop for Ending {
     }
 }
 
-/// Shares the TUN's queues out among the workers: the priority queue to the first, bulk queues in
+/// Shares the TUN's queues out among the workers: the priority queues to the first, bulk queues in
 /// equal parts. Without steering there is one queue, and one worker reads it: a second reader of the
 /// same queue would reorder flows.
 fn make_workers(
@@ -314,7 +314,7 @@ fn make_workers(
     shared: &Arc<Shared>,
 ) -> Result<Vec<Worker>, EngineError> {
     let has_priority =
-        matches!(tun.steering(), SteeringState::On(steering) if steering.priority_queue);
+        matches!(tun.steering(), SteeringState::On(steering) if steering.priority_queues);
     let offloads = tun.offloads();
     let coalesces = options.mechanisms.has(Mechanism::Coalescing);
     let accept = Accept {
@@ -339,7 +339,7 @@ fn make_workers(
     };
     let writers: Vec<Queue> = (0..options.workers).map(writer).collect::<Result<_, _>>()?;
     for (number, queue) in queues.into_iter().enumerate() {
-        let bulk = number.saturating_sub(usize::from(has_priority));
+        let bulk = number.saturating_sub(if has_priority { PRIORITY_QUEUES } else { 0 });
         let (its_queues, its_accounts) = &mut shares[bulk / BULK_QUEUES_PER_WORKER];
         its_queues.push(queue);
         its_accounts.extend(accounts.next());

@@ -80,10 +80,14 @@ impl Hasher for IndexHasher {
     }
 }
 
-/// A worker's sockets. A host without IPv6 has no second one, one without IPv4 no first.
+/// A worker's sockets. A host without IPv6 has none of that family, one without IPv4 none of that.
 pub(crate) struct SocketPair {
     pub(crate) v4: Option<Socket>,
     pub(crate) v6: Option<Socket>,
+    /// What is urgent arrives here, where the device has [`Mechanism::Express`](crate::Mechanism::Express). Nothing is sent from
+    /// them.
+    pub(crate) express_v4: Option<Socket>,
+    pub(crate) express_v6: Option<Socket>,
     /// Shared by all pairs on a port, and the last field: fields are dropped in the order of their
     /// declaration, so that once nobody holds it every socket is closed. The references to the pairs
     /// themselves are gone before that, and a socket with much to read takes a while to close.
@@ -91,6 +95,16 @@ pub(crate) struct SocketPair {
 }
 
 impl SocketPair {
+    /// The socket of a lane.
+    pub(crate) fn lane(&self, lane: Lane) -> Option<&Socket> {
+        match lane {
+            Lane::V4 => self.v4.as_ref(),
+            Lane::V6 => self.v6.as_ref(),
+            Lane::ExpressV4 => self.express_v4.as_ref(),
+            Lane::ExpressV6 => self.express_v6.as_ref(),
+        }
+    }
+
     /// The socket that reaches addresses of `to`'s family.
     pub(crate) fn towards(&self, to: std::net::SocketAddr) -> Option<&Socket> {
         if to.is_ipv4() {
@@ -99,6 +113,24 @@ impl SocketPair {
             self.v6.as_ref()
         }
     }
+}
+
+/// Where datagrams of a worker come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    ExpressV4,
+    ExpressV6,
+    V4,
+    V6,
+}
+
+impl Lane {
+    /// Those of what is urgent.
+    pub(crate) const EXPRESS: [Self; 2] = [Self::ExpressV4, Self::ExpressV6];
+    /// Those of all else.
+    pub(crate) const BULK: [Self; 2] = [Self::V4, Self::V6];
+    pub(crate) const ALL: [Self; 4] = [Self::ExpressV4, Self::ExpressV6, Self::V4, Self::V6];
 }
 
 /// Where the control thread puts each new snapshot and workers look for it once per turn.

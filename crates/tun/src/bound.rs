@@ -118,6 +118,11 @@ impl Account {
         u64::try_from(waiting.cast_signed()).unwrap_or(0)
     }
 
+    /// Whether something was queued that has not been taken, as far as the account is right. Costs no system call.
+    pub fn has_waiting(&self) -> bool {
+        self.queued() != self.taken
+    }
+
     /// Sets the bound in bytes, as far as it lies between [`MIN_BOUND_BYTES`] and [`MAX_BOUND_BYTES`]. What waits stays.
     pub fn set_bound(&mut self, bytes: u64) {
         let bytes = bytes.clamp(MIN_BOUND_BYTES, MAX_BOUND_BYTES);

@@ -174,7 +174,7 @@ impl Device {
         &self.queues
     }
 
-    /// Gives the queues away, the first time; nothing afterwards. With a priority queue it is the first.
+    /// Gives the queues away, the first time; nothing afterwards. Priority queues are the first.
     pub fn take_queues(&mut self) -> Vec<Queue> {
         std::mem::take(&mut self.queues)
     }

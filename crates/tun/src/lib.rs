@@ -34,7 +34,9 @@ pub use device::{Device, Options};
 pub use error::TunError;
 pub use offload::{Feature, OffReason, OffloadGroup, Offloads};
 pub use queue::{FrameBatch, MAX_FRAMES_PER_BATCH, Queue};
-pub use steering::{MAX_QUEUES, PRIORITY_QUEUE, Steering, SteeringState};
+pub use steering::{
+    ACKNOWLEDGEMENT_QUEUE, MAX_QUEUES, PRIORITY_QUEUES, Steering, SteeringState, URGENT_QUEUE,
+};
 pub use watch::{LinkEvent, LinkWatch};
 
 /// Bytes of the virtio-net header in front of every packet: `struct virtio_net_hdr` without the merged-buffer count, in

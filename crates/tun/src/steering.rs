@@ -1,11 +1,12 @@
 //! Which queue a packet from the host goes to: a BPF program that the kernel runs on every packet.
 //!
-//! Queue [`PRIORITY_QUEUE`] is for what must not wait behind bulk: ICMP, DNS, TCP SYN, and *pure* acknowledgements. The
-//! rest is spread over the bulk queues by a hash of the five-tuple, computed from the packet's own bytes: `skb->hash`
+//! Two queues are for what must not wait behind bulk: [`URGENT_QUEUE`] for ICMP, DNS and TCP SYN, of which there is little,
+//! and [`ACKNOWLEDGEMENT_QUEUE`] for *pure* acknowledgements, of which there are many and which lose nothing by being carried
+//! several at a time. The rest is spread over the bulk queues by a hash of the five-tuple, computed from the packet's own bytes: `skb->hash`
 //! changes when TCP retransmits (`sk_rethink_txhash`), and a flow that changes its queue is reordered.
 //!
 //! Only pure acknowledgements may leave their flow's queue. They carry no sequence space, so one that overtakes data, or is
-//! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the priority queue
+//! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the urgent queue
 //! whole.
 //!
 //! Fragments have no ports but in the first, and IPv6 extension headers would have to be walked: both are hashed by
@@ -24,8 +25,14 @@ use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Byte, Double, Half, Word};
 
-/// The queue of packets that must not wait, where [`Steering::priority_queue`] is set.
-pub const PRIORITY_QUEUE: usize = 0;
+/// The queue of packets that must not wait, where [`Steering::priority_queues`] is set.
+pub const URGENT_QUEUE: usize = 0;
+
+/// The queue of acknowledgements, where [`Steering::priority_queues`] is set.
+pub const ACKNOWLEDGEMENT_QUEUE: usize = 1;
+
+/// How many queues come before the bulk queues, where [`Steering::priority_queues`] is set.
+pub const PRIORITY_QUEUES: usize = 2;
 
 /// The most queues of one device: what the kernel allows a TUN device (`MAX_TAP_QUEUES`).
 pub const MAX_QUEUES: usize = 256;
@@ -33,8 +40,8 @@ pub const MAX_QUEUES: usize = 256;
 /// How packets from the host are spread over queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
-    /// Whether queue [`PRIORITY_QUEUE`] is kept for packets that must not wait; the bulk queues follow it.
-    pub priority_queue: bool,
+    /// Whether the first [`PRIORITY_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
+    pub priority_queues: bool,
     /// Queues among which flows are spread; at least one.
     pub bulk_queues: u16,
 }
@@ -63,7 +70,15 @@ impl fmt::Display for SteeringState {
 impl Steering {
     /// The queues a device with this steering has.
     pub fn queues(self) -> usize {
-        usize::from(self.bulk_queues) + usize::from(self.priority_queue)
+        usize::from(self.bulk_queues) + self.first_bulk_queue()
+    }
+
+    fn first_bulk_queue(self) -> usize {
+        if self.priority_queues {
+            PRIORITY_QUEUES
+        } else {
+            0
+        }
     }
 
     /// Checks the number of queues.
@@ -106,7 +121,8 @@ enum Label {
     TcpFlow,
     Flow,
     Addresses,
-    Priority,
+    Urgent,
+    Acknowledgement,
 }
 
 const NAME: Name = *b"culvert_steer\0\0\0";
@@ -178,7 +194,7 @@ impl Program {
         code.half_from_big_endian(R1);
         code.jump_if(AnyBit, R1, IPV4_IS_FRAGMENT, Label::Addresses);
         code.load(Byte, R2, R10, IP + 9);
-        self.prioritise_if_equal(R2, ICMP);
+        self.urgent_if_equal(R2, ICMP);
         self.code.jump(Label::Transport);
 
         self.code.place(Label::Ipv6);
@@ -191,7 +207,7 @@ impl Program {
         }
         self.code.with_number(Move, R8, IPV6_HEADER_BYTES);
         self.code.load(Byte, R2, R10, IP + 6);
-        self.prioritise_if_equal(R2, ICMPV6);
+        self.urgent_if_equal(R2, ICMPV6);
     }
 
     fn udp(&mut self) {
@@ -199,7 +215,7 @@ impl Program {
         self.code.jump_if(Equal, R2, TCP, Label::Tcp);
         self.code.jump_if(NotEqual, R2, UDP, Label::Addresses);
         self.copy(TRANSPORT, PORT_BYTES, Label::Addresses);
-        self.prioritise_dns();
+        self.urgent_if_dns();
         self.code.with_number(Xor, R9, UDP);
         self.code.jump(Label::Flow);
     }
@@ -207,11 +223,11 @@ impl Program {
     fn tcp(&mut self) {
         self.code.place(Label::Tcp);
         self.copy(TRANSPORT, TCP_BYTES_TO_FLAGS, Label::Addresses);
-        self.prioritise_dns();
-        if self.steering.priority_queue {
+        self.urgent_if_dns();
+        if self.steering.priority_queues {
             let code = &mut self.code;
             code.load(Byte, R1, R10, TRANSPORT + 13);
-            code.jump_if(AnyBit, R1, TCP_SYN, Label::Priority);
+            code.jump_if(AnyBit, R1, TCP_SYN, Label::Urgent);
             code.jump_if(AnyBit, R1, TCP_NOT_PURE, Label::TcpFlow);
             code.with_number(And, R1, TCP_ACK);
             code.jump_if(Equal, R1, 0, Label::TcpFlow);
@@ -220,7 +236,7 @@ impl Program {
             code.with_number(ShiftRight, R2, 4);
             code.with_number(ShiftLeft, R2, 2);
             code.with_register(Add, R2, R8);
-            code.jump_if_both(Equal, R2, R7, Label::Priority);
+            code.jump_if_both(Equal, R2, R7, Label::Acknowledgement);
         }
         self.code.place(Label::TcpFlow);
         self.code.with_number(Xor, R9, TCP);
@@ -239,13 +255,18 @@ impl Program {
         let code = &mut self.code;
         code.with_register(Move, R0, R9);
         code.with_number(Mod, R0, i32::from(self.steering.bulk_queues));
-        code.with_number(Add, R0, i32::from(self.steering.priority_queue));
+        code.with_number(Add, R0, self.steering.first_bulk_queue() as i32);
         code.exit();
 
-        if self.steering.priority_queue {
-            self.code.place(Label::Priority);
-            self.code.with_number(Move, R0, PRIORITY_QUEUE as i32);
-            self.code.exit();
+        if self.steering.priority_queues {
+            for (label, queue) in [
+                (Label::Urgent, URGENT_QUEUE),
+                (Label::Acknowledgement, ACKNOWLEDGEMENT_QUEUE),
+            ] {
+                self.code.place(label);
+                self.code.with_number(Move, R0, queue as i32);
+                self.code.exit();
+            }
         }
     }
 
@@ -262,20 +283,20 @@ impl Program {
     }
 
     /// A flow with port 53 at either end is DNS.
-    fn prioritise_dns(&mut self) {
-        if !self.steering.priority_queue {
+    fn urgent_if_dns(&mut self) {
+        if !self.steering.priority_queues {
             return;
         }
         for offset in [0, 2] {
             self.code.load(Half, R1, R10, TRANSPORT + offset);
             self.code.half_from_big_endian(R1);
-            self.prioritise_if_equal(R1, PORT_DNS);
+            self.urgent_if_equal(R1, PORT_DNS);
         }
     }
 
-    fn prioritise_if_equal(&mut self, register: Register, value: i32) {
-        if self.steering.priority_queue {
-            self.code.jump_if(Equal, register, value, Label::Priority);
+    fn urgent_if_equal(&mut self, register: Register, value: i32) {
+        if self.steering.priority_queues {
+            self.code.jump_if(Equal, register, value, Label::Urgent);
         }
     }
 

@@ -178,7 +178,7 @@ fn a_queue_that_is_full_of_what_never_came_is_mended_by_looking() {
 #[test]
 fn each_queue_has_an_account_of_its_own() {
     let steering = Steering {
-        priority_queue: true,
+        priority_queues: true,
         bulk_queues: 3,
     };
     let (namespace, mut device) = up(&Options {

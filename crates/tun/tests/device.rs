@@ -14,7 +14,7 @@ use rustix::thread::CapabilitySet;
 use support::Namespace;
 
 const STEERING: Steering = Steering {
-    priority_queue: true,
+    priority_queues: true,
     bulk_queues: 3,
 };
 
@@ -103,7 +103,7 @@ fn the_interface_goes_with_its_last_descriptor() {
     let namespace = Namespace::new();
     let mut device = create(&namespace, &steered("cv0"));
     let queues = device.take_queues();
-    assert_eq!(queues.len(), 4);
+    assert_eq!(queues.len(), STEERING.queues());
     assert!(device.take_queues().is_empty());
     drop(device);
     assert!(namespace.ip("link show").contains("cv0"));

@@ -9,15 +9,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use culvert_tun::{
-    Device, FrameBatch, OffloadGroup, Offloads, Options, PRIORITY_QUEUE, Queue, Steering,
-    SteeringState, VNET_HEADER_BYTES,
+    ACKNOWLEDGEMENT_QUEUE, Device, FrameBatch, OffloadGroup, Offloads, Options, PRIORITY_QUEUES,
+    Queue, Steering, SteeringState, URGENT_QUEUE, VNET_HEADER_BYTES,
 };
 use rustix::event::{PollFd, PollFlags};
 use support::Namespace;
 
 const MTU: u16 = 1420;
 const STEERING: Steering = Steering {
-    priority_queue: true,
+    priority_queues: true,
     bulk_queues: 3,
 };
 
@@ -368,7 +368,7 @@ fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
     assert!(
         seen.iter()
             .filter(|frame| frame.protocol() == 1)
-            .all(|frame| frame.queue == PRIORITY_QUEUE)
+            .all(|frame| frame.queue == URGENT_QUEUE)
     );
     assert!(
         seen.iter().any(|frame| frame.protocol() == 1),
@@ -379,13 +379,16 @@ fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
         .filter(|frame| frame.protocol() == 6)
         .partition(|frame| frame.is_pure_acknowledgement());
     assert!(pure.len() > FLOWS, "the answers are acknowledged");
-    assert!(pure.iter().all(|frame| frame.queue == PRIORITY_QUEUE));
+    assert!(
+        pure.iter()
+            .all(|frame| frame.queue == ACKNOWLEDGEMENT_QUEUE)
+    );
     let mut queue_of_flow = HashMap::new();
     for frame in rest
         .iter()
         .filter(|frame| frame.transport()[13] & 0x02 == 0)
     {
-        assert_ne!(frame.queue, PRIORITY_QUEUE);
+        assert!(frame.queue >= PRIORITY_QUEUES);
         assert_eq!(
             *queue_of_flow
                 .entry(frame.source_port())

@@ -61,9 +61,9 @@ impl ControlBuffer {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &stride.to_ne_bytes());
     }
 
-    /// Asks for `ecn` as the low two bits of the traffic class.
-    pub(crate) fn push_ecn(&mut self, to: IpAddr, ecn: u8) {
-        let class = i32::from(ecn & ECN_BITS).to_ne_bytes();
+    /// Asks for a traffic class: DSCP, and ECN in the low two bits.
+    pub(crate) fn push_class(&mut self, to: IpAddr, class: u8) {
+        let class = i32::from(class).to_ne_bytes();
         match to {
             IpAddr::V4(_) => self.push(libc::IPPROTO_IP, libc::IP_TOS, &class),
             IpAddr::V6(_) => self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class),
@@ -108,7 +108,7 @@ impl ControlBuffer {
 }
 
 /// The low two bits of the traffic class are ECN (RFC 3168 §5).
-const ECN_BITS: u8 = 0b11;
+pub(crate) const ECN_BITS: u8 = 0b11;
 
 /// What the kernel tells beside a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -22,4 +22,4 @@ pub use error::{SendError, UdpError};
 pub use receive::{ReceiveBatch, Received};
 pub use route::{path_mtu, source_still_valid};
 pub use send::{Destination, MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
-pub use socket::{Family, Features, Socket};
+pub use socket::{EXPRESS_CLASS, Family, Features, Group, Socket};

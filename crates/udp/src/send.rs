@@ -33,8 +33,8 @@ pub struct Destination {
 }
 
 impl Socket {
-    /// Sends `datagrams`, which are `stride` bytes each but for the last, which may be shorter, with `ecn` as their ECN
-    /// codepoint (0 to 3). At most [`MAX_SEGMENTS`] and [`MAX_GSO_BYTES`]. All or none are taken.
+    /// Sends `datagrams`, which are `stride` bytes each but for the last, which may be shorter, with the traffic
+    /// class `class`: DSCP, and ECN in the low two bits. At most [`MAX_SEGMENTS`] and [`MAX_GSO_BYTES`]. All or none are taken.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -43,7 +43,7 @@ impl Socket {
         datagrams: &[u8],
         stride: usize,
         to: &Destination,
-        ecn: u8,
+        class: u8,
     ) -> Result<(), SendError> {
         let several = datagrams.len() > stride;
         debug_assert!(
@@ -73,8 +73,8 @@ impl Socket {
             }
             control.push_source(source);
         }
-        if ecn != 0 {
-            control.push_ecn(to.address.ip().to_canonical(), ecn);
+        if class != 0 {
+            control.push_class(to.address.ip().to_canonical(), class);
         }
         system::send(
             self.as_fd(),

@@ -12,15 +12,13 @@ use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::UdpError;
+use crate::control::ECN_BITS;
 use crate::system;
 
 /// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. A joined run
 /// of datagrams of 64 KiB is charged at some 100 KiB, so the default of 208 KiB holds two; this holds some 160, about
 /// 8 ms at 10 Gbit/s, longer than a worker is away.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
-
-/// The most sockets on one port: more workers than that have no cores.
-const MAX_GROUP: usize = 256;
 
 /// The address family of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +28,26 @@ pub enum Family {
     /// IPv6 alone: IPv4 traffic does not appear here as mapped addresses.
     V6,
 }
+
+/// The sockets that share a port: one for each worker, and as many again where what is urgent has sockets of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// Workers, each with a share of the peers.
+    pub workers: NonZeroUsize,
+    /// Whether each worker has a second socket, for datagrams of [`EXPRESS_CLASS`]: they don't wait behind the rest.
+    pub has_express: bool,
+}
+
+impl Group {
+    /// How many sockets it has.
+    pub fn sockets(self) -> usize {
+        self.workers.get() << u32::from(self.has_express)
+    }
+}
+
+/// The traffic class of a datagram that must not wait behind others, neither on its way nor at its receiver: DSCP AF41
+/// (RFC 2597 section 6), which Linux's WireGuard gives its handshakes.
+pub const EXPRESS_CLASS: u8 = 0x88;
 
 /// What the kernel offers on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +78,9 @@ impl Socket {
         Self::open(family, port, mark, false)
     }
 
-    /// Opens `count` sockets on one `port`, one for each worker. All datagrams of one peer address and port come to the
-    /// same socket, so a peer's datagrams are not reordered between workers.
+    /// Opens the sockets of `group` on one `port`: one for each worker, then the express socket of each. All datagrams of
+    /// one peer address and port come to the same worker, and all of one traffic class to the same socket, so a peer's
+    /// datagrams are not reordered between workers.
     ///
     /// Sockets share a port by `SO_REUSEPORT`, and the kernel lets any process of the same user join such a group. So the
     /// first socket takes the port exclusively, which fails when anyone has it, a group included, and only then is opened
@@ -73,11 +92,11 @@ impl Socket {
     pub fn bind_group(
         family: Family,
         port: u16,
-        count: NonZeroUsize,
+        group: Group,
         mark: u32,
     ) -> Result<Vec<Self>, UdpError> {
         let first = Self::bind(family, port, mark)?;
-        let count = count.get().min(MAX_GROUP);
+        let count = group.sockets();
         let port = first.port;
         let mut sockets = vec![first];
         if count == 1 {
@@ -92,7 +111,7 @@ impl Socket {
         for _ in 1..count {
             sockets.push(Self::open(family, port, mark, true)?);
         }
-        share_out(&sockets)?;
+        share_out(&sockets, group)?;
         Ok(sockets)
     }
 
@@ -268,12 +287,12 @@ impl fmt::Display for Family {
     }
 }
 
-/// Has all datagrams of one peer come to one socket of the group.
-pub(crate) fn share_out(group: &[Socket]) -> Result<(), UdpError> {
-    let [first, _, ..] = group else {
+/// Has all datagrams of one peer and traffic class come to one socket of the group.
+pub(crate) fn share_out(sockets: &[Socket], group: Group) -> Result<(), UdpError> {
+    let [first, _, ..] = sockets else {
         return Ok(());
     };
-    let mut program = group_program(first.family, group.len());
+    let mut program = group_program(first.family, group);
     system::attach_group_program(first.as_fd(), &mut program).map_err(|source| UdpError::System {
         action: "spread peers over workers",
         source,
@@ -331,19 +350,17 @@ const FROM_NETWORK_HEADER: u32 = 0_u32.wrapping_sub(0x10_0000);
 /// 2³² divided by the golden ratio, odd: multiplying by it spreads every input bit over the higher output bits.
 const SPREAD: u32 = 0x9e37_79b1;
 
-/// The classic BPF program that picks a socket of a group of `count`: a hash of the peer's address and port. A load past
-/// the end of a packet ends the program with 0, the first socket.
-fn group_program(family: Family, count: usize) -> Vec<libc::sock_filter> {
+/// The classic BPF program that picks a socket of a group: by a hash of the peer's address and port the worker, by the
+/// traffic class which of its sockets. A load past the end of a packet ends the program with 0, the first socket.
+fn group_program(family: Family, group: Group) -> Vec<libc::sock_filter> {
     let (address_words, port): (&[u32], u32) = match family {
         Family::V4 => (&[12], 20),
         // The last words of subnet and interface identifier; the rest rarely differs between peers.
         Family::V6 => (&[12, 20], 40),
     };
-    let step = |code: u32, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
+    let load = |width: u32, offset: u32| {
+        let from = FROM_NETWORK_HEADER.wrapping_add(offset);
+        step(libc::BPF_LD | width | libc::BPF_ABS, from)
     };
     // M[0] holds the hash so far; every step is hash = (hash ^ word) * SPREAD.
     let mut program = vec![step(libc::BPF_LD | libc::BPF_IMM, 0), step(libc::BPF_ST, 0)];
@@ -353,20 +370,50 @@ fn group_program(family: Family, count: usize) -> Vec<libc::sock_filter> {
         .chain([(libc::BPF_H, port)]);
     for (width, offset) in words {
         program.extend([
-            step(
-                libc::BPF_LD | width | libc::BPF_ABS,
-                FROM_NETWORK_HEADER.wrapping_add(offset),
-            ),
+            load(width, offset),
             step(libc::BPF_LDX | libc::BPF_MEM, 0),
             step(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0),
             step(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, SPREAD),
             step(libc::BPF_ST, 0),
         ]);
     }
+    let workers = group.workers.get() as u32;
     program.extend([
         step(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 16),
-        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count as u32),
-        step(libc::BPF_RET | libc::BPF_A, 0),
+        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, workers),
     ]);
+    if group.has_express {
+        // The worker stays in X while A has the DSCP, in the place that it has in the header.
+        program.push(step(libc::BPF_MISC | libc::BPF_TAX, 0));
+        let dscp = u32::from(EXPRESS_CLASS & !ECN_BITS);
+        let (class, mask, wanted) = match family {
+            Family::V4 => (load(libc::BPF_B, 1), 0xfc, dscp),
+            // Version, traffic class and the first bits of the flow label share two bytes.
+            Family::V6 => (load(libc::BPF_H, 0), 0xfc << 4, dscp << 4),
+        };
+        program.extend([
+            class,
+            step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask),
+            libc::sock_filter {
+                jf: 3,
+                ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, wanted)
+            },
+            step(libc::BPF_LD | libc::BPF_IMM, workers),
+            step(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0),
+            step(libc::BPF_RET | libc::BPF_A, 0),
+            step(libc::BPF_MISC | libc::BPF_TXA, 0),
+        ]);
+    }
+    program.push(step(libc::BPF_RET | libc::BPF_A, 0));
     program
+}
+
+/// An instruction that does not jump.
+fn step(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
 }

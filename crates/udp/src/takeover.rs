@@ -1,18 +1,17 @@
 //! Taking over sockets that an earlier process left with somebody who kept them.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::OFlags;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType, ipproto};
 
-use crate::socket::{Family, Socket, set_mark, share_out};
+use crate::socket::{Family, Group, Socket, set_mark, share_out};
 use crate::{UdpError, socket, system};
 
 impl Socket {
-    /// Takes over the sockets of a group of `count`, in the order in which [`bind_group`](Self::bind_group) made them, with
+    /// Takes over the sockets of a group, in the order in which [`bind_group`](Self::bind_group) made them, with
     /// whatever waits in them. They must be on `port` (0: on any), and carry `mark` from here on.
     ///
     /// # Errors
@@ -21,7 +20,7 @@ impl Socket {
     pub fn take_over_group(
         family: Family,
         port: u16,
-        count: NonZeroUsize,
+        group: Group,
         mark: u32,
         sockets: Vec<OwnedFd>,
     ) -> Result<Vec<Self>, UdpError> {
@@ -29,8 +28,8 @@ impl Socket {
             family: family.name(),
             why,
         };
-        if sockets.len() != count.get() {
-            return Err(refused("there are more or fewer than there are workers"));
+        if sockets.len() != group.sockets() {
+            return Err(refused("there are more or fewer than the workers need"));
         }
         let shared = sockets.len() > 1;
         let mut taken: Vec<Self> = Vec::with_capacity(sockets.len());
@@ -46,7 +45,7 @@ impl Socket {
             }
             taken.push(prepare(socket, family, bound, mark)?);
         }
-        share_out(&taken)?;
+        share_out(&taken, group)?;
         Ok(taken)
     }
 }

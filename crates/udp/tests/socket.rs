@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 
-use culvert_udp::{Family, ReceiveBatch, Socket, UdpError};
+use culvert_udp::{EXPRESS_CLASS, Family, Group, ReceiveBatch, Socket, UdpError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::CapabilitySet;
@@ -20,9 +20,16 @@ fn bind(namespace: &Namespace, family: Family) -> Socket {
         .expect("a free port")
 }
 
-fn group(namespace: &Namespace, family: Family, count: usize) -> Result<Vec<Socket>, UdpError> {
-    let count = NonZeroUsize::new(count).expect("at least one");
-    namespace.run(|| Socket::bind_group(family, PORT, count, 0))
+/// Of as many workers.
+fn group_of(workers: usize, has_express: bool) -> Group {
+    Group {
+        workers: NonZeroUsize::new(workers).expect("at least one"),
+        has_express,
+    }
+}
+
+fn group(namespace: &Namespace, family: Family, workers: usize) -> Result<Vec<Socket>, UdpError> {
+    namespace.run(|| Socket::bind_group(family, PORT, group_of(workers, false), 0))
 }
 
 #[test]
@@ -111,6 +118,51 @@ fn a_group_keeps_each_peer_on_one_socket_uses_all_and_gives_a_stranger_nothing()
             stranger.set_nonblocking(true).expect("set");
             stranger.recv(&mut [0; 9]).expect_err("it receives nothing");
         }
+    }
+}
+
+#[test]
+fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() {
+    let namespace = Namespace::new();
+    for (workers, family, loopback) in [
+        (1, Family::V4, "127.0.0.1"),
+        (1, Family::V6, "::1"),
+        (3, Family::V4, "127.0.0.1"),
+        (3, Family::V6, "::1"),
+    ] {
+        let group = group_of(workers, true);
+        let sockets = namespace
+            .run(|| Socket::bind_group(family, PORT, group, 0))
+            .expect("a free port");
+        assert_eq!(sockets.len(), 2 * workers);
+        let mut batch = ReceiveBatch::new(1);
+        let mut used = vec![0; workers];
+        for _ in 0..20 * workers {
+            let peer = namespace.run(|| UdpSocket::bind((loopback, 0)).expect("a free port"));
+            // Its own traffic class with every ECN codepoint, and others beside it.
+            let came_to = [0, 0x03, EXPRESS_CLASS, EXPRESS_CLASS | 0x03, 0xb8, 0x80].map(|class| {
+                match family {
+                    Family::V4 => sockopt::set_ip_tos(&peer, class).expect("set"),
+                    Family::V6 => sockopt::set_ipv6_tclass(&peer, class.into()).expect("set"),
+                }
+                peer.send_to(b"hello", (loopback, PORT)).expect("sent");
+                wait_for_any(&sockets);
+                let mut counts = sockets
+                    .iter()
+                    .map(|socket| receive_datagrams(socket, &mut batch));
+                counts.position(|count| count == 1).expect("it came")
+            });
+            let worker = came_to[0];
+            let express = workers + worker;
+            assert!(worker < workers, "{came_to:?}");
+            assert_eq!(
+                came_to,
+                [worker, worker, express, express, worker, worker],
+                "{family:?}"
+            );
+            used[worker] += 1;
+        }
+        assert!(used.iter().all(|peers| *peers > 0), "{used:?}");
     }
 }
 
@@ -279,8 +331,7 @@ fn take_over(
     count: usize,
     sockets: Vec<OwnedFd>,
 ) -> Result<Vec<Socket>, UdpError> {
-    let count = NonZeroUsize::new(count).expect("at least one");
-    Socket::take_over_group(family, port, count, 7, sockets)
+    Socket::take_over_group(family, port, group_of(count, false), 7, sockets)
 }
 
 #[test]

@@ -29,7 +29,7 @@ use culvert_session::{
     PrivateKey, Suite, Time, UNDER_LOAD_AFTER,
 };
 use culvert_tun::LinkWatch;
-use culvert_udp::SendError;
+use culvert_udp::{EXPRESS_CLASS, SendError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
@@ -113,6 +113,8 @@ pub(crate) struct Control {
     sockets: Option<Arc<[SocketPair]>>,
     /// [`SocketPair::open`] of the sockets given up: alive until the last of them is closed.
     retired_sockets: Weak<()>,
+    /// Why there are no sockets for what is urgent, where the kernel refused them.
+    express_off: Option<String>,
     /// Sockets of the store's were forgotten: until they are closed, their port is taken.
     has_forgotten: bool,
     is_up: bool,
@@ -169,6 +171,7 @@ impl Control {
             private_key: None,
             sockets: None,
             retired_sockets: Weak::new(),
+            express_off: None,
             has_forgotten: false,
             is_up: false,
             is_dirty: true,
@@ -467,15 +470,15 @@ impl Control {
         self.send_datagram(datagram, to)
     }
 
-    /// Sends one datagram from the first worker's socket; once more without its source address
-    /// where that is gone.
+    /// Sends one handshake message from the first worker's socket; once more without its source address
+    /// where that is gone. It is urgent, as it is to Linux's WireGuard.
     fn send_datagram(&self, datagram: &[u8], mut to: culvert_udp::Destination) -> bool {
         let sockets = self.sockets.as_ref();
         let Some(socket) = sockets.and_then(|all| all[0].towards(to.address)) else {
             self.counters.send_failures.add(1);
             return false;
         };
-        let mut sent = socket.send(datagram, datagram.len(), &to, 0);
+        let mut sent = socket.send(datagram, datagram.len(), &to, EXPRESS_CLASS);
         for _ in 0..SEND_ATTEMPTS {
             match sent {
                 Err(SendError::SourceGone) => to.source = None,
@@ -486,7 +489,7 @@ impl Control {
                 }
                 _ => break,
             }
-            sent = socket.send(datagram, datagram.len(), &to, 0);
+            sent = socket.send(datagram, datagram.len(), &to, EXPRESS_CLASS);
         }
         match &sent {
             Ok(()) => self.counters.handshakes_sent.add(1),

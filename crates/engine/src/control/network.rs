@@ -5,11 +5,11 @@ use crate::clock;
 use crate::error::EngineError;
 use crate::mechanisms::Mechanism;
 use crate::peer::Peer;
-use crate::snapshot::SocketPair;
+use crate::snapshot::{Lane, SocketPair};
 use crate::store::Kept;
 use culvert_session::{DATA_OVERHEAD, PeerId, Time};
 use culvert_tun::LinkEvent;
-use culvert_udp::{Family, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
+use culvert_udp::{Family, Group, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -139,10 +139,15 @@ impl Control {
         let (Some(store), Some(sockets)) = (&self.options.store, &self.sockets) else {
             return;
         };
-        let v4 = sockets.iter().filter_map(|pair| pair.v4.as_ref());
-        let v6 = sockets.iter().filter_map(|pair| pair.v6.as_ref());
-        store.keep(Kept::SocketsV4, &v4.map(AsFd::as_fd).collect::<Vec<_>>());
-        store.keep(Kept::SocketsV6, &v6.map(AsFd::as_fd).collect::<Vec<_>>());
+        for (kept, lanes) in [
+            (Kept::SocketsV4, [Lane::V4, Lane::ExpressV4]),
+            (Kept::SocketsV6, [Lane::V6, Lane::ExpressV6]),
+        ] {
+            let all = lanes
+                .into_iter()
+                .flat_map(|lane| sockets.iter().filter_map(move |pair| pair.lane(lane)));
+            store.keep(kept, &all.map(AsFd::as_fd).collect::<Vec<_>>());
+        }
     }
 
     /// Waits until every worker has closed the sockets that were given up, for they may have the
@@ -213,22 +218,33 @@ impl Control {
         if v4.is_empty() && v6.is_empty() {
             return Err(EngineError::NoFamily("IPv4 and no IPv6"));
         }
-        let (mut v4, mut v6) = (v4.into_iter(), v6.into_iter());
+        let workers = self.shared.workers();
+        let halves = |mut sockets: Vec<Socket>| {
+            let express = sockets.split_off(workers.min(sockets.len()));
+            (sockets.into_iter(), express.into_iter())
+        };
+        let (mut v4, mut express_v4) = halves(v4);
+        let (mut v6, mut express_v6) = halves(v6);
         let open = Arc::new(());
-        let pairs = (0..self.shared.workers()).map(|_| SocketPair {
+        let pairs = (0..workers).map(|_| SocketPair {
             v4: v4.next(),
             v6: v6.next(),
+            express_v4: express_v4.next(),
+            express_v6: express_v6.next(),
             open: Arc::clone(&open),
         });
         Ok(pairs.collect())
     }
 
-    /// One socket per worker; none where the host lacks the family.
+    /// The sockets of all workers, and behind them those for what is urgent; none where the host lacks the family.
     fn bind_family(&mut self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
-        let workers = NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN);
-        let opened = match self.take_over(family, port, workers) {
+        let group = Group {
+            workers: NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN),
+            has_express: self.options.mechanisms.has(Mechanism::Express),
+        };
+        let opened = match self.take_over(family, port, group) {
             Some(sockets) => Ok(sockets),
-            None => Socket::bind_group(family, port, workers, self.mark),
+            None => self.open(family, port, group),
         };
         match opened {
             Ok(mut sockets) => {
@@ -246,13 +262,23 @@ impl Control {
         }
     }
 
+    /// Opens new sockets; without those for what is urgent, where the kernel refuses them.
+    fn open(&mut self, family: Family, port: u16, group: Group) -> Result<Vec<Socket>, UdpError> {
+        match Socket::bind_group(family, port, group, self.mark) {
+            Err(error @ UdpError::System { .. }) if group.has_express => {
+                self.express_off = Some(error.to_string());
+                let group = Group {
+                    has_express: false,
+                    ..group
+                };
+                Socket::bind_group(family, port, group, self.mark)
+            }
+            opened => opened,
+        }
+    }
+
     /// The sockets that an earlier process left, where they fit.
-    fn take_over(
-        &mut self,
-        family: Family,
-        port: u16,
-        workers: NonZeroUsize,
-    ) -> Option<Vec<Socket>> {
+    fn take_over(&mut self, family: Family, port: u16, group: Group) -> Option<Vec<Socket>> {
         let kept = match family {
             Family::V4 => Kept::SocketsV4,
             Family::V6 => Kept::SocketsV6,
@@ -264,7 +290,7 @@ impl Control {
             self.has_forgotten |= store.forget(kept);
             return None;
         }
-        match Socket::take_over_group(family, port, workers, self.mark, left) {
+        match Socket::take_over_group(family, port, group, self.mark, left) {
             Ok(sockets) => {
                 let port = sockets.first().map(Socket::local_port);
                 tracing::info!(%family, port, "the sockets are taken over");

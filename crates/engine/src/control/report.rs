@@ -112,6 +112,12 @@ impl Control {
             name: "udp_receive_offload",
             off_because: self.receive_offload_off(),
         };
+        let express = FeatureStatus {
+            name: Mechanism::Express.name(),
+            off_because: self
+                .left_out(Mechanism::Express)
+                .or_else(|| self.express_off.clone()),
+        };
         // Those that have no state but being left out are told where they are.
         let silent = [
             Mechanism::SuperframeLimit,
@@ -127,7 +133,7 @@ impl Control {
                 off_because: Some(self.left_out(mechanism)?),
             })
         });
-        tun.chain([steering, bound, segmentation, receive_offload])
+        tun.chain([steering, bound, segmentation, receive_offload, express])
             .chain(left_out)
             .collect()
     }

@@ -2,7 +2,6 @@
 
 use crate::peer::{Peer, Sending};
 use crate::snapshot::Road;
-use culvert_packet::ecn::Ecn;
 use culvert_session::Time;
 use culvert_udp::{MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ pub(super) struct Batch {
     records: usize,
     /// A record shorter than the others was added: nothing may follow it.
     closed: bool,
-    ecn: Ecn,
+    class: u8,
     to: Option<(Arc<Peer>, Arc<Sending>)>,
     sealed: Option<Sealed>,
 }
@@ -41,7 +40,7 @@ impl Batch {
             stride: 0,
             records: 0,
             closed: false,
-            ecn: Ecn::NotEct,
+            class: 0,
             to: None,
             sealed: None,
         }
@@ -59,8 +58,9 @@ impl Batch {
         self.stride
     }
 
-    pub(super) fn ecn(&self) -> Ecn {
-        self.ecn
+    /// The outer traffic class: DSCP and ECN.
+    pub(super) fn class(&self) -> u8 {
+        self.class
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -79,12 +79,12 @@ impl Batch {
         self.sealed.as_ref()
     }
 
-    /// Whether records for `road`, with outer congestion bits `ecn`, may join what is here.
-    pub(super) fn takes(&self, road: &Road, sending: &Arc<Sending>, ecn: Ecn) -> bool {
+    /// Whether records for `road`, with outer traffic class `class`, may join what is here.
+    pub(super) fn takes(&self, road: &Road, sending: &Arc<Sending>, class: u8) -> bool {
         match &self.to {
             None => true,
             Some((peer, own)) => {
-                self.ecn == ecn
+                self.class == class
                     && peer.id == road.peer.id
                     // A batch never spans two keys.
                     && Arc::ptr_eq(own, sending)
@@ -93,10 +93,10 @@ impl Batch {
     }
 
     /// Addresses an empty batch; one that [`Self::takes`] the same stays as it is.
-    pub(super) fn address(&mut self, road: &Road, sending: &Arc<Sending>, ecn: Ecn) {
+    pub(super) fn address(&mut self, road: &Road, sending: &Arc<Sending>, class: u8) {
         if self.to.is_none() {
             self.to = Some((Arc::clone(&road.peer), Arc::clone(sending)));
-            self.ecn = ecn;
+            self.class = class;
         }
     }
 

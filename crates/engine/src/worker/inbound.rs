@@ -9,7 +9,7 @@ use crate::clock;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
 use crate::gates::Gates;
-use crate::snapshot::{Receiving, Snapshot};
+use crate::snapshot::{Lane, Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
 use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
@@ -28,12 +28,16 @@ use std::time::Duration;
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
 pub(super) const RECEIVE_BUFFERS: usize = 4;
 
+/// Receives from a lane for what is urgent: single datagrams, or short runs.
+pub(super) const EXPRESS_BUFFERS: usize = 8;
+
 /// Bytes of the tag behind each record's plaintext.
 const TAG_LEN: usize = DATA_OVERHEAD - DATA_HEADER_LEN;
 
 /// What one worker needs to receive.
 pub(super) struct Inbound {
-    receive: ReceiveBatch,
+    bulk: ReceiveBatch,
+    express: ReceiveBatch,
     coalescer: Coalescer,
     /// Room to put a superframe together that the TUN refused in parts; allocated on first need.
     refused: Vec<u8>,
@@ -51,75 +55,80 @@ struct Arrival {
 impl Inbound {
     pub(super) fn new(accept: Accept) -> Self {
         Self {
-            receive: ReceiveBatch::new(RECEIVE_BUFFERS),
+            bulk: ReceiveBatch::new(RECEIVE_BUFFERS),
+            express: ReceiveBatch::new(EXPRESS_BUFFERS),
             coalescer: Coalescer::new(accept),
             refused: Vec::new(),
         }
     }
 
-    /// Carries in what one receive call returns. False where the socket may have been emptied.
+    /// Replaces what is kept of `lane` by what one receive call returns. Tells how many runs that is, and whether there may
+    /// be more.
     ///
     /// # Errors
-    /// Those of the socket; what the TUN refuses is counted.
-    pub(super) fn turn(
+    /// Those of the socket.
+    pub(super) fn fetch(&mut self, lane: Lane, socket: &Socket) -> io::Result<(usize, bool)> {
+        let (batch, room) = match lane {
+            Lane::V4 | Lane::V6 => (&mut self.bulk, RECEIVE_BUFFERS),
+            Lane::ExpressV4 | Lane::ExpressV6 => (&mut self.express, EXPRESS_BUFFERS),
+        };
+        let runs = socket.receive_batch(batch)?;
+        Ok((runs, runs == room))
+    }
+
+    /// Carries in one run of what was fetched. What the TUN refuses is counted.
+    pub(super) fn carry(
         &mut self,
+        lane: Lane,
+        run: usize,
         snapshot: &mut Arc<Snapshot>,
         context: &mut Context,
-        socket: &Socket,
         queues: &Queues,
-    ) -> io::Result<bool> {
-        let entries = match socket.receive_batch(&mut self.receive) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) => return Err(error),
+    ) {
+        let batch = match lane {
+            Lane::V4 | Lane::V6 => &mut self.bulk,
+            Lane::ExpressV4 | Lane::ExpressV6 => &mut self.express,
         };
-        if entries == 0 {
-            return Ok(false);
+        let Some(entry) = batch.get_mut(run) else {
+            return;
+        };
+        if entry.bytes.is_empty() {
+            context.counters.count_drop(Dropped::DatagramUnknown, 1);
+            return;
         }
-        context.counters.udp_receives.add(1);
-        for index in 0..entries {
-            let Some(entry) = self.receive.get_mut(index) else {
-                break;
-            };
-            if entry.bytes.is_empty() {
-                context.counters.count_drop(Dropped::DatagramUnknown, 1);
-                continue;
-            }
-            if entry.truncated || entry.stride == 0 {
-                context.counters.count_drop(Dropped::DatagramTruncated, 1);
-                continue;
-            }
-            let arrival = Arrival {
-                stride: entry.stride,
-                source: entry.source,
-                local: entry.local,
-                outer_ecn: Ecn::from_bits(entry.ecn),
-            };
-            context
-                .counters
-                .received
-                .record(entry.bytes.len().div_ceil(entry.stride));
-            open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
-            let writer = queues.writer();
-            let refused = &mut self.refused;
-            let mut superframes_refused = false;
-            self.coalescer
-                .flush(entry.bytes, |vnet, buffer, parts, packets| {
-                    context.counters.coalesced.record(packets);
-                    let refused_whole = write(context, writer, vnet, buffer, parts);
-                    if refused_whole && packets > 1 {
-                        superframes_refused = true;
-                        write_apart(context, writer, refused, vnet, buffer, parts);
-                    }
-                    let is_udp = is_udp(&buffer[parts[0].clone()]);
-                    context.mix.note(is_udp, packets);
-                });
-            if superframes_refused {
-                self.coalescer = Coalescer::new(Accept::NONE);
-                context.tell(Event::SuperframeRefused);
-            }
+        if entry.truncated || entry.stride == 0 {
+            context.counters.count_drop(Dropped::DatagramTruncated, 1);
+            return;
         }
-        Ok(entries == RECEIVE_BUFFERS)
+        let arrival = Arrival {
+            stride: entry.stride,
+            source: entry.source,
+            local: entry.local,
+            outer_ecn: Ecn::from_bits(entry.ecn),
+        };
+        context
+            .counters
+            .received
+            .record(entry.bytes.len().div_ceil(entry.stride));
+        open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
+        let writer = queues.writer();
+        let refused = &mut self.refused;
+        let mut superframes_refused = false;
+        self.coalescer
+            .flush(entry.bytes, |vnet, buffer, parts, packets| {
+                context.counters.coalesced.record(packets);
+                let refused_whole = write(context, writer, vnet, buffer, parts);
+                if refused_whole && packets > 1 {
+                    superframes_refused = true;
+                    write_apart(context, writer, refused, vnet, buffer, parts);
+                }
+                let is_udp = is_udp(&buffer[parts[0].clone()]);
+                context.mix.note(is_udp, packets);
+            });
+        if superframes_refused {
+            self.coalescer = Coalescer::new(Accept::NONE);
+            context.tell(Event::SuperframeRefused);
+        }
     }
 }
 

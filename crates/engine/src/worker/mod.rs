@@ -22,7 +22,7 @@ use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
 use crate::gates::Gates;
 use crate::mechanisms::{Mechanism, Mechanisms};
-use crate::snapshot::{Snapshot, SocketPair};
+use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
 use backlog::Backlog;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
@@ -31,7 +31,7 @@ use culvert_tun::{Account, Queue};
 use inbound::Inbound;
 use mix::Mix;
 use moderation::Moderation;
-use outbound::{Blocked, Outbound, Progress};
+use outbound::{BUDGET_FRAMES, Blocked, Outbound, Progress, Scope};
 use placement::Placement;
 use poller::Poller;
 use queues::Queues;
@@ -48,6 +48,10 @@ const ICMP_INTERVAL: Duration = Duration::from_millis(1);
 /// Keepalives that wait at one worker: each peer is asked for one at a time, and what more there are
 /// stays in the mailbox.
 const MAX_KEEPALIVES: usize = 1024;
+
+/// Urgent frames that are carried out between two superframes: what belongs there is small and rare, and a flood of
+/// it must not starve the rest.
+const URGENT_BUDGET_FRAMES: usize = 32;
 
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
@@ -172,7 +176,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) accounts: Vec<Account>,
     /// A descriptor of the TUN to write to; which queue it is does not matter to the kernel.
     pub(crate) writer: Queue,
-    /// Whether `queues[0]` is the TUN's priority queue.
+    /// Whether the first of `queues` are the TUN's priority queues.
     pub(crate) has_priority: bool,
     /// What the TUN takes coalesced.
     pub(crate) accept: Accept,
@@ -190,8 +194,8 @@ pub(crate) struct Worker {
     outbound: Outbound,
     inbound: Inbound,
     poller: Poller,
-    v4_ready: bool,
-    v6_ready: bool,
+    /// By lane: it has not been found empty since something arrived there.
+    ready: [bool; Lane::ALL.len()],
     /// The outbound direction used its budget up and may have more to carry.
     has_more: bool,
     v4_backlog: Backlog,
@@ -201,9 +205,15 @@ pub(crate) struct Worker {
 }
 
 /// What an epoll event is about. TUN queues have their own number.
-const TOKEN_V4: u64 = 1 << 32;
-const TOKEN_V6: u64 = TOKEN_V4 + 1;
-const TOKEN_WAKE: u64 = TOKEN_V4 + 2;
+const TOKEN_WAKE: u64 = 1 << 32;
+/// The first of as many as there are lanes.
+const TOKEN_LANES: u64 = TOKEN_WAKE + 1;
+const TOKEN_V4: u64 = token_of(Lane::V4);
+const TOKEN_V6: u64 = token_of(Lane::V6);
+
+const fn token_of(lane: Lane) -> u64 {
+    TOKEN_LANES + lane as u64
+}
 
 impl Worker {
     /// Registers the worker's devices.
@@ -241,8 +251,7 @@ impl Worker {
             outbound: Outbound::new(),
             inbound: Inbound::new(options.accept),
             poller,
-            v4_ready: false,
-            v6_ready: false,
+            ready: [false; Lane::ALL.len()],
             has_more: false,
             v4_backlog: Backlog::new(),
             v6_backlog: Backlog::new(),
@@ -282,8 +291,7 @@ impl Worker {
 
     /// Asks which devices are ready; sleeps where there is nothing to do meanwhile.
     fn wait(&mut self) -> io::Result<()> {
-        let busy = self.v4_ready
-            || self.v6_ready
+        let busy = self.ready.contains(&true)
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
                 && (self.has_more || self.queues.is_ready() || !self.keepalives.is_empty()));
@@ -298,6 +306,11 @@ impl Worker {
         };
         let at_most = self.queues.doubts_after();
         self.poller.wait(busy, at_most, &self.context.counters)?;
+        self.take_events()
+    }
+
+    /// Takes in what the last look at the devices found.
+    fn take_events(&mut self) -> io::Result<()> {
         let mut has_room = None;
         for (token, room) in self.poller.ready() {
             match token {
@@ -305,16 +318,12 @@ impl Worker {
                     self.context.shared.worker_awake(self.context.worker);
                     unblock(&mut self.outbound, Blocked::Turn);
                 }
-                TOKEN_V4 | TOKEN_V6 => {
+                TOKEN_LANES.. => {
                     if room {
                         unblock(&mut self.outbound, Blocked::Socket);
                         has_room = Some(token);
                     }
-                    if token == TOKEN_V4 {
-                        self.v4_ready = true;
-                    } else {
-                        self.v6_ready = true;
-                    }
+                    self.ready[(token - TOKEN_LANES) as usize] = true;
                 }
                 queue => self.queues.set_ready(queue as usize),
             }
@@ -348,7 +357,7 @@ impl Worker {
         if !same {
             // A socket that closes leaves epoll by itself once its last reference is gone.
             if let Some(pair) = old_sockets.map(|all| &all[self.context.worker]) {
-                for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
+                for socket in Lane::ALL.into_iter().filter_map(|lane| pair.lane(lane)) {
                     self.poller.remove(socket);
                 }
             }
@@ -367,20 +376,20 @@ impl Worker {
     }
 
     fn watch_sockets(&mut self, pair: &SocketPair) -> io::Result<()> {
-        for (socket, token) in [(&pair.v4, TOKEN_V4), (&pair.v6, TOKEN_V6)] {
-            if let Some(socket) = socket {
-                if self.context.mechanisms.has(Mechanism::Backlog)
-                    && let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES)
-                {
-                    tracing::debug!(%error, "the send buffer stays");
-                }
-                self.poller.add(socket, token)?;
+        for lane in Lane::ALL {
+            let socket = pair.lane(lane);
+            // What arrived before the sockets were watched.
+            self.ready[lane as usize] = socket.is_some();
+            let Some(socket) = socket else { continue };
+            if self.context.mechanisms.has(Mechanism::Backlog)
+                && Lane::BULK.contains(&lane)
+                && let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES)
+            {
+                tracing::debug!(%error, "the send buffer stays");
             }
+            self.poller.add(socket, token_of(lane))?;
         }
         (self.v4_backlog, self.v6_backlog) = (Backlog::new(), Backlog::new());
-        // What arrived before the sockets were watched.
-        self.v4_ready = pair.v4.is_some();
-        self.v6_ready = pair.v6.is_some();
         Ok(())
     }
 
@@ -422,38 +431,98 @@ impl Worker {
             .reply(&self.queues, |out| icmp::unreachable(packet, code, out));
     }
 
-    /// Carries in one budget from each socket.
+    /// Carries in one budget from each socket, and between its runs what is urgent.
     fn receive(&mut self) -> io::Result<()> {
-        let Some(sockets) = self.snapshot.sockets.clone() else {
-            return Ok(());
-        };
-        let pair = &sockets[self.context.worker];
-        let old = Arc::clone(&self.snapshot);
-        for (socket, ready) in [
-            (&pair.v4, &mut self.v4_ready),
-            (&pair.v6, &mut self.v6_ready),
-        ] {
-            if let Some(socket) = socket.as_ref().filter(|_| *ready) {
-                let (snapshot, context) = (&mut self.snapshot, &mut self.context);
-                *ready = self.inbound.turn(snapshot, context, socket, &self.queues)?;
+        self.carry_urgent()?;
+        for lane in Lane::BULK {
+            for run in 0..self.fetch(lane)? {
+                if run > 0 {
+                    self.attend()?;
+                }
+                self.carry_in(lane, run)?;
             }
         }
+        // What the host has answered by now, such as an echo.
+        self.carry_urgent_out()
+    }
+
+    /// Receives from a lane. Returns the number of runs.
+    fn fetch(&mut self, lane: Lane) -> io::Result<usize> {
+        if !self.ready[lane as usize] {
+            return Ok(0);
+        }
+        let sockets = self.snapshot.sockets.as_ref();
+        let Some(socket) = sockets.and_then(|all| all[self.context.worker].lane(lane)) else {
+            self.ready[lane as usize] = false;
+            return Ok(0);
+        };
+        let (runs, may_have_more) = self.inbound.fetch(lane, socket)?;
+        self.ready[lane as usize] = may_have_more;
+        if runs > 0 {
+            self.context.counters.udp_receives.add(1);
+        }
+        Ok(runs)
+    }
+
+    fn carry_in(&mut self, lane: Lane, run: usize) -> io::Result<()> {
+        let old = Arc::clone(&self.snapshot);
+        let (snapshot, context) = (&mut self.snapshot, &mut self.context);
+        self.inbound
+            .carry(lane, run, snapshot, context, &self.queues);
         if !Arc::ptr_eq(&old, &self.snapshot) {
             self.adopt(Some(&old))?;
         }
         Ok(())
     }
 
-    /// Carries out one budget.
-    fn send(&mut self) -> io::Result<()> {
-        if self.outbound.blocked.is_some() {
+    /// Looks for what is urgent, and carries it, in the middle of a turn.
+    fn attend(&mut self) -> io::Result<()> {
+        if !self.context.mechanisms.has(Mechanism::Express) {
             return Ok(());
         }
+        self.poller.look()?;
+        self.take_events()?;
+        self.carry_urgent()
+    }
+
+    /// Carries what is urgent in both directions.
+    fn carry_urgent(&mut self) -> io::Result<()> {
+        for lane in Lane::EXPRESS {
+            for run in 0..self.fetch(lane)? {
+                self.carry_in(lane, run)?;
+            }
+        }
+        self.carry_urgent_out()
+    }
+
+    fn carry_urgent_out(&mut self) -> io::Result<()> {
+        let mut budget = URGENT_BUDGET_FRAMES;
+        if self.queues.has_urgent() && self.outbound.blocked.is_none() {
+            self.carry_out(Scope::Urgent, &mut budget)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out one budget, and between its superframes what is urgent.
+    fn send(&mut self) -> io::Result<()> {
+        let mut budget = BUDGET_FRAMES;
+        while self.outbound.blocked.is_none() {
+            let progress = self.carry_out(Scope::All, &mut budget)?;
+            self.has_more = progress != Progress::Idle;
+            if progress != Progress::Pause {
+                break;
+            }
+            self.attend()?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, scope: Scope, budget: &mut usize) -> io::Result<Progress> {
         let snapshot = Arc::clone(&self.snapshot);
+        let (context, queues) = (&mut self.context, &mut self.queues);
         let progress = self
             .outbound
-            .turn(&snapshot, &mut self.context, &mut self.queues)?;
-        self.has_more = progress != Progress::Idle;
+            .turn(&snapshot, context, queues, scope, budget)?;
         if progress == Progress::Blocked && self.outbound.blocked == Some(Blocked::Socket) {
             let token = if self.outbound.sends_to_v4() {
                 TOKEN_V4
@@ -462,7 +531,7 @@ impl Worker {
             };
             self.watch_for_room(token, true)?;
         }
-        Ok(())
+        Ok(progress)
     }
 
     /// Adapts the send buffer to how much was left when the socket reported room.

@@ -18,7 +18,7 @@ use culvert_policy::Checksum;
 use culvert_policy::gate::{DropReason, Frame, Verdict};
 use culvert_session::{DATA_HEADER_LEN, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
-use culvert_udp::{MAX_SEGMENTS, SendError};
+use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS, SendError};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 const BUDGET_SUPERFRAMES: usize = 4;
 
 /// Plain packets that one turn carries out: one full batch.
-const BUDGET_FRAMES: usize = MAX_SEGMENTS;
+pub(super) const BUDGET_FRAMES: usize = MAX_SEGMENTS;
 
 /// Frames that wait for the snapshot that routes them: as many as one change resumes.
 const MAX_RESUMED: usize = 1024;
@@ -67,6 +67,15 @@ struct Cursor {
     next: usize,
     /// The first packet tells of congestion.
     is_marked: bool,
+    is_urgent: bool,
+}
+
+/// What a turn carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    All,
+    /// What is in the urgent queue.
+    Urgent,
 }
 
 /// What a turn left behind.
@@ -74,6 +83,8 @@ struct Cursor {
 pub(super) enum Progress {
     /// Nothing to read.
     Idle,
+    /// A superframe has been carried: there may be something urgent.
+    Pause,
     /// The budget was used up.
     More,
     /// See [`Outbound::blocked`].
@@ -104,9 +115,11 @@ impl Outbound {
         snapshot: &Snapshot,
         context: &mut Context,
         queues: &mut Queues,
+        scope: Scope,
+        budget: &mut usize,
     ) -> io::Result<Progress> {
-        let mut budget = BUDGET_FRAMES;
         let superframe_cost = BUDGET_FRAMES / BUDGET_SUPERFRAMES;
+        let mut superframes = 0;
         loop {
             if self.batch.sealed().is_some() && !self.send(snapshot, context) {
                 return Ok(Progress::Blocked);
@@ -116,14 +129,18 @@ impl Outbound {
                 if self.cursor.is_none() && !context.mechanisms.has(Mechanism::Batching) {
                     self.seal(context);
                 }
-            } else if budget == 0 {
+            } else if *budget == 0 {
                 self.seal(context);
                 if self.batch.sealed().is_none() {
                     return Ok(Progress::More);
                 }
-            } else if let Some(segments) = self.next_frame(snapshot, context, queues)? {
-                let cost = if segments > 1 { superframe_cost } else { 1 };
-                budget = budget.saturating_sub(cost);
+            } else if superframes > 0 && context.mechanisms.has(Mechanism::Express) {
+                return Ok(Progress::Pause);
+            } else if let Some(segments) = self.next_frame(snapshot, context, queues, scope)? {
+                let is_superframe = segments > 1;
+                superframes += usize::from(is_superframe);
+                let cost = if is_superframe { superframe_cost } else { 1 };
+                *budget = budget.saturating_sub(cost);
             } else if self.batch.is_empty() {
                 return Ok(Progress::Idle);
             } else {
@@ -149,7 +166,7 @@ impl Outbound {
             want_handshake(context, &road.peer);
             return true;
         };
-        self.batch.address(road, sending, Ecn::NotEct);
+        self.batch.address(road, sending, Ecn::NotEct.bits());
         let record_len = RecordShape {
             mtu: usize::from(snapshot.mtu),
         }
@@ -168,25 +185,24 @@ impl Outbound {
         snapshot: &Snapshot,
         context: &mut Context,
         queues: &mut Queues,
+        scope: Scope,
     ) -> io::Result<Option<usize>> {
-        let staged = self.staging.pop_ready(|id| {
-            snapshot
-                .road(id)
-                .is_some_and(|road| usable(road, context).is_some())
-        });
-        let (mut queue, mut is_congested) = (None, false);
-        let len = if let Some(frame) = staged
-            .map(|(_, frame)| frame)
-            .or_else(|| self.take_resumed(context))
-        {
+        let only_urgent = scope == Scope::Urgent;
+        let kept = match only_urgent {
+            true => None,
+            false => self.take_kept(snapshot, context),
+        };
+        let (mut queue, mut is_congested, mut is_urgent) = (None, false, false);
+        let len = if let Some(frame) = kept {
             self.frame[..frame.len()].copy_from_slice(&frame);
             frame.len()
         } else {
-            let Some(received) = queues.receive(&mut self.frame, context.now)? else {
+            let Some(received) = queues.receive(&mut self.frame, context.now, only_urgent)? else {
                 return Ok(None);
             };
             context.counters.tun_frames_received.add(1);
             (queue, is_congested) = (received.queue, received.is_congested);
+            is_urgent = received.is_urgent;
             received.len
         };
         let segments = self.route(snapshot, context, queues, len).unwrap_or(0);
@@ -198,7 +214,22 @@ impl Outbound {
         if is_congested {
             self.tell_sender(context);
         }
+        if let Some(cursor) = &mut self.cursor {
+            cursor.is_urgent = is_urgent;
+        }
         Ok(Some(segments))
+    }
+
+    /// A frame that waited for a key or for a route, and has it.
+    fn take_kept(&mut self, snapshot: &Snapshot, context: &Context) -> Option<Box<[u8]>> {
+        let has_key = |id| {
+            let road = snapshot.road(id);
+            road.is_some_and(|road| usable(road, context).is_some())
+        };
+        let staged = self.staging.pop_ready(has_key);
+        staged
+            .map(|(_, frame)| frame)
+            .or_else(|| self.take_resumed(context))
     }
 
     /// Tells the sender of the frame that the cursor points at that it should slow down: by a mark on its first packet
@@ -307,6 +338,7 @@ impl Outbound {
             public_key: road.peer.public_key,
             next: 0,
             is_marked: false,
+            is_urgent: false,
         });
         Some(segments)
     }
@@ -324,8 +356,11 @@ impl Outbound {
             context.counters.count_drop(Dropped::PeerGone, 1);
             return;
         };
-        let outer_ecn = ecn::encapsulate(cursor.cut.ip().ecn);
-        if !self.batch.takes(road, sending, outer_ecn) {
+        let mut class = ecn::encapsulate(cursor.cut.ip().ecn).bits();
+        if cursor.is_urgent && context.mechanisms.has(Mechanism::Express) {
+            class |= EXPRESS_CLASS;
+        }
+        if !self.batch.takes(road, sending, class) {
             self.cursor = Some(cursor);
             self.seal(context);
             return;
@@ -333,7 +368,7 @@ impl Outbound {
         if cursor.next == 0 && !self.batch.is_empty() {
             context.counters.frames_joined.add(1);
         }
-        self.batch.address(road, sending, outer_ecn);
+        self.batch.address(road, sending, class);
         let shape = RecordShape {
             mtu: usize::from(snapshot.mtu),
         };
@@ -409,7 +444,7 @@ impl Outbound {
 
     /// Sends what has not left yet. False where the socket is full.
     fn send_rest(&mut self, snapshot: &Snapshot, context: &mut Context, peer: &Arc<Peer>) -> bool {
-        let (stride, ecn) = (self.batch.stride(), self.batch.ecn());
+        let (stride, class) = (self.batch.stride(), self.batch.class());
         loop {
             let sent = self.batch.sealed().map_or(0, |sealed| sealed.sent);
             let rest = &self.batch.bytes()[sent..];
@@ -434,7 +469,7 @@ impl Outbound {
             } else {
                 rest.len().min(stride)
             };
-            match socket.send(&rest[..chunk_len], stride, &to, ecn.bits()) {
+            match socket.send(&rest[..chunk_len], stride, &to, class) {
                 Ok(()) => {
                     context.counters.udp_sends.add(1);
                     peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);

@@ -72,11 +72,19 @@ impl Poller {
         counters: &WorkerCounters,
     ) -> io::Result<()> {
         if is_busy {
-            return self.poll(Some(&NO_WAIT));
+            return self.look();
         }
         counters.sleeps.add(1);
         let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
         self.poll(at_most.as_ref())
+    }
+
+    /// Takes in which devices have become ready by now.
+    ///
+    /// # Errors
+    /// Those of `epoll`.
+    pub(super) fn look(&mut self) -> io::Result<()> {
+        self.poll(Some(&NO_WAIT))
     }
 
     fn poll(&mut self, timeout: Option<&Timespec>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Which TUN queue is read next: the priority queue first, the others by deficit round robin.
+//! Which TUN queue is read next: the priority queues first, the others by deficit round robin.
 //!
 //! The kernel sorts packets into the queues by flow ([`culvert_tun::Steering`]), so that an
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
@@ -7,14 +7,14 @@
 use super::allowance::Allowance;
 use super::standing::Standing;
 use culvert_session::Time;
-use culvert_tun::{Account, Queue};
+use culvert_tun::{Account, PRIORITY_QUEUES, Queue, URGENT_QUEUE};
 use std::io;
 use std::time::Duration;
 
 /// Bytes that a queue may read per round: one full superframe.
 const QUANTUM_BYTES: i64 = 64 * 1024;
 
-/// Frames read from the priority queue before the others get a turn: what belongs there is small
+/// Frames read from the priority queues before the others get a turn: what belongs there is small
 /// and rare, and a flood of it must not starve the rest.
 const PRIORITY_BURST_FRAMES: u32 = 32;
 
@@ -34,7 +34,7 @@ pub(super) struct Queues {
     ready: u64,
     /// The queue that is being served.
     current: usize,
-    /// Whether queue 0 is the priority queue.
+    /// Whether the first [`PRIORITY_QUEUES`] are those.
     has_priority: bool,
     priority_burst: u32,
     /// When to look for what no event has told of.
@@ -54,6 +54,8 @@ struct Book {
 pub(super) struct Received {
     /// Bytes, the virtio-net header included.
     pub(super) len: usize,
+    /// It comes from the urgent queue.
+    pub(super) is_urgent: bool,
     /// The queue, where it is time to say [where its frames go](Queues::note_path).
     pub(super) queue: Option<usize>,
     /// Its queue has stood for too long: the sender is to be told.
@@ -111,14 +113,39 @@ impl Queues {
         self.ready != 0
     }
 
-    /// Reads the next frame into `buffer`. `None` where all queues are empty.
+    /// Whether something waits in the urgent queue. Costs no system call.
+    pub(super) fn has_urgent(&self) -> bool {
+        self.has_priority && (self.ready >> URGENT_QUEUE & 1 == 1 || self.was_queued(URGENT_QUEUE))
+    }
+
+    /// Whether the kernel has counted more in the queue than was read.
+    fn was_queued(&self, queue: usize) -> bool {
+        let book = self.books.get(queue);
+        book.is_some_and(|book| book.account.has_waiting())
+    }
+
+    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_urgent` asks for it,
+    /// the urgent queue alone.
     ///
     /// # Errors
     /// What reading the TUN says; a device that is gone is [`io::ErrorKind::Other`]'s business of
     /// the caller.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], now: Time) -> io::Result<Option<Received>> {
-        while self.ready != 0 {
-            let queue = self.choose();
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        now: Time,
+        only_urgent: bool,
+    ) -> io::Result<Option<Received>> {
+        while if only_urgent {
+            self.has_urgent()
+        } else {
+            self.ready != 0
+        } {
+            let queue = if only_urgent {
+                URGENT_QUEUE
+            } else {
+                self.choose()
+            };
             match self.queues[queue].receive(buffer) {
                 Ok(len) => {
                     self.deficits[queue] -= len as i64;
@@ -150,6 +177,7 @@ impl Queues {
     fn settle(&mut self, queue: usize, len: usize, now: Time) -> Received {
         let mut received = Received {
             len,
+            is_urgent: self.has_priority && queue == URGENT_QUEUE,
             queue: None,
             is_congested: false,
         };
@@ -180,15 +208,18 @@ impl Queues {
     /// At least one queue is ready.
     fn choose(&mut self) -> usize {
         if self.has_priority {
-            let others = self.ready & !1;
-            if self.ready & 1 != 0 && (self.priority_burst < PRIORITY_BURST_FRAMES || others == 0) {
+            // Without waiting for the next look at events.
+            if self.was_queued(URGENT_QUEUE) {
+                self.ready |= 1 << URGENT_QUEUE;
+            }
+            let first = self.ready.trailing_zeros() as usize;
+            let has_others = self.ready >> PRIORITY_QUEUES != 0;
+            if !self.is_bulk(first) && (self.priority_burst < PRIORITY_BURST_FRAMES || !has_others)
+            {
                 self.priority_burst += 1;
-                return 0;
+                return first;
             }
             self.priority_burst = 0;
-            if others == 0 {
-                return 0;
-            }
         }
         loop {
             if self.is_bulk(self.current)
@@ -205,7 +236,7 @@ impl Queues {
     }
 
     fn is_bulk(&self, queue: usize) -> bool {
-        !(self.has_priority && queue == 0)
+        !(self.has_priority && queue < PRIORITY_QUEUES)
     }
 }
 

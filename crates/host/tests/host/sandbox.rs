@@ -151,7 +151,7 @@ fn a_tunnel_with_its_programs_in_the_kernel_is_made_within() {
     let state = dir.path().join("state");
     let socket = dir.path().join("run/socket");
     let steering = Steering {
-        priority_queue: true,
+        priority_queues: true,
         bulk_queues: 2,
     };
     let namespace = namespace();

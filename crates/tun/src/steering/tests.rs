@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 
 const STEERING: Steering = Steering {
-    priority_queue: true,
+    priority_queues: true,
     bulk_queues: 4,
 };
 
@@ -93,21 +93,21 @@ fn both(protocols: (u8, u8), content: &[u8]) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn icmp_goes_to_the_priority_queue() {
+fn icmp_goes_to_the_urgent_queue() {
     for packet in both((1, 58), &[8, 0, 0, 0, 0, 1, 0, 1]) {
-        assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
+        assert_eq!(queue_of(&packet), URGENT_QUEUE);
     }
 }
 
 #[test]
 fn the_icmp_of_the_other_ip_version_is_not_icmp() {
     for packet in both((58, 1), &[8, 0, 0, 0, 0, 1, 0, 1]) {
-        assert_ne!(queue_of(&packet), PRIORITY_QUEUE);
+        assert_ne!(queue_of(&packet), URGENT_QUEUE);
     }
 }
 
 #[test]
-fn dns_goes_to_the_priority_queue_both_ways_over_udp_and_tcp() {
+fn dns_goes_to_the_urgent_queue_both_ways_over_udp_and_tcp() {
     for packet in [
         both((17, 17), &udp(40_000, 53, 30)),
         both((17, 17), &udp(53, 40_000, 300)),
@@ -116,29 +116,29 @@ fn dns_goes_to_the_priority_queue_both_ways_over_udp_and_tcp() {
     ]
     .concat()
     {
-        assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
+        assert_eq!(queue_of(&packet), URGENT_QUEUE);
     }
 }
 
 #[test]
-fn a_syn_and_its_answer_go_to_the_priority_queue() {
+fn a_syn_and_its_answer_go_to_the_urgent_queue() {
     for flags in [SYN, SYN | ACK, SYN | ECE | CWR] {
         for packet in both((6, 6), &tcp(40_000, 443, flags, 5, 0)) {
-            assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
+            assert_eq!(queue_of(&packet), URGENT_QUEUE);
         }
     }
 }
 
 #[test]
-fn a_pure_acknowledgement_goes_to_the_priority_queue_whatever_its_options_and_ecn() {
+fn a_pure_acknowledgement_goes_to_the_queue_of_those_whatever_its_options_and_ecn() {
     for flags in [ACK, ACK | ECE, ACK | CWR, ACK | ECE | CWR] {
         for options in [0, 3, 10] {
             for packet in both((6, 6), &tcp(40_000, 443, flags, options, 0)) {
-                assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
+                assert_eq!(queue_of(&packet), ACKNOWLEDGEMENT_QUEUE);
             }
             assert_eq!(
                 queue_of(&ipv4(2, 6, 10, 0, &tcp(40_000, 443, flags, options, 0))),
-                PRIORITY_QUEUE
+                ACKNOWLEDGEMENT_QUEUE
             );
         }
     }
@@ -147,7 +147,7 @@ fn a_pure_acknowledgement_goes_to_the_priority_queue_whatever_its_options_and_ec
 #[test]
 fn data_stays_with_its_flow_however_little_it_is() {
     let flow = queue_of(&ipv4(2, 6, 0, 0, &tcp(40_000, 443, ACK, 3, 1400)));
-    assert_ne!(flow, PRIORITY_QUEUE);
+    assert!(flow >= PRIORITY_QUEUES);
     // A test run takes at most a page; superframes are sent by the kernel itself in `tests/device.rs`.
     for payload in [1, 2, 1400, 3000] {
         assert_eq!(
@@ -175,7 +175,7 @@ fn fragments_of_a_datagram_stay_together_whichever_has_the_ports() {
     let first = queue_of(&ipv4(2, 17, 0, MORE, &udp(40_000, 53, 1000)));
     let middle = queue_of(&ipv4(2, 17, 0, MORE | 126, &[0; 1000]));
     let last = queue_of(&ipv4(2, 17, 0, 252, &[0; 10]));
-    assert_ne!(first, PRIORITY_QUEUE);
+    assert!(first >= PRIORITY_QUEUES);
     assert_eq!([first, first], [middle, last]);
     assert_eq!(
         queue_of(&ipv4(2, 1, 0, MORE, &[8; 1000])),
@@ -195,14 +195,14 @@ fn ipv6_with_extension_headers_is_steered_by_addresses_alone() {
         })
         .collect();
     assert_eq!(queues.len(), 1);
-    assert!(!queues.contains(&PRIORITY_QUEUE));
+    assert!(queues.iter().all(|queue| *queue >= PRIORITY_QUEUES));
 }
 
 #[test]
 fn many_flows_reach_every_bulk_queue_evenly() {
     let flows = 4000_u16;
     for version in [4, 6] {
-        let mut count = [0_u32; 5];
+        let mut count = [0_u32; PRIORITY_QUEUES + 4];
         for port in 0..flows {
             let content = udp(30_000 + port, 443, 10);
             let packet = if version == 4 {
@@ -212,18 +212,20 @@ fn many_flows_reach_every_bulk_queue_evenly() {
             };
             count[queue_of(&packet)] += 1;
         }
-        assert_eq!(count[PRIORITY_QUEUE], 0);
+        assert_eq!(count[..PRIORITY_QUEUES], [0, 0]);
         assert!(
-            count[1..].iter().all(|flows| (900..1100).contains(flows)),
+            count[PRIORITY_QUEUES..]
+                .iter()
+                .all(|flows| (900..1100).contains(flows)),
             "{count:?}"
         );
     }
 }
 
 #[test]
-fn without_a_priority_queue_every_packet_is_spread_by_its_flow() {
+fn without_priority_queues_every_packet_is_spread_by_its_flow() {
     let program = loaded(Steering {
-        priority_queue: false,
+        priority_queues: false,
         bulk_queues: 3,
     });
     let queue_of = |packet: &[u8]| {
@@ -246,50 +248,51 @@ fn without_a_priority_queue_every_packet_is_spread_by_its_flow() {
 
 #[test]
 fn the_number_of_queues_is_bounded() {
-    let check = |priority_queue, bulk_queues| {
+    let check = |priority_queues, bulk_queues| {
         Steering {
-            priority_queue,
+            priority_queues,
             bulk_queues,
         }
         .validate()
         .is_ok()
     };
-    assert!(check(true, 1) && check(true, 255) && check(false, 256));
-    assert!(!check(true, 0) && !check(true, 256) && !check(false, 257));
+    assert!(check(true, 1) && check(true, 254) && check(false, 256));
+    assert!(!check(true, 0) && !check(true, 255) && !check(false, 257));
 }
 
-/// Whether a packet may wait behind nothing, read from the packet by other means than the program's.
-fn model_is_priority(packet: &[u8]) -> bool {
+/// The priority queue of a packet that has one, read from the packet by other means than the program's.
+fn model_of_priority(packet: &[u8]) -> Option<usize> {
     let byte = |offset: usize| packet.get(offset).copied();
     let (protocol, start) = match packet[0] >> 4 {
         4 if packet.len() >= 20 => {
             let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
             if fragment {
-                return false;
+                return None;
             }
             (packet[9], usize::from(packet[0] & 15) * 4)
         }
         6 if packet.len() >= 40 => (packet[6], 40),
-        _ => return false,
+        _ => return None,
     };
     let is_icmp = protocol == if packet[0] >> 4 == 4 { 1 } else { 58 };
     let ports = packet
         .get(start..start + 4)
         .map(|ports| [[ports[0], ports[1]], [ports[2], ports[3]]]);
     let is_dns = ports.is_some_and(|ports| ports.contains(&[0, 53]));
+    let urgent_if = |is_urgent: bool| is_urgent.then_some(URGENT_QUEUE);
     match protocol {
-        _ if is_icmp => true,
-        17 => is_dns,
+        _ if is_icmp => Some(URGENT_QUEUE),
+        17 => urgent_if(is_dns),
         6 => match (byte(start + 12), byte(start + 13)) {
             (Some(offset), Some(flags)) => {
                 let ends_with_header = start + usize::from(offset >> 4) * 4 == packet.len();
                 let pure =
                     flags & ACK != 0 && flags & (FIN | RST | PSH | URG) == 0 && ends_with_header;
-                is_dns || flags & SYN != 0 || pure
+                urgent_if(is_dns || flags & SYN != 0).or(pure.then_some(ACKNOWLEDGEMENT_QUEUE))
             }
-            _ => false,
+            _ => None,
         },
-        _ => false,
+        _ => None,
     }
 }
 
@@ -334,6 +337,6 @@ proptest! {
     fn the_program_and_the_model_agree_on_any_packet(packet in any_packet()) {
         let queue = queue_of(&packet);
         prop_assert!(queue < STEERING.queues());
-        prop_assert_eq!(queue == PRIORITY_QUEUE, model_is_priority(&packet));
+        prop_assert_eq!(Some(queue).filter(|queue| *queue < PRIORITY_QUEUES), model_of_priority(&packet));
     }
 }

@@ -27,7 +27,7 @@ fn all_messages_of_a_send_fit_the_buffer_twice_over() {
     let bytes = written(|buffer| {
         buffer.push_segment_size(1452);
         buffer.push_source(source);
-        buffer.push_ecn(source.ip, 3);
+        buffer.push_class(source.ip, 3);
     });
     assert!(2 * bytes.len() <= CONTROL_BYTES);
 }
@@ -37,7 +37,7 @@ fn what_is_asked_for_reads_back_where_both_ways_have_one_form() {
     for ip in ["192.0.2.1", "2001:db8::1", "fe80::1"] {
         let ip: IpAddr = ip.parse().expect("a literal address");
         let told = read(&written(|buffer| {
-            buffer.push_ecn(ip, 0b10);
+            buffer.push_class(ip, 0b10);
             buffer.push_source(LocalAddress { ip, interface: 7 });
         }));
         assert_eq!(told.ecn, 0b10);
@@ -51,10 +51,13 @@ fn what_is_asked_for_reads_back_where_both_ways_have_one_form() {
 }
 
 #[test]
-fn only_the_ecn_bits_of_the_class_are_told_and_sent() {
-    let class = |ecn| written(|buffer| buffer.push_ecn(Ipv4Addr::LOCALHOST.into(), ecn));
-    assert_eq!(class(0xff), class(3));
-    let mut bytes = class(3);
+fn of_the_class_all_is_sent_and_the_ecn_bits_are_told() {
+    let mut bytes = written(|buffer| buffer.push_class(Ipv4Addr::LOCALHOST.into(), 0x8b));
+    assert_eq!(
+        bytes[HEADER_BYTES..HEADER_BYTES + 4],
+        0x8b_i32.to_ne_bytes()
+    );
+    assert_eq!(read(&bytes).ecn, 3);
     bytes[HEADER_BYTES] = 0xfe;
     assert_eq!(read(&bytes).ecn, 2);
 }

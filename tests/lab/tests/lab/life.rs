@@ -9,7 +9,7 @@ use culvert_lab::{
 
 use crate::support::SOON;
 
-/// The kernel allows a TUN 256 queues: one is the priority queue, and a worker takes eight.
+/// The kernel allows a TUN 256 queues: two are priority queues, and a worker takes eight.
 const WORKERS_MAX: usize = 31;
 
 fn started() -> WireGuardEnd {

@@ -18,6 +18,7 @@ mod cleanup;
 mod configuration;
 mod crowded;
 mod ecn;
+mod express;
 mod hostile;
 mod interop;
 mod life;

@@ -1,0 +1,127 @@
+//! What is urgent has a lane of its own.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, wait_until};
+
+use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, carries, culvert_plan};
+
+/// Where bulk is received.
+const BULK_PORT: u16 = 9000;
+
+/// A flow on this port is urgent.
+const URGENT_PORT: u16 = 53;
+
+/// Less than any queue on the way holds.
+const BULK_DATAGRAMS: u64 = 200;
+
+const BULK: &[u8] = &[1; 1200];
+const URGENT: &[u8] = b"urgent";
+
+/// A tunnel between two ends with these arguments, its datagrams of one family.
+fn tunnel(arguments: [&str; 2], outer: Family) -> Tunnel {
+    let [left, right] = arguments.map(Implementation::culvert_with);
+    let plan = TunnelPlan {
+        outer,
+        ..TunnelPlan::between(&left, &right)
+    };
+    let tunnel = plan.build().unwrap();
+    tunnel.wait_until_up().unwrap();
+    tunnel
+}
+
+/// Counts datagrams of the tunnel that arrive on the right and match `class`.
+fn count_outside(tunnel: &Tunnel, class: &str) -> PacketCounter {
+    let (link, port) = (&tunnel.link.interface, tunnel.right_port());
+    let rule = format!("iifname {link} udp dport {port} {class}");
+    PacketCounter::new(&tunnel.right.namespace, "prerouting", &rule).unwrap()
+}
+
+/// What the receiver of the right end reads first, after bulk and something urgent have arrived, in this order, while that
+/// end stood still.
+fn first_read(tunnel: &Tunnel) -> Vec<u8> {
+    let rule = format!("udp dport {URGENT_PORT} udp dport set {BULK_PORT}");
+    apply_rule(&tunnel.right.namespace, "prerouting", &rule).unwrap();
+    let at = tunnel.right_address(Family::V4);
+    let listen = || Ok(UdpSocket::bind((at, BULK_PORT))?);
+    let receiver = tunnel.right.namespace.inside(listen).unwrap();
+    receiver.set_read_timeout(Some(SOON)).unwrap();
+    let from = tunnel.left_address(Family::V4);
+    let sender = || Ok(UdpSocket::bind((from, 0))?);
+    let sender = tunnel.left.namespace.inside(sender).unwrap();
+
+    let short = count_outside(tunnel, "udp length < 200");
+    tunnel.right.process.pause().unwrap();
+    let sent_bytes = || sent_bytes(tunnel);
+    let before = sent_bytes();
+    for _ in 0..BULK_DATAGRAMS {
+        sender.send_to(BULK, (at, BULK_PORT)).unwrap();
+    }
+    wait_until("all bulk on its way", SOON, || {
+        sent_bytes() - before >= BULK_DATAGRAMS * BULK.len() as u64
+    })
+    .unwrap();
+    let before = short.packets().unwrap();
+    sender.send_to(URGENT, (at, URGENT_PORT)).unwrap();
+    wait_until("what is urgent behind it", SOON, || {
+        short.packets().unwrap() > before
+    })
+    .unwrap();
+    tunnel.right.process.resume().unwrap();
+    let mut first = vec![0; BULK.len()];
+    let (length, _) = receiver.recv_from(&mut first).unwrap();
+    first.truncate(length);
+    first
+}
+
+/// What the left end has sent to its peer.
+fn sent_bytes(tunnel: &Tunnel) -> u64 {
+    let transfer = tunnel.left.show("transfer").unwrap();
+    let sent = transfer.split_ascii_whitespace().next_back().unwrap();
+    sent.parse().unwrap()
+}
+
+#[test]
+fn what_is_urgent_passes_the_bulk_that_waits_at_the_receiver() {
+    for outer in FAMILIES {
+        let tunnel = tunnel(["", ""], outer);
+        assert_eq!(first_read(&tunnel), URGENT, "{outer:?}");
+    }
+}
+
+#[test]
+fn without_express_at_either_end_all_comes_in_the_order_in_which_it_was_sent() {
+    for arguments in [["--without express", ""], ["", "--without express"]] {
+        let tunnel = tunnel(arguments, Family::V4);
+        assert_eq!(first_read(&tunnel), BULK, "{arguments:?}");
+    }
+}
+
+#[test]
+fn handshakes_and_pings_are_marked_and_bulk_is_not() {
+    let tunnel = culvert_plan().build().unwrap();
+    let handshakes = count_outside(&tunnel, "ip dscp af41 udp length 156");
+    tunnel.wait_until_up().unwrap();
+    assert!(handshakes.packets().unwrap() > 0);
+
+    let marked = count_outside(&tunnel, "ip dscp af41");
+    let others = count_outside(&tunnel, "ip dscp != af41");
+    let (left, right) = (&tunnel.left.namespace, tunnel.right_address(Family::V4));
+    left.run(&format!("ping -q -c 3 -i 0.1 {right}")).unwrap();
+    assert!(marked.packets().unwrap() >= 3);
+    assert_eq!(others.packets().unwrap(), 0, "nothing else was sent");
+
+    let from = SocketAddr::new(tunnel.left_address(Family::V4), 0);
+    let socket = left.inside(|| Ok(UdpSocket::bind(from)?)).unwrap();
+    socket.send_to(BULK, (right, BULK_PORT)).unwrap();
+    wait_until("bulk without a mark", SOON, || {
+        others.packets().unwrap() > 0
+    })
+    .unwrap();
+}
+
+#[test]
+fn ends_with_and_without_express_understand_each_other() {
+    let tunnel = tunnel(["--without express", ""], Family::V4);
+    carries(&tunnel).unwrap();
+}
