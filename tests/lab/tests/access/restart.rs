@@ -12,11 +12,13 @@ const GATEWAY_INTERFACE: &str = "culvert-gw0";
 /// Where gateways listen.
 const GATEWAY_PORT: u16 = 51820;
 
-/// Whether it keeps an interface and sockets of both families.
+/// Whether it keeps an interface and both sockets of both families.
 fn is_whole(manager: &ServiceManager) -> bool {
     let kept = manager.kept();
     let has = |name: &str| kept.iter().any(|it| it == name);
-    has("tun.0") && has("udp4.0") && has("udp6.0")
+    ["tun.0", "udp4.0", "udp4.1", "udp6.0", "udp6.1"]
+        .into_iter()
+        .all(has)
 }
 
 /// A product whose client and gateway are started by service managers.
@@ -171,7 +173,7 @@ fn what_a_service_manager_hands_over_and_is_not_the_clients_is_closed_and_made_a
     manager.put("tun.0", &null).unwrap();
     manager.put("udp4.0", &tcp).unwrap();
     // One is missing.
-    manager.put("udp6.1", &tcp).unwrap();
+    manager.put("udp6.2", &tcp).unwrap();
     manager.put("stored", &null).unwrap();
     manager.put("tun.00", &null).unwrap();
     product.begin(&access()).unwrap();
@@ -190,7 +192,7 @@ fn what_a_service_manager_hands_over_and_is_not_the_clients_is_closed_and_made_a
     let manager = bed.product.client.manager.as_ref().unwrap();
     let is_clean = || {
         let kept = manager.kept();
-        let strange = ["stored", "tun.00", "udp6.1"];
+        let strange = ["stored", "tun.00", "udp6.2"];
         is_whole(manager) && !strange.iter().any(|name| kept.iter().any(|it| it == name))
     };
     wait_until("the store to be put right", SOON, is_clean).unwrap();
