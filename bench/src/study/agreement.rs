@@ -11,8 +11,16 @@ use crate::statistics::{median, range};
 /// What is said of two runs, beside the results of the one.
 pub(crate) const FILE: &str = "agreement.md";
 
-/// How far apart two runs may be, in standard errors of their difference: by chance one figure in twenty is further.
-const STANDARD_ERRORS: f64 = 2.0;
+/// How likely two runs that say the same are to be called different, for a figure: one in twenty. Standard normal
+/// deviates that leave as much outside.
+const DEVIATES: f64 = 1.96;
+
+/// What the spread of all figures of a part in one unit weighs beside a figure's own, in degrees of freedom: as much as
+/// that of two runs of two rounds.
+const SHARED_DEGREES: f64 = 2.0;
+
+/// From how many figures on what they have in common may be told from what each of them has.
+const ENOUGH_FOR_DRIFT: usize = 3;
 
 /// What a figure is in, as the last word of its column, row or table says; where none does, it is a count.
 const UNITS: [&str; 13] = [
@@ -42,19 +50,28 @@ struct Figure {
     there: Vec<f64>,
 }
 
-/// How much measurements of one kind vary within a run. Two or three rounds say little of the spread of one figure; all
-/// figures of a part in one unit, such as ping in ms, say much of the spread that they share.
+/// How much measurements of one kind, which are all figures of a part in one unit, vary within a run, and by how much all of
+/// them differ between two. Two or three rounds say little of the spread of one figure; all of a kind, such as ping in ms,
+/// say much of the spread that they share.
 #[derive(Debug, Default)]
-struct Spread {
-    /// Sum of the squares of what lies between the logarithms of samples and that of their geometric mean.
-    squares: f64,
-    /// Samples, less one of each figure and run.
-    degrees: f64,
+struct Kind {
+    spread: Variance,
+    /// Logarithm of the ratio of this run to the other that half of the figures are above: how much faster or slower
+    /// the machine was, which the host's other guests decide, and which ratios within a run know nothing of.
+    drift: f64,
     figures: usize,
     agreeing: usize,
 }
 
-impl Spread {
+/// Of logarithms of samples around that of their geometric mean: a spread as a share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Variance {
+    squares: f64,
+    /// Samples, less one of each figure and run.
+    degrees: f64,
+}
+
+impl Variance {
     fn note(&mut self, samples: &[f64]) {
         let logarithms: Vec<_> = samples.iter().map(|sample| sample.ln()).collect();
         let mean = logarithms.iter().sum::<f64>() / count(samples);
@@ -65,10 +82,24 @@ impl Spread {
         self.degrees += count(samples) - 1.0;
     }
 
-    /// Of one measurement, as a share of it.
-    fn standard_deviation(&self) -> f64 {
-        (self.squares / self.degrees).sqrt()
+    fn value(self) -> f64 {
+        self.squares / self.degrees
     }
+
+    /// Of one measurement, as a share of it.
+    fn standard_deviation(self) -> f64 {
+        self.value().sqrt()
+    }
+}
+
+/// How many standard errors away chance leads one time in twenty, where the error itself is known by so many `degrees`:
+/// Student's distribution, by the expansion of Abramowitz and Stegun 26.7.5, within 1 % from three degrees on.
+fn standard_errors(degrees: f64) -> f64 {
+    let x = DEVIATES;
+    let first = (x.powi(3) + x) / 4.0;
+    let second = (5.0 * x.powi(5) + 16.0 * x.powi(3) + 3.0 * x) / 96.0;
+    let third = (3.0 * x.powi(7) + 19.0 * x.powi(5) + 17.0 * x.powi(3) - 15.0 * x) / 384.0;
+    x + first / degrees + second / degrees.powi(2) + third / degrees.powi(3)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few")]
@@ -95,17 +126,25 @@ impl Figure {
             .all(|&sample| sample > 0.0)
     }
 
-    /// Whether two runs agree, where measurements of this kind have that `spread`. What may be zero has no ratio: its
+    /// Whether two runs agree, beside what all figures of its kind have in common. What may be zero has no ratio: its
     /// medians are no further apart than the larger of the two ranges.
-    fn agrees(&self, spread: &Spread) -> bool {
+    ///
+    /// The spread that counts is a figure's own and that of its kind together, as a moderated t-statistic has it
+    /// (Smyth 2004, doi:10.2202/1544-6115.1027).
+    fn agrees(&self, kind: &Kind) -> bool {
         let (Some(here), Some(there)) = (median(&self.here), median(&self.there)) else {
             return true;
         };
         if !self.is_positive() {
             return (here - there).abs() <= range(&self.here).max(range(&self.there));
         }
-        let error = (1.0 / count(&self.here) + 1.0 / count(&self.there)).sqrt();
-        (here / there).ln().abs() <= STANDARD_ERRORS * spread.standard_deviation() * error
+        let mut own = Variance::default();
+        own.note(&self.here);
+        own.note(&self.there);
+        let degrees = SHARED_DEGREES + own.degrees;
+        let variance = (SHARED_DEGREES * kind.spread.value() + own.squares) / degrees;
+        let error = (variance / count(&self.here) + variance / count(&self.there)).sqrt();
+        ((here / there).ln() - kind.drift).abs() <= standard_errors(degrees) * error
     }
 
     /// The median here as a share of that of the other run.
@@ -117,23 +156,24 @@ impl Figure {
 /// On how much two runs agree, and on what they do not, in Markdown.
 pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String {
     let (figures, notes) = common(here, there);
-    let mut spreads = spreads(&figures);
+    let mut kinds = kinds(&figures);
     let mut strange = Vec::new();
     for figure in &figures {
-        let spread = spreads.entry(figure.kind()).or_default();
-        spread.figures += 1;
-        if figure.agrees(spread) {
-            spread.agreeing += 1;
+        let kind = kinds.entry(figure.kind()).or_default();
+        kind.figures += 1;
+        if figure.agrees(kind) {
+            kind.agreeing += 1;
         } else {
-            strange.push(figure);
+            strange.push((figure, kind.drift));
         }
     }
-    let distance = |figure: &Figure| figure.ratio().ln().abs();
+    let distance = |(figure, drift): &(&Figure, f64)| (figure.ratio().ln() - drift).abs();
     strange.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
     let mut text = format!(
-        "{} of {} figures that two runs measured several times agree: their medians are no further apart than two \
-         standard errors of that difference, which one in twenty is by chance. The spread is that of a single measurement, \
-         of all figures of a part in one unit together.",
+        "{} of {} figures that two runs measured several times agree; by chance one in twenty does not. What all figures of a \
+         part in one unit have in common is how much faster or slower the machine was: the drift, this run over the other. \
+         Beside that, medians of a figure that agrees are no further apart than their spread allows: that of a single \
+         measurement, a figure's own and the one of all in that part and unit, which the table has, together.",
         figures.len() - strange.len(),
         figures.len()
     );
@@ -144,16 +184,21 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
     for note in notes {
         let _infallible = write!(text, " {note}");
     }
-    text.push_str("\n\n| part | unit | spread, % | figures | agree |\n|---|---|---|---|---|\n");
-    for ((part, unit), spread) in &spreads {
-        let percent = match spread.degrees > 0.0 {
-            true => digits(100.0 * spread.standard_deviation()),
-            false => "–".to_owned(),
+    text.push_str(
+        "\n\n| part | unit | spread, % | drift | figures | agree |\n|---|---|---|---|---|---|\n",
+    );
+    for ((part, unit), kind) in &kinds {
+        let (percent, drift) = match kind.spread.degrees > 0.0 {
+            true => (
+                digits(100.0 * kind.spread.standard_deviation()),
+                digits(kind.drift.exp()),
+            ),
+            false => ("–".to_owned(), "–".to_owned()),
         };
-        let (figures, agreeing) = (spread.figures, spread.agreeing);
+        let (figures, agreeing) = (kind.figures, kind.agreeing);
         let _infallible = writeln!(
             text,
-            "| {part} | {unit} | {percent} | {figures} | {agreeing} |"
+            "| {part} | {unit} | {percent} | {drift} | {figures} | {agreeing} |"
         );
     }
     if !strange.is_empty() {
@@ -162,7 +207,7 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
              |---|---|---|---|---|\n",
         );
     }
-    for figure in strange {
+    for (figure, _) in strange {
         let _infallible = writeln!(
             text,
             "| {} | {}: {}, {} | {} | {} | {} |",
@@ -178,15 +223,25 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
     text
 }
 
-/// How much measurements of each kind vary.
-fn spreads(figures: &[Figure]) -> BTreeMap<(&'static str, String), Spread> {
-    let mut spreads = BTreeMap::<_, Spread>::new();
+/// How much measurements of each kind vary, and what the two runs differ by.
+fn kinds(figures: &[Figure]) -> BTreeMap<(&'static str, String), Kind> {
+    let mut kinds = BTreeMap::<_, Kind>::new();
+    let mut ratios = BTreeMap::<_, Vec<f64>>::new();
     for figure in figures.iter().filter(|figure| figure.is_positive()) {
-        let spread = spreads.entry(figure.kind()).or_default();
-        spread.note(&figure.here);
-        spread.note(&figure.there);
+        let kind = kinds.entry(figure.kind()).or_default();
+        kind.spread.note(&figure.here);
+        kind.spread.note(&figure.there);
+        let of_kind = ratios.entry(figure.kind()).or_default();
+        of_kind.push(figure.ratio().ln());
     }
-    spreads
+    for (name, ratios) in ratios {
+        if ratios.len() >= ENOUGH_FOR_DRIFT
+            && let Some(kind) = kinds.get_mut(&name)
+        {
+            kind.drift = median(&ratios).unwrap_or_default();
+        }
+    }
+    kinds
 }
 
 /// The figures of both runs, and why some are left out.
@@ -249,32 +304,94 @@ mod tests {
         vec![(Part::Links, sheet)]
     }
 
+    /// Several figures of one kind, each of which was measured twice.
+    fn run_of(figures: &[[f64; 2]]) -> Vec<(Part, Sheet)> {
+        let mut sheet = Sheet::new("a command".to_owned(), false);
+        for (number, values) in figures.iter().enumerate() {
+            for &value in values {
+                let at = At {
+                    table: "rates",
+                    row: &format!("{number} flows"),
+                    column: "culvert, Gbit/s",
+                };
+                sheet.add(at, value);
+            }
+        }
+        sheet.complete = true;
+        vec![(Part::Links, sheet)]
+    }
+
+    /// Of each figure of two runs, whether they agree on it.
+    fn agreement(one: &[(Part, Sheet)], other: &[(Part, Sheet)]) -> Vec<bool> {
+        let (figures, _) = common(one, other);
+        let kinds = kinds(&figures);
+        let of = |figure: &Figure| kinds.get(&figure.kind()).map(|kind| figure.agrees(kind));
+        figures.iter().filter_map(of).collect()
+    }
+
+    /// Two measurements with a standard deviation of 10 %.
+    fn ten_percent(around: f64) -> [f64; 2] {
+        [around * 0.932, around * 1.073]
+    }
+
     #[test]
-    fn runs_agree_when_their_medians_are_within_two_standard_errors() {
-        let agrees = |one: &[f64], other: &[f64]| {
-            let (figures, _) = common(&run(one), &run(other));
-            let spreads = spreads(&figures);
-            let of = |figure: &Figure| {
-                spreads
-                    .get(&figure.kind())
-                    .map(|spread| figure.agrees(spread))
-            };
-            figures.iter().filter_map(of).collect::<Vec<_>>()
-        };
-        // A standard deviation of 10 %: 2 × 10 % × √(1/2 + 1/2) is 20 %.
-        let ten_percent = |around: f64| [around * 0.932, around * 1.073];
-        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(120.0)), [true]);
-        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(125.0)), [false]);
+    fn runs_agree_when_their_medians_are_as_near_as_their_spread_allows() {
+        let agrees = |one: &[f64], other: &[f64]| agreement(&run(one), &run(other));
+        // With four degrees of freedom: 2.78 × 10 % × √(1/2 + 1/2) is 28 %.
+        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(127.0)), [true]);
+        assert_eq!(agrees(&ten_percent(100.0), &ten_percent(137.0)), [false]);
         // Measured once, a figure has no spread.
         assert!(agrees(&[9.0], &[13.0, 13.5]).is_empty());
     }
 
     #[test]
+    fn a_machine_that_was_faster_throughout_is_told_from_a_figure_that_differs() {
+        let here = [50.0, 60.0, 70.0, 80.0, 20.0].map(ten_percent);
+        let there = [100.0, 120.0, 140.0, 160.0, 100.0].map(ten_percent);
+        let (here, there) = (run_of(&here), run_of(&there));
+        assert_eq!(agreement(&here, &there), [true, true, true, true, false]);
+        let said = compare(&here, &there);
+        assert!(
+            said.contains("| links | Gbit/s | 9.96 | 0.500 | 5 | 4 |"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_figure_that_varies_more_than_its_kind_may_differ_by_more() {
+        let steady = |around: f64| [around, around * 1.001];
+        let one = [
+            steady(10.0),
+            steady(11.0),
+            steady(12.0),
+            steady(13.0),
+            [5.0, 20.0],
+        ];
+        let other = [
+            steady(10.0),
+            steady(11.0),
+            steady(12.0),
+            steady(14.0),
+            [10.0, 25.0],
+        ];
+        let agrees = agreement(&run_of(&one), &run_of(&other));
+        assert!(agrees[4], "{agrees:?}");
+    }
+
+    #[test]
+    fn so_many_standard_errors_are_what_the_tables_of_students_distribution_have() {
+        for (degrees, expected) in [(4.0, 2.776), (6.0, 2.447), (10.0, 2.228), (1e6, 1.960)] {
+            let found = standard_errors(degrees);
+            assert!((found / expected - 1.0).abs() < 0.01, "{degrees}: {found}");
+        }
+    }
+
+    #[test]
     fn counts_that_may_be_zero_agree_within_the_larger_range() {
         let (figures, _) = common(&run(&[0.0, 4.0]), &run(&[5.0, 7.0]));
-        assert!(figures[0].agrees(&Spread::default()));
+        assert!(figures[0].agrees(&Kind::default()));
         let (figures, _) = common(&run(&[0.0, 4.0]), &run(&[8.0, 9.0]));
-        assert!(!figures[0].agrees(&Spread::default()));
+        assert!(!figures[0].agrees(&Kind::default()));
     }
 
     #[test]
