@@ -111,6 +111,9 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Console(_) | Command::Portal(_) | Command::Proxy(_))
     ) {
         culvert_lab::require()?;
+        if !matches!(arguments.command, Some(Command::Calls(_))) {
+            require_release()?;
+        }
     }
     match arguments.command {
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
@@ -122,6 +125,18 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Proxy(arguments)) => match plain::run(&arguments)? {},
         None => compare_tunnels(arguments),
     }
+}
+
+/// The newest build is taken, and a test may have made a slow one since.
+fn require_release() -> Result<()> {
+    let program = culvert_lab::culvert_program()?;
+    let directory = program.parent().and_then(std::path::Path::file_name);
+    anyhow::ensure!(
+        directory.is_none_or(|name| name != "debug"),
+        "{} is newer than the release build: `cargo build --release -p culvert`, or name the program to measure by CULVERT_BIN",
+        program.display()
+    );
+    Ok(())
 }
 
 fn compare_tunnels(arguments: Arguments) -> Result<()> {
