@@ -248,12 +248,16 @@ impl Control {
         };
         match opened {
             Ok(mut sockets) => {
-                if !self.options.mechanisms.has(Mechanism::ReceiveOffload) {
-                    for socket in &mut sockets {
-                        socket
-                            .disable_receive_offload()
-                            .map_err(EngineError::system("turn receive offload off"))?;
-                    }
+                // What is urgent is small and rare. One that sends much of it all the same is to get no more than single
+                // datagrams between two superframes of others.
+                let joined = match self.options.mechanisms.has(Mechanism::ReceiveOffload) {
+                    true => group.workers.get(),
+                    false => 0,
+                };
+                for socket in sockets.iter_mut().skip(joined) {
+                    socket
+                        .disable_receive_offload()
+                        .map_err(EngineError::system("turn receive offload off"))?;
                 }
                 Ok(sockets)
             }
