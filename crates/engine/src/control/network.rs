@@ -268,6 +268,10 @@ impl Control {
 
     /// Opens new sockets; without those for what is urgent, where the kernel refuses them.
     fn open(&mut self, family: Family, port: u16, group: Group) -> Result<Vec<Socket>, UdpError> {
+        if family == Family::V4 {
+            // It may be had now, both families being opened anew.
+            self.express_off = None;
+        }
         match Socket::bind_group(family, port, group, self.mark) {
             Err(error @ UdpError::System { .. }) if group.has_express => {
                 self.express_off = Some(error.to_string());
