@@ -1,4 +1,5 @@
-//! The loads and stores of this implementation: the only unsafe code besides the calls into it.
+//! The loads and stores of this implementation: the only unsafe code besides the calls into it and the
+//! block function of ChaCha20 in assembly.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -55,33 +56,44 @@ pub(super) fn xor_front(bytes: &mut [u8], value: __m512i) {
     store_partial(bytes, _mm512_xor_si512(load_partial(bytes), value));
 }
 
-/// XORs the 64 bytes in `rows[i]` to those of `buffer` from `offsets[i]` on.
-///
-/// # Panics
-/// Where such bytes lie outside of the buffer.
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(super) fn xor_rows(buffer: &mut [u8], offsets: __m512i, rows: &[__m512i; 16]) {
-    let end = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
-    let last = end.checked_sub(64).expect("the buffer holds a row");
-    let last = _mm512_set1_epi32(last.cast_signed());
-    assert!(
-        _mm512_cmple_epu32_mask(offsets, last) == !0,
-        "every row lies in the buffer"
-    );
-    let offsets = words(offsets);
-    let base = buffer.as_mut_ptr();
-    macro_rules! xor {
-        ($($row:literal)+) => {$(
-            // SAFETY: 64 bytes from this offset on are inside of the buffer, by the assertion;
-            // loads and stores need no alignment.
-            unsafe {
-                let at = base.add(offsets[$row] as usize).cast();
-                _mm512_storeu_si512(at, _mm512_xor_si512(_mm512_loadu_si512(at), rows[$row]));
-            }
-        )+};
+/// Sixteen rows of 64 bytes somewhere in a buffer.
+pub(super) struct Rows<'a> {
+    /// All of them lie inside.
+    buffer: &'a mut [u8],
+    offsets: [u32; 16],
+}
+
+impl<'a> Rows<'a> {
+    /// Those that begin at `offsets`.
+    ///
+    /// # Panics
+    /// Where one does not lie in the buffer.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn new(buffer: &'a mut [u8], offsets: __m512i) -> Self {
+        let end = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+        let last = end.checked_sub(64).expect("the buffer holds a row");
+        let last = _mm512_set1_epi32(last.cast_signed());
+        assert!(
+            _mm512_cmple_epu32_mask(offsets, last) == !0,
+            "every row lies in the buffer"
+        );
+        let offsets = words(offsets);
+        Self { buffer, offsets }
     }
-    xor!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+
+    /// XORs `value` to row `row`.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn xor(&mut self, row: usize, value: __m512i) {
+        let offset = self.offsets[row] as usize;
+        // SAFETY: 64 bytes from each offset on are inside of the buffer, as `new` made sure; loads and
+        // stores need no alignment.
+        unsafe {
+            let at = self.buffer.as_mut_ptr().add(offset).cast();
+            _mm512_storeu_si512(at, _mm512_xor_si512(_mm512_loadu_si512(at), value));
+        }
+    }
 }
 
 /// The sixteen 32-bit words of a vector.

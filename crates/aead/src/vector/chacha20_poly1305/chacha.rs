@@ -4,7 +4,10 @@
 //! a quarter round is plain vertical arithmetic. The key is the same in all lanes; block counter
 //! and nonce are vectors, so the blocks may belong to any records of a batch.
 
+mod twice;
+
 use core::arch::x86_64::*;
+pub(super) use twice::blocks_twice;
 
 /// Blocks that one [`Blocks`] holds.
 pub(super) const LANES: usize = 16;
@@ -12,13 +15,14 @@ pub(super) const LANES: usize = 16;
 /// Bytes of a keystream block.
 pub(super) const BLOCK_LEN: usize = 64;
 
-/// Word `i` of sixteen blocks in register `i`; or, transposed, block `i` in register `i`.
+/// Word `i` of sixteen blocks in register `i`.
 pub(super) type Blocks = [__m512i; LANES];
 
 /// Which sixteen blocks: the words of the state that differ between the lanes. Word 13, the first
 /// of the nonce, is zero in WireGuard: "ChaCha20Poly1305 … its nonce being composed of 32 bits of
 /// zeros followed by the 64-bit little-endian value of counter" (paper §5.4).
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(super) struct Positions {
     /// Word 12, the block counter.
     pub(super) block: __m512i,
@@ -29,76 +33,49 @@ pub(super) struct Positions {
 }
 
 /// The four words "expand 32-byte k".
-const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+static CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// "ChaCha20 runs 20 rounds, alternating between "column rounds" and "diagonal rounds"" (§2.3).
-const DOUBLE_ROUNDS: usize = 10;
+const DOUBLE_ROUNDS: u32 = 10;
 
-/// Half of four quarter rounds (RFC 8439 §2.1) on each of the states: a += b; d ^= a; rotate d;
-/// c += d; b ^= c; rotate b. The four are independent and advance side by side.
+/// Half of four quarter rounds (RFC 8439 §2.1): a += b; d ^= a; rotate d; c += d; b ^= c; rotate b. The
+/// four are independent and advance side by side.
 ///
 /// A macro, because the compiler keeps a state in registers only where all of this is one function.
 macro_rules! half_rounds {
-    ($d_bits:literal, $b_bits:literal, [$($x:ident),+], $lines:tt) => {
-        $(half_rounds!(@add $x, $lines);)+
-        $(half_rounds!(@rotate $x, $d_bits, $lines);)+
-        $(half_rounds!(@add_back $x, $lines);)+
-        $(half_rounds!(@rotate_back $x, $b_bits, $lines);)+
-    };
-    (@add $x:ident, [$([$a:literal, $b:literal, $c:literal, $d:literal]),+]) => {
+    ($x:ident, $d_bits:literal, $b_bits:literal, $([$a:literal, $b:literal, $c:literal, $d:literal])+) => {
         $($x[$a] = _mm512_add_epi32($x[$a], $x[$b]);)+
-    };
-    (@rotate $x:ident, $bits:literal, [$([$a:literal, $b:literal, $c:literal, $d:literal]),+]) => {
-        $($x[$d] = _mm512_rol_epi32::<$bits>(_mm512_xor_si512($x[$d], $x[$a]));)+
-    };
-    (@add_back $x:ident, [$([$a:literal, $b:literal, $c:literal, $d:literal]),+]) => {
+        $($x[$d] = _mm512_rol_epi32::<$d_bits>(_mm512_xor_si512($x[$d], $x[$a]));)+
         $($x[$c] = _mm512_add_epi32($x[$c], $x[$d]);)+
-    };
-    (@rotate_back $x:ident, $bits:literal, [$([$a:literal, $b:literal, $c:literal, $d:literal]),+]) => {
-        $($x[$b] = _mm512_rol_epi32::<$bits>(_mm512_xor_si512($x[$b], $x[$c]));)+
+        $($x[$b] = _mm512_rol_epi32::<$b_bits>(_mm512_xor_si512($x[$b], $x[$c]));)+
     };
 }
 
-/// A column round and a diagonal round on each of the states.
-macro_rules! double_round {
-    ($($x:ident),+) => {
-        half_rounds!(16, 12, [$($x),+], [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]);
-        half_rounds!(8, 7, [$($x),+], [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]);
-        half_rounds!(16, 12, [$($x),+], [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]]);
-        half_rounds!(8, 7, [$($x),+], [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]]);
+/// Four quarter rounds.
+macro_rules! quarter_rounds {
+    ($x:ident, $($lines:tt)+) => {
+        half_rounds!($x, 16, 12, $($lines)+);
+        half_rounds!($x, 8, 7, $($lines)+);
     };
 }
 
 /// The keystream of sixteen blocks, word by word.
 #[target_feature(enable = "avx512f")]
-#[inline]
+#[inline(never)]
 pub(super) fn blocks(key: &[u32; 8], at: Positions) -> Blocks {
     let mut x = initial(key, at);
     for _ in 0..DOUBLE_ROUNDS {
-        double_round!(x);
+        quarter_rounds!(x, [0, 4, 8, 12] [1, 5, 9, 13] [2, 6, 10, 14] [3, 7, 11, 15]);
+        quarter_rounds!(x, [0, 5, 10, 15] [1, 6, 11, 12] [2, 7, 8, 13] [3, 4, 9, 14]);
     }
     add_initial(&mut x, key, at);
     x
 }
 
-/// The keystream of thirty-two blocks: two independent chains keep the vector units busy while
-/// each waits for its own results. Their states fill the 32 registers exactly.
+/// Turns "word `i` of all blocks in register `i`" into blocks, and hands over each with its number.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn blocks_twice(key: &[u32; 8], at: [Positions; 2]) -> [Blocks; 2] {
-    let [mut x, mut y] = [initial(key, at[0]), initial(key, at[1])];
-    for _ in 0..DOUBLE_ROUNDS {
-        double_round!(x, y);
-    }
-    add_initial(&mut x, key, at[0]);
-    add_initial(&mut y, key, at[1]);
-    [x, y]
-}
-
-/// Turns "word `i` of all blocks in register `i`" into "block `i` in register `i`".
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(super) fn transpose(words: Blocks) -> Blocks {
+pub(super) fn transpose(words: &Blocks, mut block: impl FnMut(usize, __m512i)) {
     let zero = _mm512_setzero_si512();
     // Within every 128-bit quarter: 4×4 words.
     let mut quads = [zero; LANES];
@@ -114,18 +91,22 @@ pub(super) fn transpose(words: Blocks) -> Blocks {
     }
     // Between the quarters: 4×4 quarters. quads[4 g + c], quarter q, is words 4 g … 4 g + 3 of
     // block 4 q + c.
-    let mut blocks = [zero; LANES];
     for c in 0..4 {
         let front01 = _mm512_shuffle_i32x4::<0b01_00_01_00>(quads[c], quads[4 + c]);
         let back01 = _mm512_shuffle_i32x4::<0b11_10_11_10>(quads[c], quads[4 + c]);
         let front23 = _mm512_shuffle_i32x4::<0b01_00_01_00>(quads[8 + c], quads[12 + c]);
         let back23 = _mm512_shuffle_i32x4::<0b11_10_11_10>(quads[8 + c], quads[12 + c]);
-        blocks[c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(front01, front23);
-        blocks[4 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(front01, front23);
-        blocks[8 + c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(back01, back23);
-        blocks[12 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(back01, back23);
+        block(c, _mm512_shuffle_i32x4::<0b10_00_10_00>(front01, front23));
+        block(
+            4 + c,
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(front01, front23),
+        );
+        block(8 + c, _mm512_shuffle_i32x4::<0b10_00_10_00>(back01, back23));
+        block(
+            12 + c,
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(back01, back23),
+        );
     }
-    blocks
 }
 
 #[target_feature(enable = "avx512f")]

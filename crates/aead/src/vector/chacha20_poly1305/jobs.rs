@@ -1,6 +1,6 @@
 //! Which keystream blocks the lanes work out, and where those go.
 
-use super::chacha::{BLOCK_LEN, Blocks, LANES, Positions};
+use super::chacha::{self, BLOCK_LEN, Blocks, LANES, Positions};
 use super::group::{GROUP, Group};
 use super::memory;
 use core::arch::x86_64::*;
@@ -98,29 +98,32 @@ impl Jobs {
 }
 
 impl Taken {
-    /// XORs these blocks to the data of `buffer`; `ends` holds for each record where its data ends,
-    /// zero where it shall stay as it is.
+    /// XORs these blocks, given word by word, to the data of `buffer`; `ends` holds for each record
+    /// where its data ends, zero where it shall stay as it is.
     #[target_feature(enable = "avx512f,avx512bw")]
-    #[inline]
-    pub(super) fn xor(&self, blocks: &Blocks, ends: __m512i, buffer: &mut [u8]) {
+    #[inline(never)]
+    pub(super) fn xor(&self, words: &Blocks, ends: __m512i, buffer: &mut [u8]) {
         let end = _mm512_permutexvar_epi32(self.records, ends);
         let is_data = _mm512_test_epi32_mask(self.at.block, self.at.block);
         // Below zero where the record ended before.
         let left = _mm512_maskz_sub_epi32(is_data, end, self.offsets);
         let whole = _mm512_set1_epi32(BLOCK_LEN as i32);
         if _mm512_cmpge_epi32_mask(left, whole) == !0 {
-            memory::xor_rows(buffer, self.offsets, blocks);
+            let mut rows = memory::Rows::new(buffer, self.offsets);
+            chacha::transpose(words, |row, block| rows.xor(row, block));
         } else {
-            self.xor_parts(blocks, left, buffer);
+            self.xor_parts(words, left, buffer);
         }
     }
 
     /// As [`Taken::xor`], where not every lane has 64 bytes of data left.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline(never)]
-    fn xor_parts(&self, blocks: &Blocks, left: __m512i, buffer: &mut [u8]) {
+    fn xor_parts(&self, words: &Blocks, left: __m512i, buffer: &mut [u8]) {
         let left = memory::words(left).map(u32::cast_signed);
         let offsets = memory::words(self.offsets);
+        let mut blocks = *words;
+        chacha::transpose(words, |row, block| blocks[row] = block);
         for lane in 0..LANES {
             if left[lane] > 0 {
                 let data = &mut buffer[offsets[lane] as usize..][..left[lane] as usize];

@@ -14,7 +14,7 @@ mod poly;
 
 use super::{memory, openable};
 use crate::{KEY_LEN, Layout, Opened};
-use chacha::Blocks;
+use chacha::{Blocks, LANES};
 use core::arch::x86_64::*;
 use group::{GROUP, Group};
 use jobs::Jobs;
@@ -25,8 +25,8 @@ use zeroize::Zeroize;
 const MAX_BUFFER_LEN: usize = 1 << 30;
 
 /// How many vectors deep a batch reaches into the stack: the frames of `seal` or `open`, of `crypt`
-/// and of `poly::tags` are 5 KiB together in an optimised build.
-const STACK_VECTORS: usize = 96;
+/// and of `poly::tags` are 6 KiB together in an optimised build.
+const STACK_VECTORS: usize = 104;
 
 /// A key, and the proof that this processor has the instructions.
 pub(crate) struct Wide {
@@ -136,18 +136,16 @@ fn crypt(
     let mut jobs = Jobs::new(group, counters);
     let mut one_time = None;
     let mut chosen = group.all();
+    let mut words = [[_mm512_setzero_si512(); LANES]; 2];
     while jobs.left() > 0 {
         let x = jobs.take();
         let y = (jobs.left() > 0).then(|| jobs.take());
-        let (words_x, words_y) = match y {
-            Some(y) => {
-                let [x, y] = chacha::blocks_twice(key, [x.at, y.at]);
-                (x, Some(y))
-            }
-            None => (chacha::blocks(key, x.at), None),
-        };
+        match y {
+            Some(y) => chacha::blocks_twice(key, &[x.at, y.at], &mut words),
+            None => words[0] = chacha::blocks(key, x.at),
+        }
         if one_time.is_none() {
-            let keys = OneTimeKeys::new(&words_x);
+            let keys = OneTimeKeys::new(&words[0]);
             if direction == Direction::Open {
                 chosen = group.authentic(&keys, buffer);
                 if chosen == 0 {
@@ -157,9 +155,9 @@ fn crypt(
             one_time = Some(keys);
         }
         let ends = group.ends(chosen);
-        x.xor(&chacha::transpose(words_x), ends, buffer);
-        if let (Some(y), Some(words)) = (y, words_y) {
-            y.xor(&chacha::transpose(words), ends, buffer);
+        x.xor(&words[0], ends, buffer);
+        if let Some(y) = y {
+            y.xor(&words[1], ends, buffer);
         }
     }
     if let (Direction::Seal, Some(keys)) = (direction, one_time) {

@@ -50,15 +50,17 @@ fn vectors(key: &[u8; 32], at: [[(u32, u64); LANES]; 2]) -> [[[u8; 64]; LANES]; 
             nonce_high: memory::load_words(&at.map(|(_, nonce)| (nonce >> 32) as u32)),
         });
         let bytes = |words: Blocks| {
-            transpose(words).map(|block| {
-                let mut bytes = [0; 64];
-                for (bytes, word) in bytes.chunks_mut(4).zip(memory::words(block)) {
+            let mut bytes = [[0; 64]; LANES];
+            transpose(&words, |number, block| {
+                for (bytes, word) in bytes[number].chunks_mut(4).zip(memory::words(block)) {
                     bytes.copy_from_slice(&word.to_le_bytes());
                 }
-                bytes
-            })
+            });
+            bytes
         };
-        let twice = blocks_twice(key, positions).map(bytes);
+        let mut twice = [[_mm512_setzero_si512(); LANES]; 2];
+        blocks_twice(key, &positions, &mut twice);
+        let twice = twice.map(bytes);
         for (positions, twice) in positions.into_iter().zip(twice) {
             assert_eq!(bytes(blocks(key, positions)), twice);
         }
