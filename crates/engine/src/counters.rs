@@ -112,6 +112,10 @@ pub struct WorkerCounters {
     pub sleeps: Counter,
     /// Times the worker paused under a stream of UDP packets.
     pub pauses: Counter,
+    /// Times the worker looked for the answer to something urgent rather than sleep.
+    pub looks: Counter,
+    /// Those of them in which something arrived.
+    pub looks_answered: Counter,
     /// Times the worker decided to stay on the processor that it ran on.
     pub stays: Counter,
     /// Frames read from the TUN; a superframe counts once.

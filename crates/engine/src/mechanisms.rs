@@ -40,7 +40,7 @@ mechanisms! {
     ReceiveOffload, "gro", "The kernel hands over runs of datagrams in one piece (UDP_GRO)";
     Coalescing, "coalescing", "Packets of a flow are written to the TUN as one superframe";
     Moderation, "moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
-    Express, "express", "What is urgent (ICMP, DNS, TCP SYN) is marked, received by sockets of its own, and carried between superframes";
+    Express, "express", "What is urgent (ICMP, DNS, TCP SYN) is marked, received by sockets of its own, carried between superframes, and its answer looked for";
     Placement, "placement", "A worker that has to wait for a processor stays on one, and leaves it to a thread that wants it as much";
 }
 

@@ -58,6 +58,10 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Times it paused under a stream of UDP packets.
     pub pauses: u64,
+    /// Times it looked for the answer to something urgent rather than sleep.
+    pub looks: u64,
+    /// Those of them in which something arrived.
+    pub looks_answered: u64,
     /// Times it decided to stay on the processor that it ran on.
     pub stays: u64,
     /// Frames read from the TUN.

@@ -128,11 +128,17 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 16] = [
+const WORKER_COUNTERS: [WorkerCounter; 18] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
         w.pauses
+    }),
+    WorkerCounter::new("looks", "Looks for an urgent answer without sleep.", |w| {
+        w.looks
+    }),
+    WorkerCounter::new("looks_answered", "Looks that brought something.", |w| {
+        w.looks_answered
     }),
     WorkerCounter::new("stays", "Times it chose to stay on its processor.", |w| {
         w.stays

@@ -68,6 +68,12 @@ pub(crate) struct Worker {
     /// Times it paused under a stream of UDP packets.
     #[serde(default)]
     pub(crate) pauses: u64,
+    /// Times it looked for the answer to something urgent rather than sleep.
+    #[serde(default)]
+    pub(crate) looks: u64,
+    /// Those of them in which something arrived.
+    #[serde(default)]
+    pub(crate) looks_answered: u64,
     /// Times it decided to stay on the processor that it ran on.
     #[serde(default)]
     pub(crate) stays: u64,
@@ -242,6 +248,8 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         turns: worker.turns,
         sleeps: worker.sleeps,
         pauses: worker.pauses,
+        looks: worker.looks,
+        looks_answered: worker.looks_answered,
         stays: worker.stays,
         tun_frames_received: worker.tun_frames_received,
         tun_frames_sent: worker.tun_frames_sent,

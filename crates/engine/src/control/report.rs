@@ -188,6 +188,8 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         turns: read(&counters.turns),
         sleeps: read(&counters.sleeps),
         pauses: read(&counters.pauses),
+        looks: read(&counters.looks),
+        looks_answered: read(&counters.looks_answered),
         stays: read(&counters.stays),
         tun_frames_received: read(&counters.tun_frames_received),
         tun_frames_sent: read(&counters.tun_frames_sent),

@@ -4,6 +4,7 @@
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
 mod allowance;
+mod attention;
 mod backlog;
 mod batch;
 mod inbound;
@@ -24,6 +25,7 @@ use crate::gates::Gates;
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
+use attention::Attention;
 use backlog::Backlog;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::{OpenedBatch, PeerId, Time};
@@ -85,6 +87,7 @@ pub(crate) struct Context {
     last_icmp: Option<Time>,
     /// Of both directions.
     mix: Mix,
+    attention: Attention,
     /// Who takes packets that no peer has a route for.
     unrouted: Option<SyncSender<Unrouted>>,
 }
@@ -125,6 +128,13 @@ impl Context {
             self.counters.count_drop(Dropped::UnroutedFull, 1);
         }
         true
+    }
+
+    /// Notes that something urgent is on its way, and is likely to be answered.
+    fn expect_answer(&mut self) {
+        if self.mechanisms.has(Mechanism::Express) && self.attention.sent(self.now) {
+            self.counters.looks.add(1);
+        }
     }
 
     /// The gates, where this device has them.
@@ -239,6 +249,7 @@ impl Worker {
                 generation,
                 last_icmp: None,
                 mix: Mix::new(clock::now()),
+                attention: Attention::new(),
                 unrouted: options.unrouted,
             },
             snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
@@ -300,6 +311,12 @@ impl Worker {
             Moderation::pause();
             // What came meanwhile is looked for; a pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
+            true
+        } else {
+            busy
+        };
+        let busy = if !busy && self.context.attention.is_due(self.context.now) {
+            rustix::thread::sched_yield();
             true
         } else {
             busy
@@ -460,6 +477,9 @@ impl Worker {
         self.ready[lane as usize] = may_have_more;
         if runs > 0 {
             self.context.counters.udp_receives.add(1);
+            if self.context.attention.arrived() {
+                self.context.counters.looks_answered.add(1);
+            }
         }
         Ok(runs)
     }

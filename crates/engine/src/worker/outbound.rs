@@ -216,6 +216,9 @@ impl Outbound {
         }
         if let Some(cursor) = &mut self.cursor {
             cursor.is_urgent = is_urgent;
+            if is_urgent {
+                context.expect_answer();
+            }
         }
         Ok(Some(segments))
     }

@@ -81,6 +81,16 @@ fn sent_bytes(tunnel: &Tunnel) -> u64 {
     sent.parse().unwrap()
 }
 
+/// How often the workers of the left end looked for an answer.
+fn looks(tunnel: &Tunnel) -> u64 {
+    let status = tunnel.left.culvert_json().unwrap();
+    let workers = status["workers"].as_array().unwrap();
+    workers
+        .iter()
+        .map(|worker| worker["looks"].as_u64().unwrap())
+        .sum()
+}
+
 #[test]
 fn what_is_urgent_passes_the_bulk_that_waits_at_the_receiver() {
     for outer in FAMILIES {
@@ -118,6 +128,29 @@ fn handshakes_and_pings_are_marked_and_bulk_is_not() {
         others.packets().unwrap() > 0
     })
     .unwrap();
+}
+
+#[test]
+fn a_worker_looks_for_the_answer_to_a_ping_and_to_nothing_else() {
+    for (arguments, expected) in [(["", ""], true), (["--without express", ""], false)] {
+        let tunnel = tunnel(arguments, Family::V4);
+        let before = looks(&tunnel);
+        let from = SocketAddr::new(tunnel.left_address(Family::V4), 0);
+        let socket = || Ok(UdpSocket::bind(from)?);
+        let socket = tunnel.left.namespace.inside(socket).unwrap();
+        let right = tunnel.right_address(Family::V4);
+        let sent = sent_bytes(&tunnel);
+        socket.send_to(BULK, (right, BULK_PORT)).unwrap();
+        wait_until("bulk on its way", SOON, || {
+            sent_bytes(&tunnel) - sent >= BULK.len() as u64
+        })
+        .unwrap();
+        assert_eq!(looks(&tunnel), before);
+
+        let ping = format!("ping -q -c 3 -i 0.1 {right}");
+        tunnel.left.namespace.run(&ping).unwrap();
+        assert_eq!(looks(&tunnel) > before, expected, "{arguments:?}");
+    }
 }
 
 #[test]
