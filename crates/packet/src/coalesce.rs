@@ -11,7 +11,7 @@ mod group;
 use std::ops::Range;
 
 use crate::{PacketError, VnetHeader};
-use candidate::{Candidate, Shape};
+use candidate::Candidate;
 use group::Group;
 
 /// Packets between two flushes. A receive buffer holds what one receive call returned: the kernel
@@ -136,8 +136,8 @@ impl Coalescer {
             return Err(PacketError::Full);
         }
         match candidate::classify(packet, self.accept) {
-            Shape::Flow(candidate) => self.push_candidate(buffer, range, &candidate),
-            Shape::Foreign => {
+            Some(candidate) => self.push_candidate(buffer, range, &candidate),
+            None => {
                 self.open
                     .retain(|&index| !self.groups[index].is_between_hosts_of(buffer, packet));
                 self.start(range, None);

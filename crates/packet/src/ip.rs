@@ -137,6 +137,20 @@ impl<'a> IpView<'a> {
         }
     }
 
+    /// Whether `address` is its source. It costs less than to compare what [`IpView::source`] makes.
+    #[must_use]
+    pub fn is_from(&self, address: IpAddr) -> bool {
+        match (self.version, address) {
+            (IpVersion::V4, IpAddr::V4(address)) => {
+                u32::from_be_bytes(array(self.packet, 12)) == address.to_bits()
+            }
+            (IpVersion::V6, IpAddr::V6(address)) => {
+                u128::from_be_bytes(array(self.packet, 8)) == address.to_bits()
+            }
+            _ => false,
+        }
+    }
+
     /// The destination address: on a source-routed packet that of the next waypoint.
     #[must_use]
     pub fn destination(&self) -> IpAddr {

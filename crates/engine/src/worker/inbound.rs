@@ -369,8 +369,8 @@ fn admit(
     let Ok(view) = IpView::parse(inner) else {
         return Err(Dropped::InnerMalformed);
     };
-    let source = view.source();
-    if *own_source != Some(source) {
+    if !own_source.is_some_and(|own| view.is_from(own)) {
+        let source = view.source();
         // "…checks that the source address of the inner packet routes to the peer the key is for"
         // (WireGuard paper, section 2): by longest match, not by any match.
         if snapshot.routes.owner(source) != Some(receiving.peer.id) {

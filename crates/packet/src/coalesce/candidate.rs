@@ -4,16 +4,7 @@ use crate::coalesce::Accept;
 use crate::ip::{IPV4_HEADER_LEN, IPV6_HEADER_LEN, IpVersion, Protocol, array};
 use crate::{tcp, udp};
 
-/// What a packet is to the coalescer.
-#[derive(Debug)]
-pub(super) enum Shape {
-    /// TCP or UDP straight behind a plain IP header: its flow is known.
-    Flow(Candidate),
-    /// Everything else: fragments, options, extension headers, other protocols, garbage.
-    Foreign,
-}
-
-/// A packet of a known flow.
+/// A packet of a known flow: TCP or UDP straight behind a plain IP header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) version: IpVersion,
@@ -81,8 +72,9 @@ impl Transport {
     }
 }
 
-/// Finds out what `packet` is. A packet whose lengths disagree with each other is foreign.
-pub(super) fn classify(packet: &[u8], accept: Accept) -> Shape {
+/// Finds out what `packet` is. `None` for all but those of a known flow: fragments, options, extension headers, other
+/// protocols, and packets whose lengths disagree with each other.
+pub(super) fn classify(packet: &[u8], accept: Accept) -> Option<Candidate> {
     let (version, protocol, transport) = match packet {
         // Version 4 and a header without options; a whole datagram, so neither "more fragments",
         // nor an offset, nor the reserved bit.
@@ -90,25 +82,24 @@ pub(super) fn classify(packet: &[u8], accept: Accept) -> Shape {
             let total_len = u16::from_be_bytes(array(packet, 2));
             let fragment = u16::from_be_bytes(array(packet, 6));
             if usize::from(total_len) != packet.len() || fragment & 0xBFFF != 0 {
-                return Shape::Foreign;
+                return None;
             }
             (IpVersion::V4, packet[9], &packet[IPV4_HEADER_LEN..])
         }
         [first, ..] if first >> 4 == 6 && packet.len() >= IPV6_HEADER_LEN => {
             let payload_len = u16::from_be_bytes(array(packet, 4));
             if IPV6_HEADER_LEN + usize::from(payload_len) != packet.len() {
-                return Shape::Foreign;
+                return None;
             }
             (IpVersion::V6, packet[6], &packet[IPV6_HEADER_LEN..])
         }
-        _ => return Shape::Foreign,
+        _ => return None,
     };
-    let candidate = match Protocol(protocol) {
+    match Protocol(protocol) {
         Protocol::TCP => tcp_candidate(version, transport, accept),
         Protocol::UDP => udp_candidate(version, transport, accept),
         _ => None,
-    };
-    candidate.map_or(Shape::Foreign, Shape::Flow)
+    }
 }
 
 fn tcp_candidate(version: IpVersion, segment: &[u8], accept: Accept) -> Option<Candidate> {

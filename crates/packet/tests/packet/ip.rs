@@ -60,6 +60,20 @@ fn an_ipv4_packet_is_what_its_header_says() {
 }
 
 #[test]
+fn a_packet_is_from_its_source_and_from_no_other_address() {
+    for (spec, other) in [
+        (Spec::tcp4(payload(100)), Spec::udp6(payload(100)).source),
+        (Spec::udp6(payload(100)), Spec::tcp4(payload(100)).source),
+    ] {
+        let bytes = spec.bytes();
+        let view = IpView::parse(&bytes).expect("a packet");
+        assert!(view.is_from(spec.source));
+        assert!(!view.is_from(spec.destination));
+        assert!(!view.is_from(other));
+    }
+}
+
+#[test]
 fn an_ipv6_packet_is_what_its_header_says() {
     let mut spec = Spec::udp6(payload(100));
     spec.traffic_class = 0xB8 | 3;
