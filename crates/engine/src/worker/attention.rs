@@ -1,9 +1,10 @@
 //! Looking for the answer to what is urgent, rather than being woken for it.
 //!
 //! A worker that sleeps is woken through the scheduler and, in a virtual machine, by a processor that has to
-//! be started again: some 20 to 50 µs, at each hop of a ping or a name look-up. Who has just sent one
-//! expects an answer, from a near peer within [`LOOK`]. So the worker looks for that long while it has
-//! nothing else to do, and gives its processor to any thread that wants it between two looks.
+//! be started again: some 20 to 50 µs, at each hop of a ping or a name look-up. A worker that has carried one
+//! expects an answer from the other side: out of the tunnel from a near peer, out of the TUN from a near host
+//! behind a gateway, both within [`LOOK`]. So it looks for that long while it has nothing else to do, and gives
+//! its processor to any thread that wants it between two looks.
 //!
 //! Looks are rare, so that they cost little: at most one in [`NEAREST`], and where no answer comes in time,
 //! as from a peer far away, each is twice as far from the next, up to [`FARTHEST`].
@@ -20,10 +21,19 @@ const NEAREST: Duration = Duration::from_millis(2);
 /// The same where they don't: 150 µs a second are nothing, and a peer that has come near is noticed soon.
 const FARTHEST: Duration = Duration::from_secs(1);
 
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The TUN.
+    Inside,
+    /// A peer.
+    Outside,
+}
+
 /// When one worker looks.
 pub(super) struct Attention {
-    /// When the look that goes on began.
-    began: Option<Time>,
+    /// When the look that goes on began, and for what.
+    look: Option<(Time, Side)>,
     next: Time,
     distance: Duration,
 }
@@ -31,40 +41,41 @@ pub(super) struct Attention {
 impl Attention {
     pub(super) fn new() -> Self {
         Self {
-            began: None,
+            look: None,
             next: Time::ZERO,
             distance: NEAREST,
         }
     }
 
-    /// Something urgent has left at `now`. True where a look begins.
-    pub(super) fn sent(&mut self, now: Time) -> bool {
-        let begins = self.began.is_none() && now >= self.next;
+    /// Something urgent has been carried at `now` and may be answered from `side`. True where a look begins.
+    pub(super) fn expect(&mut self, side: Side, now: Time) -> bool {
+        let begins = self.look.is_none() && now >= self.next;
         if begins {
-            self.began = Some(now);
+            self.look = Some((now, side));
             self.next = now.saturating_add(self.distance);
         }
         begins
     }
 
-    /// Something has arrived. True where a look ends with it.
-    pub(super) fn arrived(&mut self) -> bool {
-        let answered = self.began.take().is_some();
-        if answered {
+    /// Something has arrived from `side`. True where a look ends with it.
+    pub(super) fn arrived(&mut self, side: Side) -> bool {
+        let is_answered = self.look.is_some_and(|(_, expected)| expected == side);
+        if is_answered {
+            self.look = None;
             self.distance = NEAREST;
         }
-        answered
+        is_answered
     }
 
     /// Whether to look again, at `now`, rather than sleep.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        let Some(began) = self.began else {
+        let Some((began, _)) = self.look else {
             return false;
         };
         if !now.has_passed(began, LOOK) {
             return true;
         }
-        self.began = None;
+        self.look = None;
         self.distance = (self.distance * 2).min(FARTHEST);
         self.next = began.saturating_add(self.distance);
         false
@@ -73,6 +84,7 @@ impl Attention {
 
 #[cfg(test)]
 mod tests {
+    use super::Side::{Inside, Outside};
     use super::*;
 
     const fn at(micros: u64) -> Time {
@@ -83,61 +95,56 @@ mod tests {
     fn a_worker_looks_for_an_answer_until_it_comes() {
         let mut attention = Attention::new();
         assert!(!attention.is_due(at(10_000)), "nothing was asked");
-        assert!(attention.sent(at(10_000)));
+        assert!(attention.expect(Outside, at(10_000)));
+        assert!(!attention.arrived(Inside), "that is no answer");
         assert!(attention.is_due(at(10_149)));
-        assert!(attention.arrived());
+        assert!(attention.arrived(Outside));
         assert!(!attention.is_due(at(10_149)));
-        assert!(!attention.arrived(), "a look ends once");
+        assert!(!attention.arrived(Outside), "a look ends once");
     }
 
     #[test]
     fn a_worker_looks_for_a_moment_only() {
         let mut attention = Attention::new();
-        attention.sent(at(10_000));
+        attention.expect(Inside, at(10_000));
         assert!(!attention.is_due(at(10_150)));
-        assert!(!attention.arrived(), "too late");
+        assert!(!attention.arrived(Inside), "too late");
     }
 
     #[test]
-    fn looks_are_two_milliseconds_apart_however_much_is_sent() {
+    fn looks_are_two_milliseconds_apart_however_much_is_carried() {
         let mut attention = Attention::new();
-        assert!(attention.sent(at(10_000)));
-        assert!(!attention.sent(at(10_001)), "it looks already");
-        attention.arrived();
-        assert!(!attention.sent(at(11_999)));
-        assert!(attention.sent(at(12_000)));
+        assert!(attention.expect(Inside, at(10_000)));
+        assert!(!attention.expect(Inside, at(10_001)), "it looks already");
+        attention.arrived(Inside);
+        assert!(!attention.expect(Outside, at(11_999)));
+        assert!(attention.expect(Outside, at(12_000)));
     }
 
     #[test]
     fn looks_that_bring_nothing_become_rare_until_one_does() {
         let mut attention = Attention::new();
-        let mut now = 10_000;
-        let mut looks = Vec::new();
-        while looks.len() < 13 {
-            if attention.sent(at(now)) {
-                looks.push(now);
+        let mut now_ms = 10;
+        let mut looks_ms = Vec::new();
+        while looks_ms.len() < 13 {
+            if attention.expect(Outside, at(now_ms * 1000)) {
+                looks_ms.push(now_ms);
             }
-            now += 1000;
-            attention.is_due(at(now));
+            now_ms += 1;
+            attention.is_due(at(now_ms * 1000));
         }
-        let apart: Vec<u64> = looks
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) / 1000)
-            .collect();
+        let apart_ms: Vec<u64> = looks_ms.windows(2).map(|two| two[1] - two[0]).collect();
         assert_eq!(
-            apart,
+            apart_ms,
             [4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000]
         );
-        while !attention.sent(at(now)) {
-            now += 1000;
-        }
-        assert!(attention.arrived());
-        let answered = now;
-        while !attention.sent(at(now)) {
-            now += 100;
-        }
-        assert!(now - answered <= 1_000_000);
-        attention.arrived();
-        assert!(attention.sent(at(now + 2000)));
+
+        let answered = at(looks_ms[12] * 1000 + 1_000_000);
+        assert!(attention.expect(Outside, answered));
+        assert!(attention.arrived(Outside));
+        let soon = answered.saturating_add(FARTHEST);
+        assert!(attention.expect(Outside, soon));
+        attention.arrived(Outside);
+        assert!(attention.expect(Outside, soon.saturating_add(NEAREST)));
     }
 }

@@ -25,7 +25,7 @@ use crate::gates::Gates;
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
-use attention::Attention;
+use attention::{Attention, Side};
 use backlog::Backlog;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::{OpenedBatch, PeerId, Time};
@@ -130,10 +130,17 @@ impl Context {
         true
     }
 
-    /// Notes that something urgent is on its way, and is likely to be answered.
-    fn expect_answer(&mut self) {
-        if self.mechanisms.has(Mechanism::Express) && self.attention.sent(self.now) {
+    /// Notes that something urgent is on its way to the other side, and is likely to be answered.
+    fn expect_answer(&mut self, from: Side) {
+        if self.mechanisms.has(Mechanism::Express) && self.attention.expect(from, self.now) {
             self.counters.looks.add(1);
+        }
+    }
+
+    /// Notes what may be such an answer.
+    fn note_answer(&mut self, from: Side) {
+        if self.attention.arrived(from) {
+            self.counters.looks_answered.add(1);
         }
     }
 
@@ -477,9 +484,7 @@ impl Worker {
         self.ready[lane as usize] = may_have_more;
         if runs > 0 {
             self.context.counters.udp_receives.add(1);
-            if self.context.attention.arrived() {
-                self.context.counters.looks_answered.add(1);
-            }
+            self.context.note_answer(Side::Outside);
         }
         Ok(runs)
     }
@@ -510,6 +515,7 @@ impl Worker {
         for lane in Lane::EXPRESS {
             for run in 0..self.fetch(lane)? {
                 self.carry_in(lane, run)?;
+                self.context.expect_answer(Side::Inside);
             }
         }
         self.carry_urgent_out()

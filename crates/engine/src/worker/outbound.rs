@@ -1,6 +1,7 @@
 //! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
 
 use super::Context;
+use super::attention::Side;
 use super::batch::Batch;
 use super::is_udp;
 use super::moderation::Moderation;
@@ -203,6 +204,9 @@ impl Outbound {
             context.counters.tun_frames_received.add(1);
             (queue, is_congested) = (received.queue, received.is_congested);
             is_urgent = received.is_urgent;
+            if is_urgent {
+                context.note_answer(Side::Inside);
+            }
             received.len
         };
         let segments = self.route(snapshot, context, queues, len).unwrap_or(0);
@@ -217,7 +221,7 @@ impl Outbound {
         if let Some(cursor) = &mut self.cursor {
             cursor.is_urgent = is_urgent;
             if is_urgent {
-                context.expect_answer();
+                context.expect_answer(Side::Outside);
             }
         }
         Ok(Some(segments))
