@@ -1,7 +1,7 @@
 //! Looking for the answer to what is urgent, rather than being woken for it.
 //!
 //! A worker that sleeps is woken through the scheduler and, in a virtual machine, by a processor that has to
-//! be started again: some 20 to 50 µs, at each hop of a ping or a name look-up. A worker that has carried one
+//! be started again, at each hop of a ping or a name look-up. A worker that has carried one
 //! expects an answer from the other side: out of the tunnel from a near peer, out of the TUN from a near host
 //! behind a gateway, both within [`LOOK`]. So it looks for that long while it has nothing else to do, and gives
 //! its processor to any thread that wants it between two looks.
@@ -12,7 +12,8 @@
 use culvert_session::Time;
 use std::time::Duration;
 
-/// How long a worker looks: an idle round trip here takes 100 µs once the first end has sent.
+/// How long a worker looks: three quarters of an idle ping between two ends on one machine (`docs/performance.md`). The
+/// first quarter is over when the first end has sent it.
 const LOOK: Duration = Duration::from_micros(150);
 
 /// From the start of one look to the next where answers come in time: under a tenth of a processor.
@@ -57,9 +58,12 @@ impl Attention {
         begins
     }
 
-    /// Something has arrived from `side`. True where a look ends with it.
-    pub(super) fn arrived(&mut self, side: Side) -> bool {
-        let is_answered = self.look.is_some_and(|(_, expected)| expected == side);
+    /// Something has arrived from `side`, by `now`. True where a look ends with it.
+    ///
+    /// A worker that is busy does not look, and what comes to it much later is no answer.
+    pub(super) fn arrived(&mut self, side: Side, now: Time) -> bool {
+        let is_answered =
+            self.is_due(now) && self.look.is_some_and(|(_, expected)| expected == side);
         if is_answered {
             self.look = None;
             self.distance = NEAREST;
@@ -96,11 +100,11 @@ mod tests {
         let mut attention = Attention::new();
         assert!(!attention.is_due(at(10_000)), "nothing was asked");
         assert!(attention.expect(Outside, at(10_000)));
-        assert!(!attention.arrived(Inside), "that is no answer");
+        assert!(!attention.arrived(Inside, at(10_001)), "no answer");
         assert!(attention.is_due(at(10_149)));
-        assert!(attention.arrived(Outside));
+        assert!(attention.arrived(Outside, at(10_149)));
         assert!(!attention.is_due(at(10_149)));
-        assert!(!attention.arrived(Outside), "a look ends once");
+        assert!(!attention.arrived(Outside, at(10_149)), "a look ends once");
     }
 
     #[test]
@@ -108,7 +112,19 @@ mod tests {
         let mut attention = Attention::new();
         attention.expect(Inside, at(10_000));
         assert!(!attention.is_due(at(10_150)));
-        assert!(!attention.arrived(Inside), "too late");
+        assert!(!attention.arrived(Inside, at(10_151)));
+    }
+
+    #[test]
+    fn what_comes_late_to_a_busy_worker_is_no_answer() {
+        let mut attention = Attention::new();
+        attention.expect(Outside, at(10_000));
+        assert!(!attention.arrived(Outside, at(13_000)));
+        assert!(
+            !attention.expect(Outside, at(13_999)),
+            "the look brought nothing"
+        );
+        assert!(attention.expect(Outside, at(14_000)));
     }
 
     #[test]
@@ -116,7 +132,7 @@ mod tests {
         let mut attention = Attention::new();
         assert!(attention.expect(Inside, at(10_000)));
         assert!(!attention.expect(Inside, at(10_001)), "it looks already");
-        attention.arrived(Inside);
+        attention.arrived(Inside, at(10_002));
         assert!(!attention.expect(Outside, at(11_999)));
         assert!(attention.expect(Outside, at(12_000)));
     }
@@ -141,10 +157,10 @@ mod tests {
 
         let answered = at(looks_ms[12] * 1000 + 1_000_000);
         assert!(attention.expect(Outside, answered));
-        assert!(attention.arrived(Outside));
+        assert!(attention.arrived(Outside, answered));
         let soon = answered.saturating_add(FARTHEST);
         assert!(attention.expect(Outside, soon));
-        attention.arrived(Outside);
+        attention.arrived(Outside, soon);
         assert!(attention.expect(Outside, soon.saturating_add(NEAREST)));
     }
 }

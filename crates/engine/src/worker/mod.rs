@@ -139,7 +139,7 @@ impl Context {
 
     /// Notes what may be such an answer.
     fn note_answer(&mut self, from: Side) {
-        if self.attention.arrived(from) {
+        if self.attention.arrived(from, self.now) {
             self.counters.looks_answered.add(1);
         }
     }

@@ -2,9 +2,9 @@
 //! registers 16 to 31, keep the vector units busy while each waits for its own results.
 //!
 //! The states fill the 32 registers exactly. The compiler, which puts operations in an order of its own,
-//! then keeps part of them in memory. The order counts too: where an exclusive or and its rotation stand
-//! together, Zen 4 starts 1.5 operations a cycle, and 1.8 of its 2 where a step is done everywhere before
-//! the next.
+//! then keeps part of them in memory. The order counts too: Zen 4 starts two operations a cycle at most,
+//! one of them a rotation, and comes closer to that where a step is done everywhere before the next
+//! (ADR 0003).
 
 use super::{Blocks, CONSTANTS, DOUBLE_ROUNDS, Positions};
 use core::arch::asm;
