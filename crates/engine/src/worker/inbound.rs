@@ -1,7 +1,7 @@
 //! The road in: datagrams received together → records opened in place → packets checked and
 //! coalesced → one write to the TUN.
 
-use super::Context;
+use super::context::Context;
 use super::is_udp;
 use super::outbound::want_handshake;
 use super::queues::Queues;

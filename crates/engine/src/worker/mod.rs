@@ -7,6 +7,7 @@ mod allowance;
 mod attention;
 mod backlog;
 mod batch;
+mod context;
 mod inbound;
 mod mix;
 mod moderation;
@@ -19,33 +20,27 @@ mod standing;
 
 use crate::clock;
 use crate::configuration::Refusal;
-use crate::control::{Event, HandshakeMessage, Shared};
+use crate::control::Shared;
 use crate::counters::{Dropped, WorkerCounters};
-use crate::gates::Gates;
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
-use attention::{Attention, Side};
+use attention::Side;
 use backlog::Backlog;
+use context::Context;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
-use culvert_session::{OpenedBatch, PeerId, Time};
+use culvert_session::PeerId;
 use culvert_tun::{Account, Queue};
 use inbound::Inbound;
-use mix::Mix;
 use moderation::Moderation;
 use outbound::{BUDGET_FRAMES, Blocked, Outbound, Progress, Scope};
 use placement::Placement;
 use poller::Poller;
 use queues::Queues;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
-
-/// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
-/// (`icmp_msgs_per_sec`).
-const ICMP_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Keepalives that wait at one worker: each peer is asked for one at a time, and what more there are
 /// stays in the mailbox.
@@ -54,10 +49,6 @@ const MAX_KEEPALIVES: usize = 1024;
 /// Urgent frames that are carried out between two superframes: what belongs there is small and rare, and a flood of
 /// it must not starve the rest.
 const URGENT_BUDGET_FRAMES: usize = 32;
-
-/// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
-/// error messages by.
-const MAX_ICMP_LEN: usize = 1280;
 
 /// What the control thread asks of a worker.
 pub(crate) enum Command {
@@ -73,116 +64,6 @@ pub(crate) enum Command {
     },
     /// Tell the sender of such a frame that it goes nowhere.
     Refuse { frame: Box<[u8]>, refusal: Refusal },
-}
-
-/// What a worker has besides its devices.
-pub(crate) struct Context {
-    pub(crate) worker: usize,
-    pub(crate) now: Time,
-    pub(crate) counters: Arc<WorkerCounters>,
-    pub(crate) mechanisms: Mechanisms,
-    shared: Arc<Shared>,
-    /// Of the snapshot in use.
-    generation: u64,
-    last_icmp: Option<Time>,
-    /// Of both directions.
-    mix: Mix,
-    attention: Attention,
-    /// Who takes packets that no peer has a route for.
-    unrouted: Option<SyncSender<Unrouted>>,
-}
-
-impl Context {
-    /// Tells the control thread. False where its queue is full.
-    pub(crate) fn tell(&self, event: Event) -> bool {
-        self.shared.tell(event)
-    }
-
-    /// Hands a handshake message to the control thread. False where its queue is full.
-    fn hand_over(&self, message: HandshakeMessage) -> bool {
-        self.shared.hand_over(message)
-    }
-
-    /// Replaces `snapshot` where there is a newer one. True where it did.
-    pub(crate) fn refresh(&mut self, snapshot: &mut Arc<Snapshot>) -> bool {
-        let newer = self.shared.published.newer_than(&mut self.generation);
-        newer.map(|newer| *snapshot = newer).is_some()
-    }
-
-    /// Wakes each worker whose bit is set in `mask`.
-    pub(crate) fn wake_workers(&self, mask: u64) {
-        if mask != 0 {
-            self.shared.wake_workers(mask & !(1 << self.worker));
-        }
-    }
-
-    /// Hands a frame without a route to whoever wants it. False where nobody does.
-    fn give_up(&self, frame: &[u8]) -> bool {
-        let Some(unrouted) = &self.unrouted else {
-            return false;
-        };
-        if unrouted
-            .try_send(Unrouted::new(frame, self.worker))
-            .is_err()
-        {
-            self.counters.count_drop(Dropped::UnroutedFull, 1);
-        }
-        true
-    }
-
-    /// Notes that something urgent is on its way to the other side, and is likely to be answered.
-    fn expect_answer(&mut self, from: Side) {
-        if self.mechanisms.has(Mechanism::Express) && self.attention.expect(from, self.now) {
-            self.counters.looks.add(1);
-        }
-    }
-
-    /// Notes what may be such an answer.
-    fn note_answer(&mut self, from: Side) {
-        if self.attention.arrived(from, self.now) {
-            self.counters.looks_answered.add(1);
-        }
-    }
-
-    /// The gates, where this device has them.
-    pub(crate) fn gates(&self) -> Option<&Gates> {
-        self.shared.gates.as_ref()
-    }
-
-    fn count_refused(&self, opened: &OpenedBatch) {
-        let counters = &self.counters;
-        counters.count_drop(
-            Dropped::Replayed,
-            (opened.replayed().len() + opened.too_old().len()) as u64,
-        );
-        counters.count_drop(Dropped::NotAuthentic, opened.not_authentic().len() as u64);
-        counters.count_drop(Dropped::KeyExpired, opened.expired().len() as u64);
-        counters.count_drop(Dropped::DatagramUnknown, opened.malformed().len() as u64);
-    }
-
-    /// Writes an ICMP message to the inside, unless one was written a moment ago. `make` fills its
-    /// argument and returns the length, or declines.
-    fn reply(&mut self, queues: &Queues, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        let due = self
-            .last_icmp
-            .is_none_or(|last| self.now.saturating_since(last) >= ICMP_INTERVAL);
-        if !due {
-            return;
-        }
-        let mut message = [0; MAX_ICMP_LEN];
-        let Some(len) = make(&mut message) else {
-            return;
-        };
-        self.last_icmp = Some(self.now);
-        let vnet = [0; VNET_HEADER_LEN];
-        if queues
-            .writer()
-            .send(&[IoSlice::new(&vnet), IoSlice::new(&message[..len])])
-            .is_ok()
-        {
-            self.counters.icmp_sent.add(1);
-        }
-    }
 }
 
 /// How a worker is made.
@@ -244,22 +125,18 @@ impl Worker {
         }
         let waker = options.shared.worker_waker(options.worker);
         poller.add(waker, TOKEN_WAKE)?;
-        let mut generation = 0;
-        let snapshot = options.shared.published.newer_than(&mut generation);
+        let mut context = Context::new(
+            options.worker,
+            options.mechanisms,
+            options.counters,
+            options.shared,
+            options.unrouted,
+        );
+        let mut snapshot = Arc::new(Snapshot::empty(0));
+        context.refresh(&mut snapshot);
         let mut worker = Self {
-            context: Context {
-                worker: options.worker,
-                now: clock::now(),
-                counters: options.counters,
-                mechanisms: options.mechanisms,
-                shared: options.shared,
-                generation,
-                last_icmp: None,
-                mix: Mix::new(clock::now()),
-                attention: Attention::new(),
-                unrouted: options.unrouted,
-            },
-            snapshot: snapshot.unwrap_or_else(|| Arc::new(Snapshot::empty(0))),
+            context,
+            snapshot,
             queues: Queues::new(
                 options.queues,
                 options.accounts,

@@ -1,8 +1,8 @@
 //! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
 
-use super::Context;
 use super::attention::Side;
 use super::batch::Batch;
+use super::context::Context;
 use super::is_udp;
 use super::moderation::Moderation;
 use super::queues::Queues;

@@ -1,0 +1,159 @@
+//! What a worker has besides its devices: the time of this turn, counters, the way to the control thread and to the
+//! other workers.
+
+use super::attention::{Attention, Side};
+use super::mix::Mix;
+use super::queues::Queues;
+use crate::clock;
+use crate::control::{Event, HandshakeMessage, Shared};
+use crate::counters::{Dropped, WorkerCounters};
+use crate::gates::Gates;
+use crate::mechanisms::{Mechanism, Mechanisms};
+use crate::snapshot::Snapshot;
+use crate::unrouted::Unrouted;
+use culvert_packet::VNET_HEADER_LEN;
+use culvert_session::{OpenedBatch, Time};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+/// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
+/// (`icmp_msgs_per_sec`).
+const ICMP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
+/// error messages by.
+const MAX_ICMP_LEN: usize = 1280;
+
+/// What a worker has besides its devices.
+pub(super) struct Context {
+    pub(super) worker: usize,
+    pub(super) now: Time,
+    pub(super) counters: Arc<WorkerCounters>,
+    pub(super) mechanisms: Mechanisms,
+    pub(super) shared: Arc<Shared>,
+    /// Of the snapshot in use.
+    pub(super) generation: u64,
+    last_icmp: Option<Time>,
+    /// Of both directions.
+    pub(super) mix: Mix,
+    pub(super) attention: Attention,
+    /// Who takes packets that no peer has a route for.
+    unrouted: Option<SyncSender<Unrouted>>,
+}
+
+impl Context {
+    pub(super) fn new(
+        worker: usize,
+        mechanisms: Mechanisms,
+        counters: Arc<WorkerCounters>,
+        shared: Arc<Shared>,
+        unrouted: Option<SyncSender<Unrouted>>,
+    ) -> Self {
+        let now = clock::now();
+        Self {
+            worker,
+            now,
+            counters,
+            mechanisms,
+            shared,
+            generation: 0,
+            last_icmp: None,
+            mix: Mix::new(now),
+            attention: Attention::new(),
+            unrouted,
+        }
+    }
+
+    /// Tells the control thread. False where its queue is full.
+    pub(super) fn tell(&self, event: Event) -> bool {
+        self.shared.tell(event)
+    }
+
+    /// Hands a handshake message to the control thread. False where its queue is full.
+    pub(super) fn hand_over(&self, message: HandshakeMessage) -> bool {
+        self.shared.hand_over(message)
+    }
+
+    /// Replaces `snapshot` where there is a newer one. True where it did.
+    pub(super) fn refresh(&mut self, snapshot: &mut Arc<Snapshot>) -> bool {
+        let newer = self.shared.published.newer_than(&mut self.generation);
+        newer.map(|newer| *snapshot = newer).is_some()
+    }
+
+    /// Wakes each worker whose bit is set in `mask`.
+    pub(super) fn wake_workers(&self, mask: u64) {
+        if mask != 0 {
+            self.shared.wake_workers(mask & !(1 << self.worker));
+        }
+    }
+
+    /// Hands a frame without a route to whoever wants it. False where nobody does.
+    pub(super) fn give_up(&self, frame: &[u8]) -> bool {
+        let Some(unrouted) = &self.unrouted else {
+            return false;
+        };
+        if unrouted
+            .try_send(Unrouted::new(frame, self.worker))
+            .is_err()
+        {
+            self.counters.count_drop(Dropped::UnroutedFull, 1);
+        }
+        true
+    }
+
+    /// Notes that something urgent is on its way to the other side, and is likely to be answered.
+    pub(super) fn expect_answer(&mut self, from: Side) {
+        if self.mechanisms.has(Mechanism::Express) && self.attention.expect(from, self.now) {
+            self.counters.looks.add(1);
+        }
+    }
+
+    /// Notes what may be such an answer.
+    pub(super) fn note_answer(&mut self, from: Side) {
+        if self.attention.arrived(from, self.now) {
+            self.counters.looks_answered.add(1);
+        }
+    }
+
+    /// The gates, where this device has them.
+    pub(super) fn gates(&self) -> Option<&Gates> {
+        self.shared.gates.as_ref()
+    }
+
+    pub(super) fn count_refused(&self, opened: &OpenedBatch) {
+        let counters = &self.counters;
+        counters.count_drop(
+            Dropped::Replayed,
+            (opened.replayed().len() + opened.too_old().len()) as u64,
+        );
+        counters.count_drop(Dropped::NotAuthentic, opened.not_authentic().len() as u64);
+        counters.count_drop(Dropped::KeyExpired, opened.expired().len() as u64);
+        counters.count_drop(Dropped::DatagramUnknown, opened.malformed().len() as u64);
+    }
+
+    /// Writes an ICMP message to the inside, unless one was written a moment ago. `make` fills its
+    /// argument and returns the length, or declines.
+    pub(super) fn reply(&mut self, queues: &Queues, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
+        let due = self
+            .last_icmp
+            .is_none_or(|last| self.now.saturating_since(last) >= ICMP_INTERVAL);
+        if !due {
+            return;
+        }
+        let mut message = [0; MAX_ICMP_LEN];
+        let Some(len) = make(&mut message) else {
+            return;
+        };
+        self.last_icmp = Some(self.now);
+        let vnet = [0; VNET_HEADER_LEN];
+        if queues
+            .writer()
+            .send(&[IoSlice::new(&vnet), IoSlice::new(&message[..len])])
+            .is_ok()
+        {
+            self.counters.icmp_sent.add(1);
+        }
+    }
+}
