@@ -2,8 +2,8 @@
 //!
 //! Both directions of a flow must come to one gate, but its packets may come to two workers: from the
 //! client by its socket, to the client by the TUN queue. So there are as many gates as workers, a
-//! client's address says which is its, and whoever has a packet of the client locks that gate for as
-//! long as one run or one frame takes, a microsecond. Two workers meet there only over one client.
+//! client's address says which is its, and whoever has a packet or superframe of the client locks that
+//! gate for as long as the verdict takes, some ten nanoseconds. Two workers meet there only over one client.
 
 use crate::clock;
 use culvert_policy::gate::{FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
@@ -40,7 +40,7 @@ impl Gates {
     }
 
     /// The gate of the client with this address, locked.
-    pub(crate) fn of(&self, client: IpAddr) -> MutexGuard<'_, Gate> {
+    fn of(&self, client: IpAddr) -> MutexGuard<'_, Gate> {
         let bits = match client {
             IpAddr::V4(v4) => u64::from(v4.to_bits()),
             IpAddr::V6(v6) => {
@@ -90,15 +90,17 @@ impl Gates {
         self.of(client).admit_to_client(table, millis(now), frame)
     }
 
-    /// Judges one packet of a client, behind a lock that the caller holds for the whole run.
+    /// Judges one packet of a client, or those that have been gathered behind one.
     pub(crate) fn admit_from_client(
-        gate: &mut Gate,
+        &self,
         table: &GateTable,
         now: Time,
+        client: IpAddr,
         peer: PeerKey,
-        packet: &mut [u8],
+        frame: Frame<'_>,
     ) -> Verdict {
-        gate.admit_from_client(table, millis(now), peer, Frame::packet(packet))
+        self.of(client)
+            .admit_from_client(table, millis(now), peer, frame)
     }
 }
 

@@ -58,9 +58,9 @@ fn main() {
         for range in &ranges {
             coalescer.push(&buffer, range.clone()).expect("it fits");
         }
-        coalescer.flush(&mut buffer, |_, _, ranges, packets| {
-            assert_eq!(packets, SEGMENTS);
-            black_box(ranges);
+        coalescer.flush(&mut buffer, |gathered| {
+            assert_eq!(gathered.packets(), SEGMENTS);
+            black_box(gathered.finish());
         });
     });
 }

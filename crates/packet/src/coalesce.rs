@@ -6,12 +6,14 @@
 //! the IPv4 identification under DF, which RFC 6864 §4 gives no meaning.
 
 mod candidate;
+mod gathered;
 mod group;
 
 use std::ops::Range;
 
-use crate::{PacketError, VnetHeader};
+use crate::PacketError;
 use candidate::Candidate;
+pub use gathered::Gathered;
 use group::Group;
 
 /// Packets between two flushes. A receive buffer holds what one receive call returned: the kernel
@@ -146,19 +148,8 @@ impl Coalescer {
         Ok(())
     }
 
-    /// Emits every group, oldest first, and starts anew.
-    ///
-    /// `emit` is given the vnet header, the buffer, the ranges of it that make up the frame (the
-    /// first holds the headers and the first payload, the others payloads), and how many packets
-    /// went in. A group of several has its first packet's headers patched in place: lengths, IPv4
-    /// header checksum, FIN and PSH of the last packet, and the pseudo-header's sum in the
-    /// checksum field. A packet that stayed alone is emitted as it came, with an empty header:
-    /// the kernel checks it.
-    pub fn flush(
-        &mut self,
-        buffer: &mut [u8],
-        mut emit: impl FnMut(&VnetHeader, &[u8], &[Range<usize>], usize),
-    ) {
+    /// Hands out every group, oldest first, and starts anew.
+    pub fn flush(&mut self, buffer: &mut [u8], mut take: impl FnMut(Gathered<'_>)) {
         for group in &self.groups {
             self.ranges.clear();
             let mut next = Some(group.first);
@@ -166,8 +157,7 @@ impl Coalescer {
                 self.ranges.push(link.range.clone());
                 next = link.next;
             }
-            let vnet = group.finish(buffer);
-            emit(&vnet, buffer, &self.ranges, self.ranges.len());
+            take(Gathered::new(group, buffer, &self.ranges));
         }
         self.packets.clear();
         self.groups.clear();

@@ -26,7 +26,9 @@ mod tcp;
 mod udp;
 mod vnet;
 
-pub use coalesce::{Accept, Coalescer, MAX_OPEN_GROUPS, MAX_PACKETS, MAX_UDP_GROUP_PACKETS};
+pub use coalesce::{
+    Accept, Coalescer, Gathered, MAX_OPEN_GROUPS, MAX_PACKETS, MAX_UDP_GROUP_PACKETS,
+};
 pub use cut::{Cut, IpSummary, MAX_SEGMENTS};
 pub use error::PacketError;
 pub use vnet::{Gso, VNET_HEADER_LEN, VnetHeader};

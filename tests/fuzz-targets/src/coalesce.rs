@@ -30,12 +30,19 @@ pub fn coalesce(data: &[u8]) {
     assert_eq!(coalescer.len(), packets.len());
 
     let mut emitted = Vec::new();
-    coalescer.flush(&mut buffer, |vnet, buffer, parts, count| {
+    coalescer.flush(&mut buffer, |mut gathered| {
+        let count = gathered.packets();
+        let first = gathered.first().to_vec();
+        let (later_bytes, later_tcp_flags) = (gathered.later_bytes(), gathered.later_tcp_flags());
+        let (vnet, buffer, parts) = gathered.finish();
         let members = members(&ranges, parts);
+        assert_eq!(first, packets[members[0]], "as it came");
+        let later = &members[1..];
+        assert_later(&packets, later, later_bytes, later_tcp_flags);
         assert_eq!(members.len(), count);
         let frame = parts.iter().flat_map(|part| &buffer[part.clone()]);
         let frame: Vec<u8> = frame.copied().collect();
-        assert_frame(vnet, &frame, &members, &packets, accept);
+        assert_frame(&vnet, &frame, &members, &packets, accept);
         emitted.extend(members);
     });
     assert!(coalescer.is_empty());
@@ -43,6 +50,27 @@ pub fn coalesce(data: &[u8]) {
     sorted.sort_unstable();
     assert!(sorted.into_iter().eq(0..packets.len()), "each packet once");
     assert_order(&packets, &emitted);
+}
+
+/// What is said of packets behind the first, and that whoever judges by headers has judged them with it.
+fn assert_later(packets: &[Vec<u8>], later: &[usize], bytes: usize, tcp_flags: u8) {
+    const FIN_PSH_ACK_ECE: u8 = 0x59;
+    let (mut all_bytes, mut all_flags) = (0, 0);
+    for number in later {
+        let packet = &packets[*number];
+        let view = IpView::parse(packet).expect("a packet of a group");
+        let transport = view.transport();
+        let header_len = match view.protocol() {
+            Protocol::TCP => {
+                all_flags |= transport[13];
+                usize::from(transport[12] >> 4) * 4
+            }
+            _ => 8,
+        };
+        all_bytes += transport.len() - header_len;
+    }
+    assert_eq!((bytes, tcp_flags), (all_bytes, all_flags));
+    assert_eq!(tcp_flags & !FIN_PSH_ACK_ECE, 0);
 }
 
 fn accept(bits: u8) -> Accept {

@@ -230,13 +230,12 @@ impl Run {
 
 fn frame(choice: u8, packet: &mut [u8]) -> Frame<'_> {
     Frame {
-        packet,
-        packets: 1,
         checksum: if choice & 0x40 == 0 {
             Checksum::Complete
         } else {
             Checksum::Partial
         },
+        ..Frame::packet(packet)
     }
 }
 

@@ -70,7 +70,8 @@ impl Road {
                 // One run has fewer datagrams than the coalescer takes packets.
                 let _no_packet = self.coalescer.push(entry.bytes, start..end);
             }
-            self.coalescer.flush(entry.bytes, |vnet, buffer, parts, _| {
+            self.coalescer.flush(entry.bytes, |gathered| {
+                let (vnet, buffer, parts) = gathered.finish();
                 let mut header = [0; VNET_HEADER_BYTES];
                 vnet.write(&mut header);
                 let first = std::iter::once(IoSlice::new(&header));

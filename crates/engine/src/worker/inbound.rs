@@ -1,28 +1,24 @@
-//! The road in: datagrams received together → records opened in place → packets checked and
-//! coalesced → one write to the TUN.
+//! The road in: datagrams received together → records opened in place → packets checked → delivered.
 
 use super::context::Context;
-use super::is_udp;
+use super::delivery::Delivery;
 use super::outbound::want_handshake;
 use super::queues::Queues;
 use crate::clock;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
-use crate::gates::Gates;
 use crate::snapshot::{Lane, Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
-use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
-use culvert_policy::gate::{DropReason, Gate, Verdict};
+use culvert_packet::{Accept, Coalescer};
 use culvert_session::parse::{DataHeader, Message};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
-use culvert_tun::Queue;
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
@@ -111,31 +107,19 @@ impl Inbound {
             .counters
             .received
             .record(entry.bytes.len().div_ceil(entry.stride));
-        open_all(&mut self.coalescer, snapshot, context, entry.bytes, arrival);
-        let writer = queues.writer();
-        let refused = &mut self.refused;
-        let mut superframes_refused = false;
-        self.coalescer
-            .flush(entry.bytes, |vnet, buffer, parts, packets| {
-                context.counters.coalesced.record(packets);
-                let refused_whole = write(context, writer, vnet, buffer, parts);
-                if refused_whole && packets > 1 {
-                    superframes_refused = true;
-                    write_apart(context, writer, refused, vnet, buffer, parts);
-                }
-                let is_udp = is_udp(&buffer[parts[0].clone()]);
-                context.mix.note(is_udp, packets);
-            });
-        if superframes_refused {
+        let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, queues.writer());
+        open_all(&mut delivery, snapshot, context, entry.bytes, arrival);
+        delivery.flush(snapshot, context, entry.bytes);
+        if delivery.superframes_refused() {
             self.coalescer = Coalescer::new(Accept::NONE);
             context.tell(Event::SuperframeRefused);
         }
     }
 }
 
-/// Opens the records of one receive, run by run of one key, and hands their packets to `coalescer`.
+/// Opens the records of one receive, run by run of one key, and hands their packets to `delivery`.
 fn open_all(
-    coalescer: &mut Coalescer,
+    delivery: &mut Delivery<'_>,
     snapshot: &mut Arc<Snapshot>,
     context: &mut Context,
     bytes: &mut [u8],
@@ -149,7 +133,7 @@ fn open_all(
             Some(Message::Data(DataHeader { receiver, .. })) => {
                 let end = end_of_run(bytes, record_end, arrival.stride, receiver);
                 let run = start..end;
-                open_run(coalescer, snapshot, context, bytes, run, receiver, arrival);
+                open_run(delivery, snapshot, context, bytes, run, receiver, arrival);
                 end
             }
             Some(Message::Initiation(_) | Message::Response(_) | Message::CookieReply(_)) => {
@@ -187,9 +171,9 @@ fn hand_over(context: &Context, datagram: &[u8], arrival: Arrival) {
     }
 }
 
-/// Opens `bytes[run]`, all for one key, and offers what is inside to the coalescer.
+/// Opens `bytes[run]`, all for one key, and offers what is inside for delivery.
 fn open_run(
-    coalescer: &mut Coalescer,
+    delivery: &mut Delivery<'_>,
     snapshot: &mut Arc<Snapshot>,
     context: &mut Context,
     bytes: &mut [u8],
@@ -214,10 +198,10 @@ fn open_run(
     if opened.opened().is_empty() {
         return;
     }
+    delivery.begin(&receiving.peer, snapshot, context, bytes);
     let mut data = 0;
     let mut received_bytes = 0;
     let mut own_source = None;
-    let mut gate = None;
     for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
         if !opened.opened().contains(number) {
             continue;
@@ -241,22 +225,11 @@ fn open_run(
                 if marked {
                     context.counters.congestion_marked.add(1);
                 }
-                let packet = &mut bytes[inner.start..inner.start + len];
-                let source = own_source.filter(|_| context.gates().is_some());
-                if let Some(source) = source
-                    && let Some(reason) =
-                        refused_by_gate(snapshot, context, receiving, source, packet, &mut gate)
-                {
-                    context.counters.count_gate_drop(reason, 1);
-                    continue;
-                }
-                // One receive holds at most MAX_PACKETS records, and the coalescer as many packets.
-                let _fits = coalescer.push(bytes, inner.start..inner.start + len);
+                delivery.push(bytes, inner.start..inner.start + len);
             }
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
-    drop(gate);
     let peer = receiving.peer.id;
     let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
     if confirmed {
@@ -319,36 +292,6 @@ fn note_arrival(
     confirmed
 }
 
-/// Why the gate does not let a packet of a client pass; one that passes may have been translated.
-///
-/// `locked` is the gate of the address that the packet before came from, for as long as it stays the same.
-fn refused_by_gate<'gates>(
-    snapshot: &Snapshot,
-    context: &'gates Context,
-    receiving: &Receiving,
-    source: IpAddr,
-    packet: &mut [u8],
-    locked: &mut Option<(IpAddr, MutexGuard<'gates, Gate>)>,
-) -> Option<DropReason> {
-    let gates = context.gates()?;
-    let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), receiving.peer.gate_key()) else {
-        return Some(DropReason::NoGrant);
-    };
-    if locked
-        .as_ref()
-        .is_none_or(|(address, _)| *address != source)
-    {
-        // Before the next is locked: two of them may be the same.
-        *locked = None;
-        *locked = Some((source, gates.of(source)));
-    }
-    let (_, gate) = locked.as_mut()?;
-    match Gates::admit_from_client(gate, table, context.now, peer, packet) {
-        Verdict::Admit(_) => None,
-        Verdict::Drop(reason) => Some(reason),
-    }
-}
-
 struct Admitted {
     /// Bytes of the packet; what follows is padding.
     len: usize,
@@ -391,76 +334,5 @@ fn admit(
             Ok(Admitted { len, marked: true })
         }
         Decapsulation::Drop => Err(Dropped::CongestionOverNotEct),
-    }
-}
-
-/// Writes one frame to the TUN. True where it does not take a superframe of this kind, which says
-/// nothing of its packets; one that can't be written at all is counted.
-fn write(
-    context: &Context,
-    writer: &Queue,
-    vnet: &VnetHeader,
-    buffer: &[u8],
-    parts: &[Range<usize>],
-) -> bool {
-    let mut header = [0; VNET_HEADER_LEN];
-    vnet.write(&mut header);
-    let mut slices = [IoSlice::new(&[]); 1 + MAX_PACKETS];
-    slices[0] = IoSlice::new(&header);
-    for (slice, part) in slices[1..].iter_mut().zip(parts) {
-        *slice = IoSlice::new(&buffer[part.clone()]);
-    }
-    match writer.send(&slices[..=parts.len()]) {
-        Ok(_) => {
-            context.counters.tun_frames_sent.add(1);
-            false
-        }
-        Err(error) => {
-            tracing::trace!(%error, "write to the TUN");
-            // Anything else, such as a link that is down, befalls every frame alike.
-            let is_kind = error.kind() == io::ErrorKind::InvalidInput && parts.len() > 1;
-            if !is_kind {
-                let packets = parts.len() as u64;
-                context
-                    .counters
-                    .count_drop(Dropped::TunWriteFailed, packets);
-            }
-            is_kind
-        }
-    }
-}
-
-/// Writes a superframe that the TUN refused packet by packet.
-fn write_apart(
-    context: &Context,
-    writer: &Queue,
-    whole: &mut Vec<u8>,
-    vnet: &VnetHeader,
-    buffer: &[u8],
-    parts: &[Range<usize>],
-) {
-    context.counters.superframe_refused.add(1);
-    whole.clear();
-    for part in parts {
-        whole.extend_from_slice(&buffer[part.clone()]);
-    }
-    let Ok(cut) = Cut::plan(vnet, whole) else {
-        context
-            .counters
-            .count_drop(Dropped::TunWriteFailed, parts.len() as u64);
-        return;
-    };
-    let mut packet = vec![0; cut.segment_len(0)];
-    for index in 0..cut.segments() {
-        let len = cut.segment_len(index);
-        cut.write_segment(whole, index, &mut packet[..len]);
-        let all = 0..len;
-        write(
-            context,
-            writer,
-            &VnetHeader::default(),
-            &packet,
-            std::slice::from_ref(&all),
-        );
     }
 }

@@ -8,6 +8,7 @@ mod attention;
 mod backlog;
 mod batch;
 mod context;
+mod delivery;
 mod inbound;
 mod mix;
 mod moderation;

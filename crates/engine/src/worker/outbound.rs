@@ -562,9 +562,9 @@ fn pass_gate(snapshot: &Snapshot, context: &Context, frame: &mut [u8], cut: &Cut
         Checksum::Complete
     };
     let frame = Frame {
-        packet: &mut *packet,
         packets: cut.segments() as u32,
         checksum,
+        ..Frame::packet(packet)
     };
     let client = cut.ip().destination;
     match gates.admit_to_client(table, context.now, client, frame) {

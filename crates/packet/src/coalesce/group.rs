@@ -24,7 +24,7 @@ pub(super) struct Group {
     /// Length of the frame, headers included.
     total_len: usize,
     /// TCP flags of the packets that joined.
-    flags: u8,
+    later_tcp_flags: u8,
     /// Whether the first packet's checksums were found right; looked at once a second one joins.
     lead_is_right: bool,
 }
@@ -39,7 +39,7 @@ impl Group {
             lead: lead.copied(),
             packets: 1,
             total_len: lead.map_or(0, |lead| lead.header_len() + lead.payload_len),
-            flags: 0,
+            later_tcp_flags: 0,
             lead_is_right: false,
         }
     }
@@ -47,6 +47,11 @@ impl Group {
     /// Payload bytes of its first packet, which all others have but the last.
     pub(super) fn stride(&self) -> usize {
         self.lead.map_or(0, |lead| lead.payload_len)
+    }
+
+    /// TCP flags of its packets behind the first.
+    pub(super) const fn later_tcp_flags(&self) -> u8 {
+        self.later_tcp_flags
     }
 
     /// Whether `packet` is of this group's flow: addresses, protocol and ports.
@@ -104,7 +109,7 @@ impl Group {
             return false;
         }
         if let Transport::Tcp { .. } = joining.transport {
-            self.flags |= packet[joining.ip_header_len() + tcp::FLAGS];
+            self.later_tcp_flags |= packet[joining.ip_header_len() + tcp::FLAGS];
         }
         self.packets += 1;
         self.total_len += joining.payload_len;
@@ -128,7 +133,7 @@ impl Group {
         let transport = &mut header[transport_start..];
         let (gso, checksum_offset) = match (lead.transport, lead.version) {
             (Transport::Tcp { .. }, version) => {
-                transport[tcp::FLAGS] |= self.flags & (tcp::FIN | tcp::PSH);
+                transport[tcp::FLAGS] |= self.later_tcp_flags & (tcp::FIN | tcp::PSH);
                 let gso = match version {
                     IpVersion::V4 => Gso::Tcp4,
                     IpVersion::V6 => Gso::Tcp6,

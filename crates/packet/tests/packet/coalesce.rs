@@ -37,10 +37,12 @@ pub(crate) fn run(coalescer: &mut Coalescer, packets: &[Vec<u8>]) -> Vec<Frame> 
         coalescer.push(&buffer, range).expect("room for one more");
     }
     let mut frames = Vec::new();
-    coalescer.flush(&mut buffer, |vnet, buffer, ranges, packets| {
+    coalescer.flush(&mut buffer, |gathered| {
+        let packets = gathered.packets();
+        let (vnet, buffer, ranges) = gathered.finish();
         let bytes = ranges.iter().flat_map(|range| &buffer[range.clone()]);
         frames.push(Frame {
-            vnet: *vnet,
+            vnet,
             bytes: bytes.copied().collect(),
             packets,
         });
@@ -557,7 +559,7 @@ fn a_full_coalescer_refuses_and_keeps_what_it_has() {
     }
     assert_eq!(coalescer.push(&buffer, range), Err(PacketError::Full));
     let mut emitted = 0;
-    coalescer.flush(&mut buffer, |_, _, _, packets| emitted += packets);
+    coalescer.flush(&mut buffer, |gathered| emitted += gathered.packets());
     assert_eq!(emitted, MAX_PACKETS);
 }
 

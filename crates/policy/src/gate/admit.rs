@@ -27,6 +27,8 @@ pub struct Frame<'a> {
     pub packet: &'a mut [u8],
     /// How many packets it stands for.
     pub packets: u32,
+    /// What those behind the first have, where they are still apart and `packet` is the first.
+    pub later: Later,
     /// What its transport checksum field holds.
     pub checksum: Checksum,
 }
@@ -38,9 +40,20 @@ impl<'a> Frame<'a> {
         Self {
             packet,
             packets: 1,
+            later: Later::default(),
             checksum: Checksum::Complete,
         }
     }
+}
+
+/// What packets add that are judged with a first one: of the same addresses, protocol and ports, no
+/// fragments, without options, and none of them with SYN or RST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Later {
+    /// Bytes of their payloads.
+    pub bytes: usize,
+    /// Flags of TCP that any of them has.
+    pub tcp_flags: u8,
 }
 
 /// Remembers the flows of some clients, and judges their packets.
@@ -153,7 +166,7 @@ impl Gate {
             }
         };
         let flow = self.flows.get_mut(place);
-        flow.note_of_client(&heading, frame.packets, now_ms);
+        flow.note_of_client(&heading, &frame, now_ms);
         if flow.is_translated() {
             let change = to_far(flow);
             rewrite(frame.packet, &heading, &change, frame.checksum);
@@ -182,7 +195,7 @@ impl Gate {
             Kind::Query => return Err(DropReason::NotAFlow),
         };
         let flow = self.flows.get_mut(place);
-        flow.note_of_remote(&heading, frame.packets, now_ms);
+        flow.note_of_remote(&heading, &frame, now_ms);
         let peer = flow.peer;
         if flow.is_translated() {
             let change = to_near(flow);

@@ -1,7 +1,7 @@
 //! One flow: what it is known by, how long it may be silent, what it has carried.
 
 use super::heading::{AddressBits, Heading, address};
-use super::{DropReason, PeerKey};
+use super::{DropReason, Frame, PeerKey};
 use crate::Service;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_packet::ip::{IpVersion, Protocol};
@@ -240,20 +240,24 @@ impl Flow {
     }
 
     #[inline(always)]
-    pub(super) fn note_of_client(&mut self, heading: &Heading, packets: u32, now_ms: u64) {
+    pub(super) fn note_of_client(&mut self, heading: &Heading, frame: &Frame<'_>, now_ms: u64) {
+        let tcp_flags = heading.tcp_flags | frame.later.tcp_flags;
         self.last_ms = self.last_ms.max(now_ms);
-        self.to_remote.add(packets, heading.len);
-        self.progress.client_finished |= heading.tcp_flags & TCP_FIN != 0;
-        self.progress.reset |= heading.tcp_flags & TCP_RST != 0;
+        self.to_remote
+            .add(frame.packets, heading.len + frame.later.bytes);
+        self.progress.client_finished |= tcp_flags & TCP_FIN != 0;
+        self.progress.reset |= tcp_flags & TCP_RST != 0;
     }
 
     #[inline(always)]
-    pub(super) fn note_of_remote(&mut self, heading: &Heading, packets: u32, now_ms: u64) {
+    pub(super) fn note_of_remote(&mut self, heading: &Heading, frame: &Frame<'_>, now_ms: u64) {
+        let tcp_flags = heading.tcp_flags | frame.later.tcp_flags;
         self.last_ms = self.last_ms.max(now_ms);
-        self.to_client.add(packets, heading.len);
+        self.to_client
+            .add(frame.packets, heading.len + frame.later.bytes);
         self.progress.answered = true;
-        self.progress.remote_finished |= heading.tcp_flags & TCP_FIN != 0;
-        self.progress.reset |= heading.tcp_flags & TCP_RST != 0;
+        self.progress.remote_finished |= tcp_flags & TCP_FIN != 0;
+        self.progress.reset |= tcp_flags & TCP_RST != 0;
     }
 
     /// What is reported of it.

@@ -25,7 +25,7 @@ mod icmp_error;
 mod index;
 mod table;
 
-pub use admit::{Frame, Gate, Verdict};
+pub use admit::{Frame, Gate, Later, Verdict};
 pub use drop_reason::DropReason;
 pub use flow::{End, FlowRecord, Tally};
 pub use flows::{MAX_ENDED, MAX_FLOWS, Seed};

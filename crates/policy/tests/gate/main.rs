@@ -9,6 +9,7 @@
 mod advisories;
 mod flows;
 mod fragments;
+mod gathered;
 mod grants;
 mod icmp;
 mod model;

@@ -28,7 +28,12 @@ fn ip_v6(source: Ipv6Addr, destination: Ipv6Addr) -> PacketBuilderStep<etherpars
 }
 
 pub(crate) fn tcp_with(from: End, to: End, flags: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = TcpHeader::new(from.1, to.1, 7, 4096);
+    tcp_at(7, from, to, flags, payload)
+}
+
+/// At a place of its stream.
+pub(crate) fn tcp_at(sequence: u32, from: End, to: End, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut header = TcpHeader::new(from.1, to.1, sequence, 4096);
     header.fin = flags & FIN != 0;
     header.syn = flags & SYN != 0;
     header.rst = flags & RST != 0;

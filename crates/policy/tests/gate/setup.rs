@@ -128,9 +128,9 @@ impl Setup {
     ) -> Result<Vec<u8>, DropReason> {
         let mut packet = packet.to_vec();
         let frame = Frame {
-            packet: &mut packet,
             packets,
             checksum: Checksum::Partial,
+            ..Frame::packet(&mut packet)
         };
         match self.gate.admit_to_client(&self.table, self.now_ms, frame) {
             Verdict::Admit(_) => Ok(packet),
