@@ -20,6 +20,15 @@ const UNREACHABLE_V4: &str =
 /// The same of IPv6 with Amazon's metadata service, and IPv4 in IPv6's clothing.
 const UNREACHABLE_V6: &str = "{ ::/127, ::ffff:0:0/96, fd00:ec2::254, fe80::/10, ff00::/8 }";
 
+/// Chains that others lead to.
+const PREROUTING_FROM_TUNNEL: &str = "prerouting_from_tunnel";
+const FORWARD_FROM_TUNNEL: &str = "forward_from_tunnel";
+const FORWARD_TO_TUNNEL: &str = "forward_to_tunnel";
+
+/// Both ends of a TCP connection learn what fits through the tunnel and the network behind the gateway,
+/// where ICMP is lost.
+const CLAMP: &str = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
+
 /// What the kernel lets a gateway's tunnel do. It is a guard around the decisions that the program
 /// takes for each packet, and does not repeat them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +77,11 @@ impl GatewayRules {
             name: self.table(),
             chains: [
                 Some(self.prerouting()),
+                Some(self.prerouting_from_tunnel()),
                 Some(self.input()),
                 Some(self.forward()),
+                Some(self.forward_from_tunnel()),
+                Some(self.forward_to_tunnel()),
                 self.postrouting(),
             ],
         };
@@ -79,22 +91,31 @@ impl GatewayRules {
     /// What is dropped wherever it would go. `raw` comes before connections are tracked: what is
     /// dropped here costs no entry.
     fn prerouting(&self) -> Chain {
-        let Self { interface, .. } = self;
+        let mut rules = vec![format!(
+            "iifname \"{}\" goto {PREROUTING_FROM_TUNNEL}",
+            self.interface
+        )];
         // Packets for the tunnel's own address that come from elsewhere are forged: a neighbour on the
         // local network would learn from the answers what goes on inside (CVE-2019-14899).
-        let mut rules = self.of_own_addresses(|family, own| {
+        rules.extend(self.of_own_addresses(|family, own| {
             let header = header(family);
-            format!(
-                "iifname != \"{interface}\" {header} daddr {own} fib saddr type != local counter drop"
-            )
-        });
-        let from_tunnel = format!("iifname \"{interface}\"");
+            format!("{header} daddr {own} fib saddr type != local counter drop")
+        }));
+        Chain {
+            name: "prerouting",
+            hook: Some("type filter hook prerouting priority raw"),
+            rules,
+        }
+    }
+
+    fn prerouting_from_tunnel(&self) -> Chain {
+        let mut rules = Vec::new();
         if self.host_access == HostAccess::Deny {
             // Before a port that the host publishes, such as a container's, leads the packet past the
             // hook for input.
             rules.extend(self.of_own_addresses(|family, own| {
                 let header = header(family);
-                format!("{from_tunnel} {header} daddr != {own} fib daddr type local counter drop")
+                format!("{header} daddr != {own} fib daddr type local counter drop")
             }));
         }
         let ranges = IpNet::aggregate(&self.client_ranges);
@@ -104,19 +125,15 @@ impl GatewayRules {
                 .filter(|range| Family::of(range.addr()) == family);
             let (header, protocol) = (header(family), protocol(family));
             rules.push(match set(ranges) {
-                Some(ranges) => format!("{from_tunnel} {header} saddr != {ranges} counter drop"),
-                None => format!("{from_tunnel} meta nfproto {protocol} counter drop"),
+                Some(ranges) => format!("{header} saddr != {ranges} counter drop"),
+                None => format!("meta nfproto {protocol} counter drop"),
             });
         }
-        rules.push(format!(
-            "{from_tunnel} ip daddr {UNREACHABLE_V4} counter drop"
-        ));
-        rules.push(format!(
-            "{from_tunnel} ip6 daddr {UNREACHABLE_V6} counter drop"
-        ));
+        rules.push(format!("ip daddr {UNREACHABLE_V4} counter drop"));
+        rules.push(format!("ip6 daddr {UNREACHABLE_V6} counter drop"));
         Chain {
-            name: "prerouting",
-            hook: "type filter hook prerouting priority raw",
+            name: PREROUTING_FROM_TUNNEL,
+            hook: None,
             rules,
         }
     }
@@ -141,31 +158,46 @@ impl GatewayRules {
         };
         Chain {
             name: "input",
-            hook: "type filter hook input priority filter",
+            hook: Some("type filter hook input priority filter"),
             rules,
         }
     }
 
     fn forward(&self) -> Chain {
         let Self { interface, .. } = self;
-        let from_tunnel = format!("iifname \"{interface}\"");
-        let to_tunnel = format!("oifname \"{interface}\"");
-        // Both ends of a TCP connection learn what fits through the tunnel and the network behind
-        // the gateway, where ICMP is lost.
-        let clamp = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
         Chain {
             name: "forward",
-            hook: "type filter hook forward priority filter",
+            hook: Some("type filter hook forward priority filter"),
+            rules: vec![
+                format!("iifname \"{interface}\" goto {FORWARD_FROM_TUNNEL}"),
+                format!("oifname \"{interface}\" goto {FORWARD_TO_TUNNEL}"),
+            ],
+        }
+    }
+
+    fn forward_from_tunnel(&self) -> Chain {
+        Chain {
+            name: FORWARD_FROM_TUNNEL,
+            hook: None,
             rules: vec![
                 // Clients do not reach each other, whatever their addresses are.
-                format!("{from_tunnel} {to_tunnel} counter drop"),
+                format!("oifname \"{}\" counter drop", self.interface),
                 // Packets that conntrack cannot place are not masqueraded: they would show clients'
                 // addresses to the network.
-                format!("{from_tunnel} ct state invalid counter drop"),
-                format!("{from_tunnel} {clamp}"),
-                format!("{to_tunnel} {clamp}"),
-                format!("{to_tunnel} ct state established,related accept"),
-                format!("{to_tunnel} counter drop"),
+                "ct state invalid counter drop".to_owned(),
+                CLAMP.to_owned(),
+            ],
+        }
+    }
+
+    fn forward_to_tunnel(&self) -> Chain {
+        Chain {
+            name: FORWARD_TO_TUNNEL,
+            hook: None,
+            rules: vec![
+                CLAMP.to_owned(),
+                "ct state established,related accept".to_owned(),
+                "counter drop".to_owned(),
             ],
         }
     }
@@ -177,7 +209,7 @@ impl GatewayRules {
             SourceAddress::Keep => None,
             SourceAddress::Masquerade => Some(Chain {
                 name: "postrouting",
-                hook: "type nat hook postrouting priority srcnat",
+                hook: Some("type nat hook postrouting priority srcnat"),
                 rules: vec![format!(
                     "iifname \"{interface}\" oifname != \"{interface}\" masquerade"
                 )],
@@ -217,14 +249,17 @@ pub(super) fn remove_text(table: &str) -> String {
 #[derive(Debug)]
 struct Table {
     name: String,
-    chains: [Option<Chain>; 4],
+    chains: [Option<Chain>; 7],
 }
 
-/// A chain at a hook. What its rules do not decide goes on to other tables.
+/// A chain at a hook, or one that such a chain leads to. What its rules do not decide goes on to other tables.
+///
+/// A name of an interface is 16 bytes that are copied and compared for each rule with one, so a chain asks for it once
+/// and the rules stand behind the answer: rule by rule, it took 1 % of the processor time of a gateway.
 #[derive(Debug)]
 struct Chain {
     name: &'static str,
-    hook: &'static str,
+    hook: Option<&'static str>,
     rules: Vec<String>,
 }
 
@@ -235,7 +270,9 @@ impl Display for Table {
         writeln!(f, "table inet {name} {{")?;
         for chain in self.chains.iter().flatten() {
             writeln!(f, "\tchain {} {{", chain.name)?;
-            writeln!(f, "\t\t{}; policy accept;", chain.hook)?;
+            if let Some(hook) = chain.hook {
+                writeln!(f, "\t\t{hook}; policy accept;")?;
+            }
             for rule in &chain.rules {
                 writeln!(f, "\t\t{rule}")?;
             }
