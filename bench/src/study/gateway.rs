@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
+use super::Lab;
 use super::sheet::Sheet;
-use super::{Lab, in_turn};
 use crate::gateway::SideBySide;
 use crate::statistics::Samples;
 use crate::targets;
@@ -12,16 +12,16 @@ use crate::targets;
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let effort = lab.effort();
     let side_by_side = SideBySide::set_up(1)?;
-    for way in in_turn(&side_by_side.ways.iter().collect::<Vec<_>>(), lab.round()) {
-        let name = way.subject.name;
-        lab.progress(name);
-        let mut samples = Samples::default();
-        let result = side_by_side.measure(way, &effort, &mut samples);
-        sheet.note(name, result);
+    lab.progress("both ways by turns");
+    let mut samples = Samples::default();
+    for (way, result) in side_by_side.measure(&effort, &mut samples) {
+        sheet.note(way.subject.name, result);
+    }
+    for way in &side_by_side.ways {
         sheet.add_samples("through a gateway", &samples, &way.subject);
         all.append(&way.subject, &samples);
-        lab.keep(sheet)?;
     }
+    lab.keep(sheet)?;
     Ok(())
 }
 
