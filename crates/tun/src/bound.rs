@@ -12,10 +12,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::bpf::{
-    self, Assembler, Condition, Instruction, Map, MapMemory, Name, Operation, ProgramOff, Register,
-    Width,
+use culvert_bpf::{
+    Assembler, Condition, Instruction, Map, MapMemory, Name, Operation, ProgramOff, Register, Width,
 };
+
 use crate::{VNET_HEADER_BYTES, ioctl};
 
 use Condition::{Greater, GreaterSigned};
@@ -171,7 +171,8 @@ pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, 
         account
     };
     let accounts = (0..queues).map(account).collect();
-    let program = bpf::load_socket_filter(NAME, &program(map.as_fd(), queues)).map_err(off)?;
+    let program =
+        culvert_bpf::load_socket_filter(NAME, &program(map.as_fd(), queues)).map_err(off)?;
     ioctl::set_filter(tun, program.as_fd()).map_err(off)?;
     Ok(accounts)
 }

@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use culvert_bpf::ProgramOff;
 use rustix::fs::{Mode, OFlags};
 
 use crate::bound::{self, Account, BoundState};
-use crate::bpf::ProgramOff;
 use crate::netlink::{self, Request};
 use crate::offload::{OffReason, OffloadGroup, Offloads};
 use crate::queue::Queue;

@@ -14,7 +14,6 @@
 //! [`AsFd`](std::os::fd::AsFd) for the caller's own poll. The device lives as long as its last descriptor.
 
 mod bound;
-mod bpf;
 mod device;
 mod error;
 mod ioctl;
@@ -29,7 +28,7 @@ pub use bound::{
     Account, BoundState, MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES,
     MIN_SINGLES_BOUND_BYTES, counted_bytes,
 };
-pub use bpf::ProgramOff;
+pub use culvert_bpf::ProgramOff;
 pub use device::{Device, Options};
 pub use error::TunError;
 pub use offload::{Feature, OffReason, OffloadGroup, Offloads};

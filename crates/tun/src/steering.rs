@@ -15,10 +15,11 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use crate::TunError;
-use crate::bpf::{
-    self, Assembler, Condition, Instruction, Name, Operation, ProgramOff, Register, Width,
+use culvert_bpf::{
+    Assembler, Condition, Instruction, Name, Operation, ProgramOff, Register, Width,
 };
+
+use crate::TunError;
 
 use Condition::{AnyBit, Equal, NotEqual};
 use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
@@ -94,7 +95,7 @@ impl Steering {
     /// Loads the program. Happens before the device is made, because a device is single-queue or multi-queue for life and
     /// several queues without this program would reorder flows.
     pub(crate) fn load(self) -> Result<OwnedFd, ProgramOff> {
-        bpf::load_socket_filter(NAME, &self.program())
+        culvert_bpf::load_socket_filter(NAME, &self.program())
             .map_err(|error| ProgramOff::from_error(&error))
     }
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use culvert_bpf::ProgramOff;
+
 /// Why a socket could not be opened. Each message is one line that names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,6 +47,13 @@ pub enum UdpError {
         "needs CAP_NET_ADMIN to mark its packets: run as root, or `setcap cap_net_admin+ep` on the program"
     )]
     MarkRefused,
+
+    /// Local: the kernel does not run the program that gives what is urgent a socket of its own.
+    #[error("cannot sort datagrams by traffic class: {reason}")]
+    Sorting {
+        /// Why not.
+        reason: ProgramOff,
+    },
 
     /// Local: the kernel refused for another reason.
     #[error("cannot {action}: {source}")]

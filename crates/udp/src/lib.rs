@@ -10,6 +10,7 @@
 mod address;
 mod control;
 mod error;
+mod group;
 mod receive;
 mod route;
 mod send;
@@ -19,7 +20,8 @@ mod takeover;
 
 pub use address::LocalAddress;
 pub use error::{SendError, UdpError};
+pub use group::Group;
 pub use receive::{ReceiveBatch, Received};
 pub use route::{path_mtu, source_still_valid};
 pub use send::{Destination, MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
-pub use socket::{EXPRESS_CLASS, Family, Features, Group, Socket};
+pub use socket::{EXPRESS_CLASS, Family, Features, Socket};

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -11,9 +10,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::UdpError;
-use crate::control::ECN_BITS;
-use crate::system;
+use crate::group::{self, Arrivals, Group};
+use crate::{UdpError, system};
 
 /// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. A joined run
 /// of datagrams of 64 KiB is charged at some 100 KiB, so the default of 208 KiB holds two; this holds some 160, about
@@ -27,22 +25,6 @@ pub enum Family {
     V4,
     /// IPv6 alone: IPv4 traffic does not appear here as mapped addresses.
     V6,
-}
-
-/// The sockets that share a port: one for each worker, and as many again where what is urgent has sockets of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
-    /// Workers, each with a share of the peers.
-    pub workers: NonZeroUsize,
-    /// Whether each worker has a second socket, for datagrams of [`EXPRESS_CLASS`]: they don't wait behind the rest.
-    pub has_express: bool,
-}
-
-impl Group {
-    /// How many sockets it has.
-    pub fn sockets(self) -> usize {
-        self.workers.get() << u32::from(self.has_express)
-    }
 }
 
 /// The traffic class of a datagram that must not wait behind others, neither on its way nor at its receiver: DSCP AF41
@@ -65,6 +47,7 @@ pub struct Socket {
     pub(crate) family: Family,
     pub(crate) features: Features,
     pub(crate) port: u16,
+    pub(crate) arrivals: Option<Arrivals>,
 }
 
 impl Socket {
@@ -111,7 +94,7 @@ impl Socket {
         for _ in 1..count {
             sockets.push(Self::open(family, port, mark, true)?);
         }
-        share_out(&sockets, group)?;
+        group::share_out(&mut sockets, group)?;
         Ok(sockets)
     }
 
@@ -128,6 +111,12 @@ impl Socket {
     /// What the kernel offers on this socket.
     pub fn features(&self) -> Features {
         self.features
+    }
+
+    /// How many runs of datagrams the kernel has sorted to this socket, an express socket of a group; each joins the queue
+    /// a moment later. Costs no system call. `None` of other sockets.
+    pub fn arrivals(&self) -> Option<u64> {
+        self.arrivals.as_ref().map(Arrivals::count)
     }
 
     /// Lets every datagram come by itself from here on, instead of in runs that the kernel joined.
@@ -247,6 +236,7 @@ impl Socket {
             family,
             features,
             port,
+            arrivals: None,
         })
     }
 }
@@ -285,18 +275,6 @@ impl fmt::Display for Family {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
-}
-
-/// Has all datagrams of one peer and traffic class come to one socket of the group.
-pub(crate) fn share_out(sockets: &[Socket], group: Group) -> Result<(), UdpError> {
-    let [first, _, ..] = sockets else {
-        return Ok(());
-    };
-    let mut program = group_program(first.family, group);
-    system::attach_group_program(first.as_fd(), &mut program).map_err(|source| UdpError::System {
-        action: "spread peers over workers",
-        source,
-    })
 }
 
 /// A fresh non-blocking socket of `family`.
@@ -343,77 +321,4 @@ pub(crate) fn set_options(socket: &OwnedFd, family: Family) -> io::Result<Featur
         segmentation: system::set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok(),
         receive_offload: system::set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok(),
     })
-}
-
-/// In a classic BPF load: the offset counts from the network header (`SKF_NET_OFF`, -0x100000).
-const FROM_NETWORK_HEADER: u32 = 0_u32.wrapping_sub(0x10_0000);
-/// 2³² divided by the golden ratio, odd: multiplying by it spreads every input bit over the higher output bits.
-const SPREAD: u32 = 0x9e37_79b1;
-
-/// The classic BPF program that picks a socket of a group: by a hash of the peer's address and port the worker, by the
-/// traffic class which of its sockets. A load past the end of a packet ends the program with 0, the first socket.
-fn group_program(family: Family, group: Group) -> Vec<libc::sock_filter> {
-    let (address_words, port): (&[u32], u32) = match family {
-        Family::V4 => (&[12], 20),
-        // The last words of subnet and interface identifier; the rest rarely differs between peers.
-        Family::V6 => (&[12, 20], 40),
-    };
-    let load = |width: u32, offset: u32| {
-        let from = FROM_NETWORK_HEADER.wrapping_add(offset);
-        step(libc::BPF_LD | width | libc::BPF_ABS, from)
-    };
-    // M[0] holds the hash so far; every step is hash = (hash ^ word) * SPREAD.
-    let mut program = vec![step(libc::BPF_LD | libc::BPF_IMM, 0), step(libc::BPF_ST, 0)];
-    let words = address_words
-        .iter()
-        .map(|offset| (libc::BPF_W, *offset))
-        .chain([(libc::BPF_H, port)]);
-    for (width, offset) in words {
-        program.extend([
-            load(width, offset),
-            step(libc::BPF_LDX | libc::BPF_MEM, 0),
-            step(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0),
-            step(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, SPREAD),
-            step(libc::BPF_ST, 0),
-        ]);
-    }
-    let workers = group.workers.get() as u32;
-    program.extend([
-        step(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 16),
-        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, workers),
-    ]);
-    if group.has_express {
-        // The worker stays in X while A has the DSCP, in the place that it has in the header.
-        program.push(step(libc::BPF_MISC | libc::BPF_TAX, 0));
-        let dscp = u32::from(EXPRESS_CLASS & !ECN_BITS);
-        let (class, mask, wanted) = match family {
-            Family::V4 => (load(libc::BPF_B, 1), 0xfc, dscp),
-            // Version, traffic class and the first bits of the flow label share two bytes.
-            Family::V6 => (load(libc::BPF_H, 0), 0xfc << 4, dscp << 4),
-        };
-        program.extend([
-            class,
-            step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask),
-            libc::sock_filter {
-                jf: 3,
-                ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, wanted)
-            },
-            step(libc::BPF_LD | libc::BPF_IMM, workers),
-            step(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0),
-            step(libc::BPF_RET | libc::BPF_A, 0),
-            step(libc::BPF_MISC | libc::BPF_TXA, 0),
-        ]);
-    }
-    program.push(step(libc::BPF_RET | libc::BPF_A, 0));
-    program
-}
-
-/// An instruction that does not jump.
-fn step(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    }
 }

@@ -60,8 +60,18 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(cookie)
 }
 
+/// Lets the loaded BPF `program` choose among the sockets of a reuse-port group.
+pub(crate) fn attach_program(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_REUSEPORT_EBPF,
+        program.as_raw_fd(),
+    )
+}
+
 /// Lets the classic BPF `program` choose among the sockets of a reuse-port group.
-pub(crate) fn attach_group_program(
+pub(crate) fn attach_classic_program(
     socket: BorrowedFd<'_>,
     program: &mut [libc::sock_filter],
 ) -> io::Result<()> {

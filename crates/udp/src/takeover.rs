@@ -7,7 +7,8 @@ use rustix::fs::OFlags;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType, ipproto};
 
-use crate::socket::{Family, Group, Socket, set_mark, share_out};
+use crate::group::{self, Group};
+use crate::socket::{Family, Socket, set_mark};
 use crate::{UdpError, socket, system};
 
 impl Socket {
@@ -45,7 +46,7 @@ impl Socket {
             }
             taken.push(prepare(socket, family, bound, mark)?);
         }
-        share_out(&taken, group)?;
+        group::share_out(&mut taken, group)?;
         Ok(taken)
     }
 }
@@ -107,5 +108,6 @@ fn prepare(socket: OwnedFd, family: Family, port: u16, mark: u32) -> Result<Sock
         family,
         features,
         port,
+        arrivals: None,
     })
 }

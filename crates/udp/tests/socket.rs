@@ -136,7 +136,7 @@ fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() 
             .expect("a free port");
         assert_eq!(sockets.len(), 2 * workers);
         let mut batch = ReceiveBatch::new(1);
-        let mut used = vec![0; workers];
+        let mut used = vec![0_u64; workers];
         for _ in 0..20 * workers {
             let peer = namespace.run(|| UdpSocket::bind((loopback, 0)).expect("a free port"));
             // Its own traffic class with every ECN codepoint, and others beside it.
@@ -161,9 +161,31 @@ fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() 
                 "{family:?}"
             );
             used[worker] += 1;
+            // Two of the six were its own; nothing else counts.
+            assert_eq!(sockets[worker].arrivals(), None);
+            assert_eq!(sockets[express].arrivals(), Some(2 * used[worker]));
         }
         assert!(used.iter().all(|peers| *peers > 0), "{used:?}");
     }
+}
+
+#[test]
+fn without_the_right_to_load_programs_there_are_no_express_sockets_and_the_port_is_free() {
+    const ALLOWED_TO_ALL: &str = "0";
+    let setting = std::fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled");
+    if setting.is_ok_and(|setting| setting.trim() == ALLOWED_TO_ALL) {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.run(|| {
+        without(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);
+        let refused = Socket::bind_group(Family::V4, PORT, group_of(1, true), 0);
+        let error = refused.expect_err("it needs CAP_BPF");
+        assert!(matches!(error, UdpError::Sorting { .. }), "{error:?}");
+        assert!(error.to_string().ends_with("needs CAP_BPF"), "{error}");
+        let sockets = Socket::bind_group(Family::V4, PORT, group_of(2, false), 0);
+        assert_eq!(sockets.expect("a classic program").len(), 2);
+    });
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 25] = [
+pub(super) const EDGES: [(&str, &[&str]); 26] = [
     (
         "culvert",
         &[
@@ -83,6 +83,7 @@ pub(super) const EDGES: [(&str, &[&str]); 25] = [
         ],
     ),
     ("culvert-aead", &[]),
+    ("culvert-bpf", &[]),
     (
         "culvert-bench",
         &[
@@ -193,9 +194,9 @@ pub(super) const EDGES: [(&str, &[&str]); 25] = [
         "culvert-store",
         &["culvert-ids", "culvert-policy", "culvert-wire"],
     ),
-    ("culvert-tun", &[]),
+    ("culvert-tun", &["culvert-bpf"]),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
-    ("culvert-udp", &[]),
+    ("culvert-udp", &["culvert-bpf"]),
     ("culvert-wire", &["culvert-ids", "culvert-policy"]),
     ("xtask", &[]),
 ];
@@ -217,6 +218,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
     (
         "libc",
         &[
+            "culvert-bpf",
             "culvert-engine",
             "culvert-host",
             "culvert-tun",
@@ -255,7 +257,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
 
 /// Crates that may hold unsafe code anywhere, each block with its reason. Every other root forbids
 /// it, but those of [`CONFINED`].
-pub(super) const UNSAFE: [&str; 2] = ["culvert-tun", "culvert-udp"];
+pub(super) const UNSAFE: [&str; 3] = ["culvert-bpf", "culvert-tun", "culvert-udp"];
 
 /// Crates whose root may deny unsafe code instead of forbidding it, so that one module that must
 /// have it can say so: the vector instructions of `aead`, the sums of `packet` compiled for them, and the

@@ -273,7 +273,9 @@ impl Control {
             self.express_off = None;
         }
         match Socket::bind_group(family, port, group, self.mark) {
-            Err(error @ UdpError::System { .. }) if group.has_express => {
+            Err(error @ (UdpError::Sorting { .. } | UdpError::System { .. }))
+                if group.has_express =>
+            {
                 self.express_off = Some(error.to_string());
                 let group = Group {
                     has_express: false,

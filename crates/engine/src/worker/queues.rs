@@ -113,6 +113,11 @@ impl Queues {
         self.ready != 0
     }
 
+    /// Whether what waits is counted: [`Self::has_urgent`] is up to date then, without an event.
+    pub(super) fn are_counted(&self) -> bool {
+        !self.books.is_empty()
+    }
+
     /// Whether something waits in the urgent queue. Costs no system call.
     pub(super) fn has_urgent(&self) -> bool {
         self.has_priority && (self.ready >> URGENT_QUEUE & 1 == 1 || self.was_queued(URGENT_QUEUE))

@@ -23,7 +23,8 @@ fn loaded(steering: Steering) -> OwnedFd {
 /// What the program of `STEERING` answers; it is loaded once, as the kernel frees programs late and bounds their memory.
 fn queue_of(packet: &[u8]) -> usize {
     static PROGRAM: LazyLock<OwnedFd> = LazyLock::new(|| loaded(STEERING));
-    bpf::run::socket_filter(PROGRAM.as_fd(), packet).expect("the kernel runs the program") as usize
+    culvert_bpf::run::socket_filter(PROGRAM.as_fd(), packet).expect("the kernel runs the program")
+        as usize
 }
 
 const SYN: u8 = 0x02;
@@ -229,7 +230,8 @@ fn without_priority_queues_every_packet_is_spread_by_its_flow() {
         bulk_queues: 3,
     });
     let queue_of = |packet: &[u8]| {
-        bpf::run::socket_filter(program.as_fd(), packet).expect("the kernel runs the program")
+        culvert_bpf::run::socket_filter(program.as_fd(), packet)
+            .expect("the kernel runs the program")
     };
     let syn = queue_of(&ipv4(2, 6, 0, 0, &tcp(40_000, 443, SYN, 0, 0)));
     assert_eq!(

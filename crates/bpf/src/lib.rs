@@ -1,4 +1,5 @@
-//! A small assembler for the kernel's BPF machine.
+//! Programs for the kernel's BPF machine: a small assembler, loading them as socket filters, and memory that a program
+//! shares with this process.
 //!
 //! The instruction set is RFC 9669. Registers: r0 is a result, r1–r5 are arguments and lost in calls, r6–r9 are kept, r10
 //! points just above a stack of 512 bytes.
@@ -7,25 +8,35 @@ mod system;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-pub use system::ProgramOff;
-#[cfg(test)]
-pub(crate) use system::run;
-pub(crate) use system::{Map, MapMemory, Name, load_socket_filter};
+#[cfg(feature = "run")]
+pub use system::run;
+pub use system::{Map, MapMemory, Name, ProgramOff, load_socket_filter};
 
 /// A register of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Register {
+pub enum Register {
+    /// The result.
     R0 = 0,
+    /// An argument.
     R1,
+    /// An argument.
     R2,
+    /// An argument.
     R3,
+    /// An argument.
     R4,
+    /// An argument.
     R5,
+    /// Kept.
     R6,
+    /// Kept.
     R7,
+    /// Kept.
     R8,
+    /// Kept.
     R9,
+    /// Above the stack.
     R10,
 }
 
@@ -33,7 +44,7 @@ pub(crate) enum Register {
 /// little-endian machines and in its high half on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Instruction {
+pub struct Instruction {
     opcode: u8,
     registers: u8,
     offset: i16,
@@ -43,26 +54,40 @@ pub(crate) struct Instruction {
 /// 64-bit arithmetic (RFC 9669 §4.1): the operation bits of the opcode.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(crate) enum Operation {
+pub enum Operation {
+    /// Sum.
     Add = 0x00,
+    /// Difference.
     Subtract = 0x10,
+    /// Product.
     Mul = 0x20,
+    /// Bits of either.
     Or = 0x40,
+    /// Bits of both.
     And = 0x50,
+    /// To the higher bits.
     ShiftLeft = 0x60,
+    /// To the lower bits.
     ShiftRight = 0x70,
+    /// Remainder.
     Mod = 0x90,
+    /// Bits of one alone.
     Xor = 0xa0,
+    /// The second operand.
     Move = 0xb0,
 }
 
 /// Conditions of a jump, over 64 bits and unsigned unless said otherwise (RFC 9669 §4.3).
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(crate) enum Condition {
+pub enum Condition {
+    /// They are the same.
     Equal = 0x10,
+    /// The first is greater.
     Greater = 0x20,
+    /// The first is greater, signed.
     GreaterSigned = 0x60,
+    /// They differ.
     NotEqual = 0x50,
     /// Any of the bits is set in both.
     AnyBit = 0x40,
@@ -71,10 +96,14 @@ pub(crate) enum Condition {
 /// Widths of a load (RFC 9669 §5).
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-pub(crate) enum Width {
+pub enum Width {
+    /// 8 bits.
     Byte = 0x10,
+    /// 16 bits.
     Half = 0x08,
+    /// 32 bits.
     Word = 0x00,
+    /// 64 bits.
     Double = 0x18,
 }
 
@@ -96,14 +125,16 @@ const FROM_REGISTER: u8 = 0x08;
 
 /// A program under construction. `Label` names the places that jumps go to.
 #[derive(Debug)]
-pub(crate) struct Assembler<Label> {
+pub struct Assembler<Label> {
     code: Vec<Instruction>,
     jumps: Vec<(usize, Label)>,
     places: Vec<(Label, usize)>,
 }
 
 impl<Label: Copy + Eq> Assembler<Label> {
-    pub(crate) fn new() -> Self {
+    /// An empty program.
+    #[expect(clippy::new_without_default, reason = "a program is begun, not had")]
+    pub fn new() -> Self {
         Self {
             code: Vec::new(),
             jumps: Vec::new(),
@@ -112,12 +143,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// `destination ∘= immediate`, the immediate sign-extended.
-    pub(crate) fn with_number(
-        &mut self,
-        operation: Operation,
-        destination: Register,
-        immediate: i32,
-    ) {
+    pub fn with_number(&mut self, operation: Operation, destination: Register, immediate: i32) {
         self.push(
             CLASS_ARITHMETIC_64 | operation as u8,
             destination,
@@ -128,12 +154,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// `destination ∘= source`.
-    pub(crate) fn with_register(
-        &mut self,
-        operation: Operation,
-        destination: Register,
-        source: Register,
-    ) {
+    pub fn with_register(&mut self, operation: Operation, destination: Register, source: Register) {
         self.push(
             CLASS_ARITHMETIC_64 | FROM_REGISTER | operation as u8,
             destination,
@@ -144,7 +165,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// `destination = constant`, all 64 bits; takes two instruction slots.
-    pub(crate) fn constant(&mut self, destination: Register, constant: u64) {
+    pub fn constant(&mut self, destination: Register, constant: u64) {
         let [low, high] = [constant, constant >> 32].map(|half| (half as u32).cast_signed());
         self.push(
             CLASS_LOAD_64_BIT_IMMEDIATE,
@@ -157,7 +178,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// `destination` = where the value of `map` begins, a map of one value; takes two instruction slots.
-    pub(crate) fn address_in_map(&mut self, destination: Register, map: BorrowedFd<'_>) {
+    pub fn address_in_map(&mut self, destination: Register, map: BorrowedFd<'_>) {
         self.push_raw(Instruction {
             opcode: CLASS_LOAD_64_BIT_IMMEDIATE,
             registers: pair(destination as u8, ADDRESS_IN_MAP),
@@ -168,18 +189,12 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// `*(base + offset) += source`, 64 bits wide and atomic.
-    pub(crate) fn add_atomically(&mut self, base: Register, offset: i16, source: Register) {
+    pub fn add_atomically(&mut self, base: Register, offset: i16, source: Register) {
         self.push(ATOMIC_DOUBLE, base, source, offset, 0);
     }
 
     /// `destination = *(base + offset)`, zero-extended, in the machine's byte order.
-    pub(crate) fn load(
-        &mut self,
-        width: Width,
-        destination: Register,
-        base: Register,
-        offset: i16,
-    ) {
+    pub fn load(&mut self, width: Width, destination: Register, base: Register, offset: i16) {
         self.push(
             CLASS_LOAD_FROM_REGISTER | width as u8,
             destination,
@@ -190,7 +205,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// Reads the low half-word of `register` as a big-endian number.
-    pub(crate) fn half_from_big_endian(&mut self, register: Register) {
+    pub fn half_from_big_endian(&mut self, register: Register) {
         self.push(
             CLASS_BYTE_SWAP | TO_BIG_ENDIAN,
             register,
@@ -201,7 +216,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// Jumps to `label` if `register` and `immediate` meet `condition`.
-    pub(crate) fn jump_if(
+    pub fn jump_if(
         &mut self,
         condition: Condition,
         register: Register,
@@ -219,7 +234,7 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// Jumps to `label` if both registers meet `condition`.
-    pub(crate) fn jump_if_both(
+    pub fn jump_if_both(
         &mut self,
         condition: Condition,
         left: Register,
@@ -237,29 +252,29 @@ impl<Label: Copy + Eq> Assembler<Label> {
     }
 
     /// Jumps to `label`.
-    pub(crate) fn jump(&mut self, label: Label) {
+    pub fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(CLASS_JUMP, Register::R0, Register::R0, 0, 0);
     }
 
     /// Calls the kernel's `helper` (`enum bpf_func_id`).
-    pub(crate) fn call(&mut self, helper: i32) {
+    pub fn call(&mut self, helper: i32) {
         self.push(CALL, Register::R0, Register::R0, 0, helper);
     }
 
     /// Ends the program with r0 as its result.
-    pub(crate) fn exit(&mut self) {
+    pub fn exit(&mut self) {
         self.push(EXIT, Register::R0, Register::R0, 0, 0);
     }
 
     /// Jumps to `label` arrive at the next instruction.
-    pub(crate) fn place(&mut self, label: Label) {
+    pub fn place(&mut self, label: Label) {
         self.places.push((label, self.code.len()));
     }
 
     /// The program, its jumps resolved. A jump to a label that was never placed stays a jump to the next instruction;
     /// the tests run every path.
-    pub(crate) fn finish(mut self) -> Vec<Instruction> {
+    pub fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
             let to = self
                 .places

@@ -49,7 +49,8 @@ impl fmt::Display for ProgramOff {
 }
 
 impl ProgramOff {
-    pub(crate) fn from_error(error: &io::Error) -> Self {
+    /// What the kernel's error means.
+    pub fn from_error(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EPERM) => Self::NotPermitted,
             Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
@@ -60,7 +61,7 @@ impl ProgramOff {
 }
 
 /// A name that `bpftool` shows, of at most fifteen bytes and a zero.
-pub(crate) type Name = [u8; 16];
+pub type Name = [u8; 16];
 
 /// The part of `union bpf_attr` that `BPF_PROG_LOAD` has had since Linux 4.15, which is older than the steering of TUN
 /// queues (4.16).
@@ -96,7 +97,7 @@ struct MapAttributes {
 /// # Errors
 /// `EPERM` without CAP_BPF (or CAP_SYS_ADMIN); `ENOSYS` without BPF in the kernel; `EINVAL` or `EACCES` when the kernel's
 /// verifier refuses the program.
-pub(crate) fn load_socket_filter(name: Name, program: &[Instruction]) -> io::Result<OwnedFd> {
+pub fn load_socket_filter(name: Name, program: &[Instruction]) -> io::Result<OwnedFd> {
     let mut attempts = 1;
     loop {
         match load_once(name, program) {
@@ -133,14 +134,14 @@ fn load_once(name: Name, program: &[Instruction]) -> io::Result<OwnedFd> {
 
 /// A map of one value, which may be shared with this process.
 #[derive(Debug)]
-pub(crate) struct Map(OwnedFd);
+pub struct Map(OwnedFd);
 
 impl Map {
     /// Makes one of `value_bytes`, all zero.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF; `EINVAL` before Linux 5.5, and `ENOSYS` without BPF in the kernel.
-    pub(crate) fn create(name: Name, value_bytes: u32) -> io::Result<Self> {
+    pub fn create(name: Name, value_bytes: u32) -> io::Result<Self> {
         let attributes = MapAttributes {
             map_type: TYPE_ARRAY,
             key_bytes: size_of::<u32>() as u32,
@@ -159,7 +160,7 @@ impl Map {
     ///
     /// # Errors
     /// The kernel's: no memory left; `EINVAL` where it is smaller.
-    pub(crate) fn share(&self, numbers: usize) -> io::Result<MapMemory> {
+    pub fn share(&self, numbers: usize) -> io::Result<MapMemory> {
         // SAFETY: a new mapping, at an address that the kernel chooses, of a map, whose memory lasts as long as the mapping.
         let start = unsafe {
             libc::mmap(
@@ -209,7 +210,7 @@ unsafe fn make<Attributes>(command: c_long, attributes: &Attributes) -> io::Resu
 
 /// The value of a map of one value, shared with the kernel: 64-bit numbers that it changes at any time.
 #[derive(Debug)]
-pub(crate) struct MapMemory {
+pub struct MapMemory {
     start: NonNull<AtomicU64>,
     numbers: usize,
 }
@@ -224,7 +225,7 @@ impl MapMemory {
     ///
     /// # Panics
     /// Where there are not so many.
-    pub(crate) fn number(&self, index: usize) -> &AtomicU64 {
+    pub fn number(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.numbers, "a map has no number {index}");
         // SAFETY: within the mapping, which lasts as long as `self`, is aligned to pages, and is changed by others in
         // atomic steps only.
@@ -240,8 +241,8 @@ impl Drop for MapMemory {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod run {
+#[cfg(feature = "run")]
+pub mod run {
     //! Runs a loaded program on given packets (`BPF_PROG_TEST_RUN`).
 
     use super::{c_long, io};
@@ -262,7 +263,7 @@ pub(crate) mod run {
     }
 
     /// What `program` answers for `packet`, which begins with its IP header.
-    pub(crate) fn socket_filter(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
+    pub fn socket_filter(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
         // The kernel wants an Ethernet header, and hides it from this type of program. Under the experimental type it
         // does not look for an IP header of its own, so any bytes will do.
         let frame = [&[0; 12], &[0x88, 0xb5][..], packet].concat();
