@@ -141,8 +141,8 @@ impl SideBySide {
         // What the product is held against stands where peers stand.
         let means = Means::WireGuard(forwarding);
         let ways = [
-            way("culvert wg", Kind::Peer, means, PRIVATE_OTHER_V4)?,
-            way("gateway", Kind::Product, Means::Link, PRIVATE_V4)?,
+            way(targets::FORWARDING, Kind::Peer, means, PRIVATE_OTHER_V4)?,
+            way(targets::GATEWAY, Kind::Product, Means::Link, PRIVATE_V4)?,
         ];
         Ok(Self {
             ways,

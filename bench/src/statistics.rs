@@ -83,6 +83,18 @@ impl Samples {
         self.median(name, metric)
     }
 
+    /// The median of what `one` has over what `other` has in the same turn. Drift from turn to turn is in neither. `None`
+    /// where one of them has missed a turn.
+    pub(crate) fn median_ratio(&self, one: &str, other: &str, metric: Metric) -> Option<f64> {
+        let (one, other) = (self.values(one, metric), self.values(other, metric));
+        let ratios: Vec<_> = one
+            .iter()
+            .zip(other)
+            .map(|(one, other)| one / other)
+            .collect();
+        (one.len() == other.len()).then(|| median(&ratios))?
+    }
+
     /// The best median among the peers, and whose it is.
     pub(crate) fn best_peer(&self, metric: Metric) -> Option<(&'static str, f64)> {
         let peers = self.kinds.iter().filter(|(_, kind)| **kind == Kind::Peer);

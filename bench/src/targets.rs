@@ -48,15 +48,21 @@ pub(crate) fn judge(samples: &Samples) -> Vec<Verdict> {
     verdicts.into_iter().flatten().collect()
 }
 
+/// The product's gateway, and what it is held against.
+pub(crate) const GATEWAY: &str = "gateway";
+pub(crate) const FORWARDING: &str = "culvert wg";
+
 /// The share of the throughput of `culvert wg` that access through a gateway keeps.
 const GATEWAY_SHARE: f64 = 0.95;
 
-/// Judges the product's gateway against `culvert wg` that forwards the same traffic.
+/// Judges the product's gateway against `culvert wg` that forwards the same traffic, turn by turn.
 pub(crate) fn judge_gateway(samples: &Samples) -> Vec<Verdict> {
-    let judge = Judge { samples };
     let metrics = Flows::ALL.map(|flows| Metric::Tcp(flows, "cubic"));
-    let verdicts = metrics
-        .map(|metric| judge.against_best_peer(Kind::Product, "gateway", metric, GATEWAY_SHARE));
+    let verdicts = metrics.map(|metric| {
+        let ratio = samples.median_ratio(GATEWAY, FORWARDING, metric)?;
+        let target = format!("{metric}: {GATEWAY} / {FORWARDING}");
+        Some(at_least(&target, ratio, GATEWAY_SHARE))
+    });
     verdicts.into_iter().flatten().collect()
 }
 
@@ -187,6 +193,21 @@ mod tests {
     #[test]
     fn without_measurements_nothing_is_judged() {
         assert_eq!(judge(&Samples::default()), []);
+    }
+
+    #[test]
+    fn a_gateway_is_held_against_what_forwards_in_the_same_turn() {
+        let metric = Metric::Tcp(Flows::One, "cubic");
+        let mut samples = Samples::default();
+        // The machine is slow in the second turn and in the third: the ratio is not.
+        for (forwarding, gateway) in [(10.0, 9.0), (5.0, 4.9), (5.0, 4.8)] {
+            samples.add(&subject(FORWARDING, Kind::Peer), metric, forwarding);
+            samples.add(&subject(GATEWAY, Kind::Product), metric, gateway);
+        }
+        let [verdict] = judge_gateway(&samples).try_into().unwrap();
+        assert!((verdict.value - 0.96).abs() < 1e-9 && verdict.reached);
+        samples.add(&subject(GATEWAY, Kind::Product), metric, 9.0);
+        assert_eq!(judge_gateway(&samples), [], "a turn is missing");
     }
 
     #[test]
