@@ -32,6 +32,8 @@ pub enum Implementation {
     Culvert {
         /// The arguments, such as `--workers` and `2`.
         args: Vec<String>,
+        /// What it may not do although it is root, such as `-bpf,-sys_admin`, as setpriv names it.
+        taken_away: Option<&'static str>,
     },
     /// wireguard-go as its authors publish it.
     WireguardGo,
@@ -55,6 +57,17 @@ impl Implementation {
     pub fn culvert_with(arguments: &str) -> Self {
         Self::Culvert {
             args: arguments.split_whitespace().map(str::to_owned).collect(),
+            taken_away: None,
+        }
+    }
+
+    /// `culvert wg` that may load no program into the kernel.
+    #[must_use]
+    pub fn culvert_without_programs() -> Self {
+        Self::Culvert {
+            args: Vec::new(),
+            // The latter allows it too.
+            taken_away: Some("-bpf,-sys_admin"),
         }
     }
 
@@ -80,7 +93,15 @@ impl Implementation {
         let program = self.program()?;
         let program = program.display();
         Ok(match self {
-            Self::Culvert { args } => format!("{program} wg -f {} {interface}", args.join(" ")),
+            Self::Culvert { args, taken_away } => {
+                let unprivileged = taken_away.map_or_else(String::new, |capabilities| {
+                    format!("setpriv --inh-caps {capabilities} --bounding-set {capabilities} ")
+                });
+                format!(
+                    "{unprivileged}{program} wg -f {} {interface}",
+                    args.join(" ")
+                )
+            }
             Self::WireguardGo | Self::Tailscale => format!("{program} -f {interface}"),
             Self::Boringtun | Self::Gotatun => {
                 format!("{program} -f --disable-drop-privileges {interface}")

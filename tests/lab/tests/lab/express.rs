@@ -158,6 +158,23 @@ fn a_worker_looks_for_the_answer_to_a_ping_and_to_nothing_else() {
 }
 
 #[test]
+fn without_the_right_to_load_programs_all_is_carried_and_the_status_says_what_is_missing() {
+    let left = Implementation::culvert_without_programs();
+    let plan = TunnelPlan::between(&left, &Implementation::culvert());
+    let tunnel = plan.build().unwrap();
+    tunnel.wait_until_up().unwrap();
+    carries(&tunnel).unwrap();
+    let status = tunnel.left.culvert_json().unwrap();
+    let offloads = status["offloads"].as_array().unwrap();
+    for name in ["steering", "queue_bound", "express"] {
+        let offload = offloads.iter().find(|offload| offload["name"] == name);
+        let why = offload.and_then(|offload| offload["off_because"].as_str());
+        let is_told = why.is_some_and(|why| why.ends_with("needs CAP_BPF"));
+        assert!(is_told, "{name}: {status}");
+    }
+}
+
+#[test]
 fn ends_with_and_without_express_understand_each_other() {
     let tunnel = tunnel(["--without express", ""], Family::V4);
     carries(&tunnel).unwrap();
