@@ -17,7 +17,8 @@ const TYPE_ARRAY: u32 = 2;
 const MAPPABLE: u32 = 1 << 10;
 /// `BPF_PROG_LOAD` of `enum bpf_cmd`.
 const COMMAND_LOAD: c_long = 5;
-/// `BPF_PROG_TYPE_SOCKET_FILTER` of `enum bpf_prog_type`, the type that TUNSETSTEERINGEBPF and TUNSETFILTEREBPF take.
+/// `BPF_PROG_TYPE_SOCKET_FILTER` of `enum bpf_prog_type`, the type that TUNSETSTEERINGEBPF, TUNSETFILTEREBPF and
+/// SO_ATTACH_REUSEPORT_EBPF take.
 const TYPE_SOCKET_FILTER: u32 = 1;
 /// The program uses no helper that is reserved for GPL programs.
 const LICENCE: &CStr = c"Apache-2.0";

@@ -3,7 +3,7 @@
 //! Both directions of a flow must come to one gate, but its packets may come to two workers: from the
 //! client by its socket, to the client by the TUN queue. So there are as many gates as workers, a
 //! client's address says which is its, and whoever has a packet or superframe of the client locks that
-//! gate for as long as the verdict takes, some ten nanoseconds. Two workers meet there only over one client.
+//! gate for as long as the verdict takes. Two workers meet there only over one client.
 
 use crate::clock;
 use culvert_policy::gate::{FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};

@@ -89,7 +89,7 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// Commands of `bpf` that the tunnel's queues need (`BPF_MAP_CREATE` and `BPF_PROG_LOAD` of `enum bpf_cmd`).
+/// Commands of `bpf` that the tunnel's queues and sockets need (`BPF_MAP_CREATE` and `BPF_PROG_LOAD` of `enum bpf_cmd`).
 const ALLOWED_OF_BPF: [u64; 2] = [0, 5];
 
 /// Closes them, for this thread and all that it starts.
