@@ -11,8 +11,9 @@ mod wide;
 /// A ones' complement sum of 16-bit words, not yet folded, in the byte order of the machine: the
 /// sum does not depend on it (RFC 1071 §2 B), so nothing is swapped until the end.
 ///
-/// The sum of `n` bytes is below `n × 2^15 + 2^36`: a `u64` holds the sums of 2^40 bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The sum of `n` bytes is below `n × 2^15 + 2^36`: a `u64` holds the sums of 2^40 bytes. Two of the same bytes may differ
+/// before they are folded.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Sum(u64);
 
 impl Sum {
@@ -24,7 +25,10 @@ impl Sum {
     /// A part that is added to another must begin at an even offset of the whole.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self(sum_lanes(bytes))
+        if bytes.len() < BLOCK {
+            return Self(tail_sum(bytes));
+        }
+        Self(wide::sum(bytes).unwrap_or_else(|| sum_lanes(bytes)))
     }
 
     /// Copies `from` into `to` and returns the sum of what was copied.
@@ -218,25 +222,6 @@ fn sum_lanes(bytes: &[u8]) -> u64 {
     for run in blocks.chunks(RUN_BLOCKS) {
         let mut lanes = Lanes::default();
         for block in run {
-            lanes.add(block);
-        }
-        total += lanes.total();
-    }
-    total
-}
-
-/// The same while copying into `to`, which is as long, by whatever vectors the caller is compiled for.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn copy_and_sum_lanes(from: &[u8], to: &mut [u8]) -> u64 {
-    let (blocks, tail) = from.as_chunks::<BLOCK>();
-    let (copies, copied_tail) = to.as_chunks_mut::<BLOCK>();
-    let mut total = tail_sum(tail);
-    copied_tail.copy_from_slice(tail);
-    for (run, copies) in blocks.chunks(RUN_BLOCKS).zip(copies.chunks_mut(RUN_BLOCKS)) {
-        let mut lanes = Lanes::default();
-        for (block, copy) in run.iter().zip(copies) {
-            *copy = *block;
             lanes.add(block);
         }
         total += lanes.total();
