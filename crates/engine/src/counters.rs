@@ -116,6 +116,8 @@ pub struct WorkerCounters {
     pub looks: Counter,
     /// Those of them in which something arrived.
     pub looks_answered: Counter,
+    /// Urgent datagrams that the worker carried in without ending its turn first.
+    pub attended: Counter,
     /// Times the worker decided to stay on the processor that it ran on.
     pub stays: Counter,
     /// Frames read from the TUN; a superframe counts once.

@@ -62,6 +62,8 @@ pub struct WorkerStatus {
     pub looks: u64,
     /// Those of them in which something arrived.
     pub looks_answered: u64,
+    /// Urgent datagrams that it carried in without ending its turn first.
+    pub attended: u64,
     /// Times it decided to stay on the processor that it ran on.
     pub stays: u64,
     /// Frames read from the TUN.

@@ -128,7 +128,7 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 18] = [
+const WORKER_COUNTERS: [WorkerCounter; 19] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
@@ -139,6 +139,9 @@ const WORKER_COUNTERS: [WorkerCounter; 18] = [
     }),
     WorkerCounter::new("looks_answered", "Looks that brought something.", |w| {
         w.looks_answered
+    }),
+    WorkerCounter::new("attended", "Urgent datagrams carried in mid-turn.", |w| {
+        w.attended
     }),
     WorkerCounter::new("stays", "Times it chose to stay on its processor.", |w| {
         w.stays

@@ -74,6 +74,9 @@ pub(crate) struct Worker {
     /// Those of them in which something arrived.
     #[serde(default)]
     pub(crate) looks_answered: u64,
+    /// Urgent datagrams that it carried in without ending its turn first.
+    #[serde(default)]
+    pub(crate) attended: u64,
     /// Times it decided to stay on the processor that it ran on.
     #[serde(default)]
     pub(crate) stays: u64,
@@ -250,6 +253,7 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         pauses: worker.pauses,
         looks: worker.looks,
         looks_answered: worker.looks_answered,
+        attended: worker.attended,
         stays: worker.stays,
         tun_frames_received: worker.tun_frames_received,
         tun_frames_sent: worker.tun_frames_sent,

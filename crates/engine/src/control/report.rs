@@ -190,6 +190,7 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         pauses: read(&counters.pauses),
         looks: read(&counters.looks),
         looks_answered: read(&counters.looks_answered),
+        attended: read(&counters.attended),
         stays: read(&counters.stays),
         tun_frames_received: read(&counters.tun_frames_received),
         tun_frames_sent: read(&counters.tun_frames_sent),

@@ -391,7 +391,9 @@ impl Worker {
             self.take_events()?;
         }
         self.note_arrivals();
-        self.carry_urgent()
+        let received = self.carry_urgent()?;
+        self.context.counters.attended.add(received);
+        Ok(())
     }
 
     /// Finds out which lanes something urgent has come to. Costs no system call. What is counted joins its queue a moment
@@ -412,15 +414,18 @@ impl Worker {
         }
     }
 
-    /// Carries what is urgent in both directions.
-    fn carry_urgent(&mut self) -> io::Result<()> {
+    /// Carries what is urgent in both directions. Returns the datagrams that came in.
+    fn carry_urgent(&mut self) -> io::Result<u64> {
+        let mut received = 0;
         for lane in Lane::EXPRESS {
             for run in 0..self.fetch(lane)? {
                 self.carry_in(lane, run)?;
                 self.context.expect_answer(Side::Inside);
+                received += 1;
             }
         }
-        self.carry_urgent_out()
+        self.carry_urgent_out()?;
+        Ok(received)
     }
 
     fn carry_urgent_out(&mut self) -> io::Result<()> {

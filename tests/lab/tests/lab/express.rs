@@ -2,7 +2,8 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, wait_until};
+use culvert_lab::measure::{IperfServer, TcpLoad};
+use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
 
 use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, carries, culvert_plan};
 
@@ -83,12 +84,15 @@ fn sent_bytes(tunnel: &Tunnel) -> u64 {
 
 /// How often the workers of the left end looked for an answer.
 fn looks(tunnel: &Tunnel) -> u64 {
-    let status = tunnel.left.culvert_json().unwrap();
+    of_all_workers(&tunnel.left, "looks")
+}
+
+/// A counter of an end's workers, all together.
+fn of_all_workers(end: &WireGuardEnd, counter: &str) -> u64 {
+    let status = end.culvert_json().unwrap();
     let workers = status["workers"].as_array().unwrap();
-    workers
-        .iter()
-        .map(|worker| worker["looks"].as_u64().unwrap())
-        .sum()
+    let counters = workers.iter().map(|worker| worker[counter].as_u64());
+    counters.map(Option::unwrap).sum()
 }
 
 #[test]
@@ -97,6 +101,21 @@ fn what_is_urgent_passes_the_bulk_that_waits_at_the_receiver() {
         let tunnel = tunnel(["", ""], outer);
         assert_eq!(first_read(&tunnel), URGENT, "{outer:?}");
     }
+}
+
+#[test]
+fn a_worker_in_the_middle_of_a_turn_carries_what_is_urgent_in() {
+    let tunnel = tunnel(["", ""], Family::V4);
+    let (left, right) = (&tunnel.left.namespace, tunnel.right_address(Family::V4));
+    let server = IperfServer::start(&tunnel.right.namespace, right).unwrap();
+    let load = TcpLoad::forward(2 * SOON.as_secs() as u32);
+    let _bulk = server.start_tcp(left, &load).unwrap();
+    wait_until("an urgent datagram between two of bulk", SOON, || {
+        let pings = format!("ping -q -c 50 -i 0.002 {right}");
+        left.run(&pings).unwrap();
+        of_all_workers(&tunnel.right, "attended") > 0
+    })
+    .unwrap();
 }
 
 #[test]
