@@ -97,6 +97,13 @@ fn no_lane_overflows_however_long_the_input() {
     for len in [65_535, 65_536 * 64, 65_537 * 64, 65_538 * 64 + 3] {
         let bytes = vec![0xFF; len];
         assert_eq!(Sum::of(&bytes).folded(), naive_sum(&bytes), "{len}");
+        // From two bytes before a cache line, and from one.
+        for start in [62, 64] {
+            let mut copy = vec![0; 128 + len];
+            let to = copy.as_ptr().align_offset(64) + start;
+            let sum = Sum::of_copy(&bytes, &mut copy[to..][..len]);
+            assert_eq!(sum.folded(), naive_sum(&bytes), "{len} at {start}");
+        }
     }
 }
 
