@@ -1,7 +1,10 @@
 //! On what the figures were measured.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +24,7 @@ impl Machine {
     pub(crate) fn this() -> Self {
         Self {
             processor: processor(),
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            cores: thread::available_parallelism().map_or(0, usize::from),
             memory: field("/proc/meminfo", "MemTotal"),
             kernel: read("/proc/sys/kernel/osrelease"),
             iperf3: first_line("iperf3"),
@@ -32,6 +35,17 @@ impl Machine {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (&self.processor, self.cores, &self.kernel)
             == (&other.processor, other.cores, &other.kernel)
+    }
+}
+
+/// How long a host takes to get back a few gigabytes that its guest has freed.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// Waits for the memory that builds and measurements before have freed. A virtual machine may hand it back to its host
+/// (`CONFIG_PAGE_REPORTING`); until that is done it slows down whatever takes memory, and no processor time shows it.
+pub(crate) fn settle() {
+    if Path::new("/sys/module/page_reporting").exists() {
+        thread::sleep(SETTLE);
     }
 }
 

@@ -148,6 +148,7 @@ fn compare_tunnels(arguments: Arguments) -> Result<()> {
     let start = Instant::now();
     let mut samples = Samples::default();
     for round in 1..=effort.rounds {
+        machine::settle();
         for subject in &subjects {
             let seconds = start.elapsed().as_secs();
             eprintln!(

@@ -1,5 +1,7 @@
 //! How fast this machine copies and encrypts, which is what a tunnel can't be faster than.
 
+mod handover;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,9 @@ const GB_PER_S: &str = "GB/s";
 const NS_PER_BYTE: &str = "nanoseconds a byte";
 const CYCLES_PER_BYTE: &str = "cycles a byte";
 const COPY: &str = "copy within the caches";
+
+/// What two cores hand to each other in turn: a few superframes, as where the receiver keeps up with its sender.
+const HANDED_OVER_BYTES: usize = 256 << 10;
 
 /// The two suites with their rows, and what profile.rs calls them.
 const SUITES: [(Suite, &str, [&str; 2]); 2] = [
@@ -65,6 +70,13 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     };
     add(COPY, copy(CACHED_BYTES));
     add("copy through memory", copy(UNCACHED_BYTES));
+    if let Some(speeds) = handover::between_cores(HANDED_OVER_BYTES, MEASURE_FOR) {
+        add("copy into what another core has just read", speeds.into);
+        add(
+            "copy out of what another core has just written",
+            speeds.out_of,
+        );
+    }
     for (suite, _, [sealing, opening]) in SUITES {
         add(sealing, seal(suite));
         add(opening, open(suite));
