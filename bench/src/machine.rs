@@ -1,7 +1,6 @@
 //! On what the figures were measured.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -41,12 +40,27 @@ impl Machine {
 /// How long a host takes to get back a few gigabytes that its guest has freed.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// Waits for the memory that builds and measurements before have freed. A virtual machine may hand it back to its host
-/// (`CONFIG_PAGE_REPORTING`); until that is done it slows down whatever takes memory, and no processor time shows it.
+/// `VIRTIO_BALLOON_F_REPORTING` (virtio 1.2, §5.5.3): the guest tells its host which pages are free.
+const REPORTS_FREE_PAGES: usize = 5;
+
+/// Waits for the memory that builds and measurements before have freed. A virtual machine may hand it back to its host;
+/// until that is done it slows down whatever takes memory, and no processor time shows it.
 pub(crate) fn settle() {
-    if Path::new("/sys/module/page_reporting").exists() {
+    if reports_free_pages() {
+        eprintln!(
+            "waiting {} s: this machine hands freed memory back to its host",
+            SETTLE.as_secs()
+        );
         thread::sleep(SETTLE);
     }
+}
+
+fn reports_free_pages() -> bool {
+    let balloons = fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon");
+    balloons.into_iter().flatten().flatten().any(|balloon| {
+        fs::read_to_string(balloon.path().join("features"))
+            .is_ok_and(|features| features.as_bytes().get(REPORTS_FREE_PAGES) == Some(&b'1'))
+    })
 }
 
 /// The version of a subject: what `scripts/peers.sh` noted beside the program, or what the program

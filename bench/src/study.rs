@@ -33,6 +33,7 @@ use clap::{Args, ValueEnum};
 use culvert_lab::Implementation;
 
 use crate::effort::Effort;
+use crate::machine;
 use crate::statistics::Samples;
 use crate::subject::{self, Kind, Means, Subject};
 use sheet::{At, Sheet};
@@ -206,6 +207,9 @@ pub(crate) fn in_turn<T: Copy>(items: &[T], round: u32) -> Vec<T> {
 /// Measures `parts`, round by round, and says how much of it failed.
 fn measure(lab: &mut Lab, parts: &[Part]) -> Result<usize> {
     let mut courses: Vec<_> = parts.iter().map(|&part| Course::new(lab, part)).collect();
+    if lab.scope == Scope::Quick {
+        machine::settle();
+    }
     for round in 1..=lab.rounds {
         for course in &mut courses {
             (lab.round, lab.part) = (round, course.part);
@@ -243,7 +247,10 @@ impl Course {
         if self.outcome.is_err() || (is_once && lab.round > 1) {
             return Ok(());
         }
-        crate::machine::settle();
+        // What a part frees must not slow down the next one; a quick run has no time for that.
+        if lab.scope == Scope::Full {
+            machine::settle();
+        }
         let (sheet, samples) = (&mut self.sheet, &mut self.samples);
         self.outcome = match self.part {
             Part::Peers => peers::run(lab, sheet, samples),
