@@ -23,7 +23,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(tun: OwnedFd) -> Self {
+    /// Takes `tun` for a queue. Anything serves as one that keeps the bounds of what is written to it, such as one end of
+    /// a pair of datagram sockets.
+    pub fn new(tun: OwnedFd) -> Self {
         Self { tun }
     }
 

@@ -7,13 +7,16 @@
 //! is waiting, the idea of the kernel's dynamic queue limits (`lib/dynamic_queue_limits.c`); the rest
 //! of the backlog stays in the TUN queues, where flows don't wait for each other.
 
+use crate::clock;
+use crate::snapshot::{Lane, SocketPair};
 use culvert_session::Time;
+use culvert_udp::Socket;
 use std::time::Duration;
 
 /// The smallest send buffer, and the first one: the kernel charges some 80 KB for a full batch, so
 /// two fit. One leaves while the next is on its way to us. A buffer that is too small is noticed at
 /// the first batch; one that is too large may never fill, and so never be noticed.
-pub(super) const MIN_BYTES: usize = 160 << 10;
+const MIN_BYTES: usize = 160 << 10;
 
 /// The largest send buffer: 2 ms at 8 Gbit/s, more than any wake-up takes.
 const MAX_BYTES: usize = 2 << 20;
@@ -26,8 +29,51 @@ const RESERVE_BYTES: u32 = 48 << 10;
 /// worst wake-up of a busy machine.
 const WATCH_FOR: Duration = Duration::from_millis(20);
 
+/// The send buffers of a worker's sockets, where they are the brake.
+pub(super) struct Backlogs {
+    v4: Backlog,
+    v6: Backlog,
+}
+
+impl Backlogs {
+    /// Those of new sockets, with the smallest buffers.
+    pub(super) fn new(pair: &SocketPair) -> Self {
+        for socket in Lane::BULK.into_iter().filter_map(|lane| pair.lane(lane)) {
+            set_send_buffer(socket, MIN_BYTES);
+        }
+        Self {
+            v4: Backlog::new(),
+            v6: Backlog::new(),
+        }
+    }
+
+    /// The socket of `lane` was full and has room again: its buffer follows from how much is left in it.
+    pub(super) fn note_room(&mut self, pair: &SocketPair, lane: Lane) {
+        let backlog = match lane {
+            Lane::V4 => &mut self.v4,
+            Lane::V6 => &mut self.v6,
+            // Nothing is sent from these.
+            Lane::ExpressV4 | Lane::ExpressV6 => return,
+        };
+        let Some(socket) = pair.lane(lane) else {
+            return;
+        };
+        let left_bytes = socket.unsent_bytes().unwrap_or(0);
+        if let Some(bytes) = backlog.note_room(left_bytes, clock::now()) {
+            set_send_buffer(socket, bytes);
+        }
+    }
+}
+
+fn set_send_buffer(socket: &Socket, bytes: usize) {
+    // What the kernel compares with is twice the number it is given.
+    if let Err(error) = socket.set_send_buffer(bytes / 2) {
+        tracing::debug!(%error, "the send buffer stays");
+    }
+}
+
 /// The send buffer of one socket.
-pub(super) struct Backlog {
+struct Backlog {
     limit_bytes: usize,
     /// The least that was left when room was reported, since `watched_since`.
     least_left_bytes: u32,
@@ -35,7 +81,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             limit_bytes: MIN_BYTES,
             least_left_bytes: u32::MAX,
@@ -45,7 +91,7 @@ impl Backlog {
 
     /// The socket was full and has room again, with `left_bytes` still on their way to the device.
     /// Returns the send buffer to set from here on, in bytes, where it changes.
-    pub(super) fn note_room(&mut self, left_bytes: u32, now: Time) -> Option<usize> {
+    fn note_room(&mut self, left_bytes: u32, now: Time) -> Option<usize> {
         if left_bytes == 0 {
             // The device ran dry while we had more: bandwidth was lost.
             return self.set(self.limit_bytes + self.limit_bytes / 2);

@@ -9,12 +9,14 @@ use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
 use crate::gates::Gates;
 use crate::mechanisms::{Mechanism, Mechanisms};
+use crate::peer::Peer;
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
 use culvert_packet::VNET_HEADER_LEN;
 use culvert_session::{OpenedBatch, Time};
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -74,6 +76,16 @@ impl Context {
     /// Hands a handshake message to the control thread. False where its queue is full.
     pub(super) fn hand_over(&self, message: HandshakeMessage) -> bool {
         self.shared.hand_over(message)
+    }
+
+    /// Asks the control thread for a handshake, once until it has heard.
+    pub(super) fn want_handshake(&self, peer: &Peer) {
+        if !peer.handshake_wanted.swap(true, Ordering::AcqRel)
+            && !self.tell(Event::HandshakeWanted(peer.id))
+        {
+            // The queue is full: the next packet asks again.
+            peer.handshake_wanted.store(false, Ordering::Release);
+        }
     }
 
     /// Replaces `snapshot` where there is a newer one. True where it did.

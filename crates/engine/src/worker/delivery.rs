@@ -1,19 +1,15 @@
 //! The end of the road in: packets of one peer gathered into superframes → judged by the gate → one
 //! write to the TUN each.
-//!
-//! The gate judges a superframe once, by its first packet: what the coalescer has joined to it is of the
-//! same flow, and has nothing that a verdict could depend on and the first has not.
 
 use super::context::Context;
-use super::is_udp;
+use super::gate::refusal_from_client;
+use super::mix::is_udp;
 use crate::counters::{Dropped, WorkerCounters};
-use crate::gates::Gates;
 use crate::peer::Peer;
 use crate::snapshot::Snapshot;
-use culvert_packet::ip::IpView;
-use culvert_packet::{Coalescer, Cut, Gathered, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
-use culvert_policy::gate::{DropReason, Frame, Later, PeerKey, Verdict};
-use culvert_session::{PeerId, Time};
+use culvert_packet::{Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
+use culvert_policy::gate::PeerKey;
+use culvert_session::PeerId;
 use culvert_tun::Queue;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -82,7 +78,8 @@ impl<'a> Delivery<'a> {
         self.coalescer.flush(bytes, |mut gathered| {
             let packets = gathered.packets();
             if let Some(gates) = &context.shared.gates
-                && let Some(reason) = refusal(gates, snapshot, context.now, key, &mut gathered)
+                && let Some(reason) =
+                    refusal_from_client(gates, snapshot, context.now, key, &mut gathered)
             {
                 counters.count_gate_drop(reason, packets as u64);
                 return;
@@ -102,37 +99,6 @@ impl<'a> Delivery<'a> {
     /// Whether the TUN has refused a superframe that it had promised to take.
     pub(super) const fn superframes_refused(&self) -> bool {
         self.superframes_refused
-    }
-}
-
-/// Why the gate does not let packets of a client pass; those that pass may have been translated.
-fn refusal(
-    gates: &Gates,
-    snapshot: &Snapshot,
-    now: Time,
-    key: Option<PeerKey>,
-    gathered: &mut Gathered<'_>,
-) -> Option<DropReason> {
-    let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), key) else {
-        return Some(DropReason::NoGrant);
-    };
-    let later = Later {
-        bytes: gathered.later_bytes(),
-        tcp_flags: gathered.later_tcp_flags(),
-    };
-    let packets = gathered.packets() as u32;
-    let packet = gathered.first();
-    let Ok(client) = IpView::parse(packet).map(|view| view.source()) else {
-        return Some(DropReason::Malformed);
-    };
-    let frame = Frame {
-        packets,
-        later,
-        ..Frame::packet(packet)
-    };
-    match gates.admit_from_client(table, now, client, peer, frame) {
-        Verdict::Admit(_) => None,
-        Verdict::Drop(reason) => Some(reason),
     }
 }
 
@@ -200,5 +166,119 @@ fn write_apart(
             &packet,
             std::slice::from_ref(&all),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Shared;
+    use crate::gates::Gates;
+    use crate::mechanisms::Mechanisms;
+    use crate::snapshot::Published;
+    use culvert_packet::Accept;
+    use culvert_policy::Filters;
+    use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Reach};
+    use culvert_session::PublicKey;
+    use std::net::Ipv4Addr;
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::Arc;
+
+    const GRANT: &str = "grt_00000000000000000000000001";
+    const RESOURCE: &str = "res_00000000000000000000000002";
+    const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const CLIENTS: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 64, 0, 1), Ipv4Addr::new(100, 64, 0, 2)];
+    const PACKET_LEN: usize = 32;
+
+    /// A UDP packet of a client to the server, without a checksum.
+    fn packet(client: Ipv4Addr) -> [u8; PACKET_LEN] {
+        let mut packet = [0; PACKET_LEN];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, PACKET_LEN as u8, 0, 0, 0, 0, 64, 17]);
+        packet[12..16].copy_from_slice(&client.octets());
+        packet[16..20].copy_from_slice(&SERVER.octets());
+        packet[20..26].copy_from_slice(&[0x9c, 0x40, 0, 53, 0, PACKET_LEN as u8 - 20]);
+        packet
+    }
+
+    /// A peer that the gate knows by the number of its slot.
+    fn peer(slot: u32) -> Peer {
+        let public_key = PublicKey::from_bytes([slot as u8; 32]);
+        let peer = Peer::new(PeerId(slot), public_key, Arc::default());
+        peer.set_gate_key(PeerKey(slot));
+        peer
+    }
+
+    /// Each client may reach the server, and each has one peer.
+    fn snapshot() -> Snapshot {
+        let mut table = GateTable::new();
+        for (client, slot) in CLIENTS.into_iter().zip(0..) {
+            let grant = Grant {
+                id: GRANT.parse().unwrap(),
+                resource: RESOURCE.parse().unwrap(),
+                reach: Reach::Addresses("10.0.0.0/24".parse().unwrap()),
+                filters: Filters::any(),
+                expires_ms: u64::MAX,
+            };
+            let grants = ClientGrants::new(PeerKey(slot), vec![client.into()], vec![grant]);
+            table.set_client(grants.unwrap()).unwrap();
+        }
+        Snapshot {
+            gate: Some(Arc::new(table)),
+            ..Snapshot::empty(1420)
+        }
+    }
+
+    fn context() -> Context {
+        let published = Published::new(Snapshot::empty(1420));
+        let shared = Shared::new(1, published, Some(Gates::new([[0; 32]]))).unwrap();
+        let counters = Arc::default();
+        Context::new(0, Mechanisms::ALL, counters, Arc::new(shared), None)
+    }
+
+    #[test]
+    fn packets_of_two_peers_that_came_in_one_receive_are_each_judged_as_those_of_their_own() {
+        let (tun, inside) = UnixDatagram::pair().unwrap();
+        inside.set_nonblocking(true).unwrap();
+        let writer = Queue::new(tun.into());
+        let (snapshot, mut context) = (snapshot(), context());
+        let mut coalescer = Coalescer::new(Accept::NONE);
+        let mut refused = Vec::new();
+        let mut bytes = CLIENTS.map(packet).concat();
+
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        for slot in 0..CLIENTS.len() {
+            delivery.begin(&peer(slot as u32), &snapshot, &mut context, &mut bytes);
+            delivery.push(&bytes, slot * PACKET_LEN..(slot + 1) * PACKET_LEN);
+        }
+        delivery.flush(&snapshot, &mut context, &mut bytes);
+
+        let mut frame = [0; VNET_HEADER_LEN + PACKET_LEN];
+        for client in CLIENTS {
+            inside.recv(&mut frame).unwrap();
+            assert_eq!(frame[VNET_HEADER_LEN..], packet(client));
+        }
+        let nothing_more = inside.recv(&mut frame).unwrap_err();
+        assert_eq!(nothing_more.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_packet_from_the_address_of_another_client_is_dropped_and_counted() {
+        let (tun, inside) = UnixDatagram::pair().unwrap();
+        inside.set_nonblocking(true).unwrap();
+        let writer = Queue::new(tun.into());
+        let (snapshot, mut context) = (snapshot(), context());
+        let mut coalescer = Coalescer::new(Accept::NONE);
+        let mut refused = Vec::new();
+        let mut bytes = packet(CLIENTS[0]);
+
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        delivery.begin(&peer(1), &snapshot, &mut context, &mut bytes);
+        delivery.push(&bytes, 0..PACKET_LEN);
+        delivery.flush(&snapshot, &mut context, &mut bytes);
+
+        let nothing = inside.recv(&mut [0; 1]).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        let forged = context.counters.dropped_by_gate(DropReason::ForgedSource);
+        assert_eq!(forged, 1);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::context::Context;
 use super::delivery::Delivery;
-use super::outbound::want_handshake;
 use super::queues::Queues;
 use crate::clock;
 use crate::control::{Event, HandshakeMessage};
@@ -287,7 +286,7 @@ fn note_arrival(
         context.tell(Event::Confirmed(peer.id, index));
     }
     if transport.wants_rekey_on_receive(context.now) {
-        want_handshake(context, peer);
+        context.want_handshake(peer);
     }
     confirmed
 }

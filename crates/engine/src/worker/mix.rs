@@ -46,6 +46,13 @@ impl Mix {
     }
 }
 
+/// Whether a well-formed IP packet carries UDP.
+pub(super) fn is_udp(packet: &[u8]) -> bool {
+    const PROTOCOL_UDP: u8 = 17;
+    let protocol_at = if packet[0] >> 4 == 4 { 9 } else { 6 };
+    packet[protocol_at] == PROTOCOL_UDP
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,8 @@ mod backlog;
 mod batch;
 mod context;
 mod delivery;
+mod departure;
+mod gate;
 mod inbound;
 mod mix;
 mod moderation;
@@ -27,14 +29,15 @@ use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
 use attention::Side;
-use backlog::Backlog;
+use backlog::Backlogs;
 use context::Context;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::PeerId;
 use culvert_tun::{Account, Queue};
+use departure::Blocked;
 use inbound::Inbound;
 use moderation::Moderation;
-use outbound::{BUDGET_FRAMES, Blocked, Outbound, Progress, Scope};
+use outbound::{BUDGET_FRAMES, Outbound, Progress, Scope};
 use placement::Placement;
 use poller::Poller;
 use queues::Queues;
@@ -99,8 +102,8 @@ pub(crate) struct Worker {
     arrivals: [u64; Lane::ALL.len()],
     /// The outbound direction used its budget up and may have more to carry.
     has_more: bool,
-    v4_backlog: Backlog,
-    v6_backlog: Backlog,
+    /// `None` before the first sockets, and where their buffers are left alone.
+    backlogs: Option<Backlogs>,
     /// Keepalives that wait for the batch before them; as many as commands fit the mailbox.
     keepalives: VecDeque<PeerId>,
 }
@@ -109,11 +112,13 @@ pub(crate) struct Worker {
 const TOKEN_WAKE: u64 = 1 << 32;
 /// The first of as many as there are lanes.
 const TOKEN_LANES: u64 = TOKEN_WAKE + 1;
-const TOKEN_V4: u64 = token_of(Lane::V4);
-const TOKEN_V6: u64 = token_of(Lane::V6);
 
 const fn token_of(lane: Lane) -> u64 {
     TOKEN_LANES + lane as u64
+}
+
+const fn lane_of(token: u64) -> Lane {
+    Lane::ALL[(token - TOKEN_LANES) as usize]
 }
 
 impl Worker {
@@ -152,8 +157,7 @@ impl Worker {
             ready: [false; Lane::ALL.len()],
             arrivals: [0; Lane::ALL.len()],
             has_more: false,
-            v4_backlog: Backlog::new(),
-            v6_backlog: Backlog::new(),
+            backlogs: None,
             keepalives: VecDeque::new(),
         };
         worker.adopt(None)?;
@@ -221,22 +225,23 @@ impl Worker {
             match token {
                 TOKEN_WAKE => {
                     self.context.shared.worker_awake(self.context.worker);
-                    unblock(&mut self.outbound, Blocked::Turn);
+                    self.outbound.unblock(Blocked::Turn);
                 }
                 TOKEN_LANES.. => {
+                    let lane = lane_of(token);
                     if room {
-                        unblock(&mut self.outbound, Blocked::Socket);
-                        has_room = Some(token);
+                        self.outbound.unblock(Blocked::Socket);
+                        has_room = Some(lane);
                     }
-                    self.ready[(token - TOKEN_LANES) as usize] = true;
+                    self.ready[lane as usize] = true;
                 }
                 queue => self.queues.set_ready(queue as usize),
             }
         }
         match has_room {
-            Some(token) => {
-                self.note_room(token);
-                self.watch_for_room(token, false)
+            Some(lane) => {
+                self.note_room(lane);
+                self.watch_for_room(lane, false)
             }
             None => Ok(()),
         }
@@ -286,15 +291,10 @@ impl Worker {
             // What arrived before the sockets were watched.
             self.ready[lane as usize] = socket.is_some();
             let Some(socket) = socket else { continue };
-            if self.context.mechanisms.has(Mechanism::Backlog)
-                && Lane::BULK.contains(&lane)
-                && let Err(error) = set_send_buffer(socket, backlog::MIN_BYTES)
-            {
-                tracing::debug!(%error, "the send buffer stays");
-            }
             self.poller.add(socket, token_of(lane))?;
         }
-        (self.v4_backlog, self.v6_backlog) = (Backlog::new(), Backlog::new());
+        let has_brake = self.context.mechanisms.has(Mechanism::Backlog);
+        self.backlogs = has_brake.then(|| Backlogs::new(pair));
         Ok(())
     }
 
@@ -457,75 +457,30 @@ impl Worker {
             .outbound
             .turn(&snapshot, context, queues, scope, budget)?;
         if progress == Progress::Blocked && self.outbound.blocked == Some(Blocked::Socket) {
-            let token = if self.outbound.sends_to_v4() {
-                TOKEN_V4
+            let lane = if self.outbound.sends_to_v4() {
+                Lane::V4
             } else {
-                TOKEN_V6
+                Lane::V6
             };
-            self.watch_for_room(token, true)?;
+            self.watch_for_room(lane, true)?;
         }
         Ok(progress)
     }
 
-    /// Adapts the send buffer to how much was left when the socket reported room.
-    fn note_room(&mut self, token: u64) {
-        if !self.context.mechanisms.has(Mechanism::Backlog) {
-            return;
-        }
-        let Some(sockets) = &self.snapshot.sockets else {
-            return;
-        };
-        let pair = &sockets[self.context.worker];
-        let (socket, backlog) = if token == TOKEN_V4 {
-            (&pair.v4, &mut self.v4_backlog)
-        } else {
-            (&pair.v6, &mut self.v6_backlog)
-        };
-        let Some(socket) = socket else {
-            return;
-        };
-        let left_bytes = socket.unsent_bytes().unwrap_or(0);
-        if let Some(bytes) = backlog.note_room(left_bytes, clock::now())
-            && let Err(error) = set_send_buffer(socket, bytes)
-        {
-            tracing::debug!(%error, "the send buffer stays");
+    /// Tells the backlog of `lane` that its socket has room again.
+    fn note_room(&mut self, lane: Lane) {
+        if let (Some(backlogs), Some(sockets)) = (&mut self.backlogs, &self.snapshot.sockets) {
+            backlogs.note_room(&sockets[self.context.worker], lane);
         }
     }
 
-    /// Asks to be told when the socket has room again, or no longer: while it is watched for room it
+    /// Asks to be told when the socket of `lane` has room again, or no longer: while it is watched for room it
     /// reports every datagram that leaves it.
-    fn watch_for_room(&self, token: u64, on: bool) -> io::Result<()> {
-        let Some(sockets) = &self.snapshot.sockets else {
-            return Ok(());
-        };
-        let pair = &sockets[self.context.worker];
-        let socket = if token == TOKEN_V4 {
-            &pair.v4
-        } else {
-            &pair.v6
-        };
-        match socket {
-            Some(socket) => self.poller.watch_for_room(socket, token, on),
+    fn watch_for_room(&self, lane: Lane, on: bool) -> io::Result<()> {
+        let sockets = self.snapshot.sockets.as_ref();
+        match sockets.and_then(|all| all[self.context.worker].lane(lane)) {
+            Some(socket) => self.poller.watch_for_room(socket, token_of(lane), on),
             None => Ok(()),
         }
     }
-}
-
-/// The reason for which the outbound direction stands may be gone: try again.
-fn unblock(outbound: &mut Outbound, reason: Blocked) {
-    if outbound.blocked == Some(reason) {
-        outbound.blocked = None;
-    }
-}
-
-/// Sets what the kernel compares with: it doubles the number it is given.
-fn set_send_buffer(socket: &culvert_udp::Socket, bytes: usize) -> io::Result<()> {
-    socket.set_send_buffer(bytes / 2)
-}
-
-/// Whether a well-formed IP packet carries UDP.
-fn is_udp(packet: &[u8]) -> bool {
-    const PROTOCOL_UDP: u8 = 17;
-    let protocol_at = if packet[0] >> 4 == 4 { 9 } else { 6 };
-    packet[protocol_at] == PROTOCOL_UDP
 }

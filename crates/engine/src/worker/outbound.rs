@@ -3,23 +3,22 @@
 use super::attention::Side;
 use super::batch::Batch;
 use super::context::Context;
-use super::is_udp;
+use super::departure::{self, Blocked};
+use super::gate;
+use super::mix::is_udp;
 use super::moderation::Moderation;
 use super::queues::Queues;
 use super::staging::Staging;
-use crate::control::Event;
 use crate::counters::Dropped;
 use crate::mechanisms::Mechanism;
-use crate::peer::{Peer, Sending};
+use crate::peer::Sending;
 use crate::snapshot::{Road, Snapshot};
 use culvert_packet::ecn::{self, Ecn};
 use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
-use culvert_policy::Checksum;
-use culvert_policy::gate::{DropReason, Frame, Verdict};
 use culvert_session::{DATA_HEADER_LEN, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
-use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS, SendError};
+use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -47,15 +46,6 @@ pub(super) struct Outbound {
     resumed: VecDeque<(Box<[u8]>, u64)>,
     /// Why the sealed batch has not left.
     pub(super) blocked: Option<Blocked>,
-}
-
-/// What a sealed batch waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blocked {
-    /// The socket's send buffer is full.
-    Socket,
-    /// An earlier batch of another worker under the same key.
-    Turn,
 }
 
 /// How far the frame in the buffer has been cut.
@@ -164,7 +154,7 @@ impl Outbound {
             return true;
         };
         let Some(sending) = usable(road, context) else {
-            want_handshake(context, &road.peer);
+            context.want_handshake(&road.peer);
             return true;
         };
         self.batch.address(road, sending, Ecn::NotEct.bits());
@@ -299,7 +289,7 @@ impl Outbound {
                 // has translated once belongs to no flow.
                 before_gate = Some(Box::<[u8]>::from(&self.frame[..len]));
             }
-            cut = pass_gate(snapshot, context, &mut self.frame[..len], &cut)?;
+            cut = gate::pass_to_client(snapshot, context, &mut self.frame[..len], &cut)?;
         }
         let packet = &self.frame[VNET_HEADER_LEN..len];
         let Some(road) = road else {
@@ -322,7 +312,7 @@ impl Outbound {
         let Some(_) = usable(road, context) else {
             let frame = before_gate.as_deref().unwrap_or(&self.frame[..len]);
             self.staging.push(road.peer.id, frame, &context.counters);
-            want_handshake(context, &road.peer);
+            context.want_handshake(&road.peer);
             return None;
         };
         let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
@@ -417,104 +407,22 @@ impl Outbound {
                 .counters
                 .count_drop(Dropped::CountersExhausted, records as u64);
             if let Some((peer, _)) = self.batch.to() {
-                want_handshake(context, &Arc::clone(peer));
+                context.want_handshake(peer);
             }
             self.batch.reset();
         }
     }
 
     /// Sends the sealed batch. False where it must wait; see [`Self::blocked`].
-    pub(super) fn send(&mut self, snapshot: &Snapshot, context: &mut Context) -> bool {
-        self.blocked = None;
-        let (Some((peer, sending)), Some(sealed)) = (self.batch.to(), self.batch.sealed()) else {
-            return true;
-        };
-        let (peer, sending) = (Arc::clone(peer), Arc::clone(sending));
-        let (first, end) = (sealed.first, sealed.end);
-        if !sending.is_turn_of(first, context.worker) {
-            self.blocked = Some(Blocked::Turn);
-            context.counters.turn_waits.add(1);
-            return false;
-        }
-        if !self.send_rest(snapshot, context, &peer) {
-            self.blocked = Some(Blocked::Socket);
-            context.counters.udp_blocked.add(1);
-            return false;
-        }
-        self.batch.reset();
-        context.wake_workers(sending.depart(end));
-        if sending.transport.wants_rekey_on_send(context.now) {
-            want_handshake(context, &peer);
-        }
-        true
+    fn send(&mut self, snapshot: &Snapshot, context: &mut Context) -> bool {
+        self.blocked = departure::send(&mut self.batch, snapshot, context).err();
+        self.blocked.is_none()
     }
 
-    /// Sends what has not left yet. False where the socket is full.
-    fn send_rest(&mut self, snapshot: &Snapshot, context: &mut Context, peer: &Arc<Peer>) -> bool {
-        let (stride, class) = (self.batch.stride(), self.batch.class());
-        loop {
-            let sent = self.batch.sealed().map_or(0, |sealed| sealed.sent);
-            let rest = &self.batch.bytes()[sent..];
-            if rest.is_empty() {
-                return true;
-            }
-            let records = rest.len().div_ceil(stride) as u64;
-            let Some(to) = peer.endpoint() else {
-                context.counters.count_drop(Dropped::NoEndpoint, records);
-                return true;
-            };
-            let sockets = snapshot.sockets.as_ref();
-            let Some(socket) = sockets.and_then(|all| all[context.worker].towards(to.address))
-            else {
-                context.counters.count_drop(Dropped::SendFailed, records);
-                return true;
-            };
-            let segmented = context.mechanisms.has(Mechanism::Segmentation)
-                && !peer.segmentation_refused.load(Ordering::Relaxed);
-            let chunk_len = if segmented {
-                rest.len()
-            } else {
-                rest.len().min(stride)
-            };
-            match socket.send(&rest[..chunk_len], stride, &to, class) {
-                Ok(()) => {
-                    context.counters.udp_sends.add(1);
-                    peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);
-                }
-                Err(SendError::WouldBlock) => return false,
-                Err(error) if self.survives(context, peer, &error, chunk_len > stride) => continue,
-                Err(error) => {
-                    let reason = if matches!(error, SendError::TooBig) {
-                        Dropped::SendTooBig
-                    } else {
-                        Dropped::SendFailed
-                    };
-                    tracing::trace!(%error, "send");
-                    context
-                        .counters
-                        .count_drop(reason, chunk_len.div_ceil(stride) as u64);
-                }
-            }
-            if let Some(sealed) = self.batch.sealed_mut() {
-                sealed.sent += chunk_len;
-            }
-        }
-    }
-
-    /// Whether a send that failed is worth repeating in another way, which is remembered.
-    fn survives(&self, context: &Context, peer: &Peer, error: &SendError, segmented: bool) -> bool {
-        match error {
-            SendError::SegmentationUnsupported | SendError::TooBig if segmented => {
-                peer.segmentation_refused.store(true, Ordering::Relaxed);
-                context.counters.segmentation_refused.add(1);
-                context.tell(Event::SegmentationRefused(peer.id));
-                true
-            }
-            SendError::SourceGone => {
-                peer.forget_source();
-                true
-            }
-            _ => false,
+    /// The reason for which this direction stands may be gone: it tries again.
+    pub(super) fn unblock(&mut self, reason: Blocked) {
+        if self.blocked == Some(reason) {
+            self.blocked = None;
         }
     }
 
@@ -544,50 +452,11 @@ impl Outbound {
     }
 }
 
-/// Lets the gate judge a frame to a client and translate it. Returns how it falls into packets then.
-fn pass_gate(snapshot: &Snapshot, context: &Context, frame: &mut [u8], cut: &Cut) -> Option<Cut> {
-    let drop = |reason| {
-        let packets = cut.segments() as u64;
-        context.counters.count_gate_drop(reason, packets);
-        None
-    };
-    let (Some(gates), Some(table)) = (context.gates(), snapshot.gate.as_deref()) else {
-        return drop(DropReason::NoGrant);
-    };
-    let (vnet, packet) = frame.split_first_chunk_mut::<VNET_HEADER_LEN>()?;
-    let vnet = VnetHeader::parse(vnet).ok()?;
-    let checksum = if vnet.needs_checksum {
-        Checksum::Partial
-    } else {
-        Checksum::Complete
-    };
-    let frame = Frame {
-        packets: cut.segments() as u32,
-        checksum,
-        ..Frame::packet(packet)
-    };
-    let client = cut.ip().destination;
-    match gates.admit_to_client(table, context.now, client, frame) {
-        Verdict::Admit(_) => Cut::plan(&vnet, packet).ok(),
-        Verdict::Drop(reason) => drop(reason),
-    }
-}
-
 /// The key to seal with at this moment.
 fn usable<'a>(road: &'a Road, context: &Context) -> Option<&'a Arc<Sending>> {
     road.sending
         .as_ref()
         .filter(|sending| sending.transport.can_send(context.now))
-}
-
-/// Asks the control thread for a handshake, once until it has heard.
-pub(super) fn want_handshake(context: &Context, peer: &Peer) {
-    if !peer.handshake_wanted.swap(true, Ordering::AcqRel)
-        && !context.tell(Event::HandshakeWanted(peer.id))
-    {
-        // The queue is full: the next packet asks again.
-        peer.handshake_wanted.store(false, Ordering::Release);
-    }
 }
 
 /// The largest inner packet whose record passes a path of `path_mtu` bytes unfragmented, but never

@@ -1,0 +1,119 @@
+//! The end of the road out: a sealed batch, in its turn, to the socket.
+
+use super::batch::Batch;
+use super::context::Context;
+use crate::control::Event;
+use crate::counters::Dropped;
+use crate::mechanisms::Mechanism;
+use crate::peer::Peer;
+use crate::snapshot::Snapshot;
+use culvert_udp::SendError;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a sealed batch waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// The socket's send buffer is full.
+    Socket,
+    /// An earlier batch of another worker under the same key.
+    Turn,
+}
+
+/// Sends `batch` where it is sealed, and empties it. What can't be sent at all is counted.
+///
+/// # Errors
+/// What it waits for; what has not left by then is sent by the next call.
+pub(super) fn send(
+    batch: &mut Batch,
+    snapshot: &Snapshot,
+    context: &mut Context,
+) -> Result<(), Blocked> {
+    let (Some((peer, sending)), Some(sealed)) = (batch.to(), batch.sealed()) else {
+        return Ok(());
+    };
+    let (peer, sending) = (Arc::clone(peer), Arc::clone(sending));
+    let (first, end) = (sealed.first, sealed.end);
+    if !sending.is_turn_of(first, context.worker) {
+        context.counters.turn_waits.add(1);
+        return Err(Blocked::Turn);
+    }
+    if !send_rest(batch, snapshot, context, &peer) {
+        context.counters.udp_blocked.add(1);
+        return Err(Blocked::Socket);
+    }
+    batch.reset();
+    context.wake_workers(sending.depart(end));
+    if sending.transport.wants_rekey_on_send(context.now) {
+        context.want_handshake(&peer);
+    }
+    Ok(())
+}
+
+/// Sends what has not left yet. False where the socket is full.
+fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &Peer) -> bool {
+    let (stride, class) = (batch.stride(), batch.class());
+    loop {
+        let sent = batch.sealed().map_or(0, |sealed| sealed.sent);
+        let rest = &batch.bytes()[sent..];
+        if rest.is_empty() {
+            return true;
+        }
+        let records = rest.len().div_ceil(stride) as u64;
+        let Some(to) = peer.endpoint() else {
+            context.counters.count_drop(Dropped::NoEndpoint, records);
+            return true;
+        };
+        let sockets = snapshot.sockets.as_ref();
+        let Some(socket) = sockets.and_then(|all| all[context.worker].towards(to.address)) else {
+            context.counters.count_drop(Dropped::SendFailed, records);
+            return true;
+        };
+        let segmented = context.mechanisms.has(Mechanism::Segmentation)
+            && !peer.segmentation_refused.load(Ordering::Relaxed);
+        let chunk_len = if segmented {
+            rest.len()
+        } else {
+            rest.len().min(stride)
+        };
+        match socket.send(&rest[..chunk_len], stride, &to, class) {
+            Ok(()) => {
+                context.counters.udp_sends.add(1);
+                peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);
+            }
+            Err(SendError::WouldBlock) => return false,
+            Err(error) if survives(context, peer, &error, chunk_len > stride) => continue,
+            Err(error) => {
+                let reason = if matches!(error, SendError::TooBig) {
+                    Dropped::SendTooBig
+                } else {
+                    Dropped::SendFailed
+                };
+                tracing::trace!(%error, "send");
+                context
+                    .counters
+                    .count_drop(reason, chunk_len.div_ceil(stride) as u64);
+            }
+        }
+        if let Some(sealed) = batch.sealed_mut() {
+            sealed.sent += chunk_len;
+        }
+    }
+}
+
+/// Whether a send that failed is worth repeating in another way, which is remembered.
+fn survives(context: &Context, peer: &Peer, error: &SendError, segmented: bool) -> bool {
+    match error {
+        SendError::SegmentationUnsupported | SendError::TooBig if segmented => {
+            peer.segmentation_refused.store(true, Ordering::Relaxed);
+            context.counters.segmentation_refused.add(1);
+            context.tell(Event::SegmentationRefused(peer.id));
+            true
+        }
+        SendError::SourceGone => {
+            peer.forget_source();
+            true
+        }
+        _ => false,
+    }
+}

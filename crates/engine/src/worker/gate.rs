@@ -1,0 +1,79 @@
+//! What the gate of a gateway says of what a worker carries, in either direction.
+
+use super::context::Context;
+use crate::gates::Gates;
+use crate::snapshot::Snapshot;
+use culvert_packet::ip::IpView;
+use culvert_packet::{Cut, Gathered, VNET_HEADER_LEN, VnetHeader};
+use culvert_policy::Checksum;
+use culvert_policy::gate::{DropReason, Frame, Later, PeerKey, Verdict};
+use culvert_session::Time;
+
+/// Has a frame to a client judged and translated. Returns how it falls into packets then; `None` where it is dropped,
+/// which is counted.
+pub(super) fn pass_to_client(
+    snapshot: &Snapshot,
+    context: &Context,
+    frame: &mut [u8],
+    cut: &Cut,
+) -> Option<Cut> {
+    let drop = |reason| {
+        let packets = cut.segments() as u64;
+        context.counters.count_gate_drop(reason, packets);
+        None
+    };
+    let (Some(gates), Some(table)) = (context.gates(), snapshot.gate.as_deref()) else {
+        return drop(DropReason::NoGrant);
+    };
+    let (vnet, packet) = frame.split_first_chunk_mut::<VNET_HEADER_LEN>()?;
+    let vnet = VnetHeader::parse(vnet).ok()?;
+    let checksum = if vnet.needs_checksum {
+        Checksum::Partial
+    } else {
+        Checksum::Complete
+    };
+    let frame = Frame {
+        packets: cut.segments() as u32,
+        checksum,
+        ..Frame::packet(packet)
+    };
+    let client = cut.ip().destination;
+    match gates.admit_to_client(table, context.now, client, frame) {
+        Verdict::Admit(_) => Cut::plan(&vnet, packet).ok(),
+        Verdict::Drop(reason) => drop(reason),
+    }
+}
+
+/// Why packets of a client, joined to one, do not pass; those that pass may have been translated.
+///
+/// A superframe is judged once, by its first packet: what the coalescer has joined to it is of the same flow, and has
+/// nothing that a verdict could depend on and the first has not.
+pub(super) fn refusal_from_client(
+    gates: &Gates,
+    snapshot: &Snapshot,
+    now: Time,
+    key: Option<PeerKey>,
+    gathered: &mut Gathered<'_>,
+) -> Option<DropReason> {
+    let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), key) else {
+        return Some(DropReason::NoGrant);
+    };
+    let later = Later {
+        bytes: gathered.later_bytes(),
+        tcp_flags: gathered.later_tcp_flags(),
+    };
+    let packets = gathered.packets() as u32;
+    let packet = gathered.first();
+    let Ok(client) = IpView::parse(packet).map(|view| view.source()) else {
+        return Some(DropReason::Malformed);
+    };
+    let frame = Frame {
+        packets,
+        later,
+        ..Frame::packet(packet)
+    };
+    match gates.admit_from_client(table, now, client, peer, frame) {
+        Verdict::Admit(_) => None,
+        Verdict::Drop(reason) => Some(reason),
+    }
+}
