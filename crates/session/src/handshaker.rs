@@ -81,7 +81,7 @@ impl Handshaker {
 
     /// Changes our private key; sessions are made anew. Returns the peer that was removed because
     /// the new public key is its own. The same key again changes nothing.
-    pub fn set_private_key(&mut self, key: Option<PrivateKey>, now: Time) -> Option<PeerId> {
+    pub fn set_private_key(&mut self, key: Option<PrivateKey>, clock: Clock) -> Option<PeerId> {
         let public_key = key.as_ref().map(PrivateKey::public_key);
         if public_key == self.public_key() {
             return None;
@@ -107,9 +107,13 @@ impl Handshaker {
                 .get_mut(id)
                 .and_then(|peer| peer.attempt.as_mut())
             {
-                attempt.retry_at = now;
+                attempt.retry_at = clock.now;
             }
-            self.peers.reschedule(id, self.is_up, now);
+            // What was asked for without a key came to nothing.
+            if self.is_up && self.local.is_some() && self.keepalive(id).is_some() {
+                self.send_keepalive(id, clock);
+            }
+            self.peers.reschedule(id, self.is_up, clock.now);
         }
         ourselves
     }
@@ -301,6 +305,12 @@ impl Handshaker {
     pub fn receiving(&self, id: PeerId) -> impl Iterator<Item = Arc<Transport>> {
         let slots = self.peers.get(id).map(|peer| &peer.slots);
         slots.into_iter().flat_map(slots::Slots::receiving).cloned()
+    }
+
+    /// Where the peer's data would confirm keys that we made as responder: their index.
+    pub fn unconfirmed(&self, id: PeerId) -> Option<Index> {
+        let next = self.peers.get(id)?.slots.next()?;
+        Some(next.local_index())
     }
 
     /// The keys of all peers under which they may send to us.

@@ -206,7 +206,7 @@ impl End {
         };
         let public_key = key.public_key();
         let mut handshaker = Handshaker::new(*public_key.as_bytes());
-        handshaker.set_private_key(Some(key.clone()), START);
+        handshaker.set_private_key(Some(key.clone()), clock);
         let peer = handshaker.add_peer(peer_key).expect("the first peer");
         handshaker.set_suite(peer, suite);
         handshaker.set_preshared_key(peer, PresharedKey::from_bytes([3; 32]));

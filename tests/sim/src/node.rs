@@ -363,7 +363,7 @@ impl Node {
 
 fn started(private_key: &PrivateKey, seed: [u8; 32], clock: Clock) -> Handshaker {
     let mut shaker = Handshaker::new(seed);
-    shaker.set_private_key(Some(private_key.clone()), clock.now);
+    shaker.set_private_key(Some(private_key.clone()), clock);
     shaker.set_up(true, clock);
     shaker
 }

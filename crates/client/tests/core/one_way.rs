@@ -105,7 +105,7 @@ fn clock(now_ms: u64) -> Clock {
 
 fn end(number: u8, key: PrivateKey, clock: Clock) -> Handshaker {
     let mut end = Handshaker::new([number; 32]);
-    end.set_private_key(Some(key), clock.now);
+    end.set_private_key(Some(key), clock);
     end.set_up(true, clock);
     end
 }

@@ -41,8 +41,7 @@ impl Control {
             self.listen_port = self.bound_port();
         }
         if let Some(private_key) = change.private_key {
-            self.handshaker
-                .set_private_key(private_key.clone(), clock.now);
+            self.handshaker.set_private_key(private_key.clone(), clock);
             self.private_key = private_key;
             self.drop_vanished_peers();
         }

@@ -86,6 +86,11 @@ impl Slots {
         self.current.as_ref()
     }
 
+    /// The pair that waits for the peer's first data.
+    pub(super) fn next(&self) -> Option<&Arc<Transport>> {
+        self.next.as_ref()
+    }
+
     /// All pairs under which data may arrive.
     pub(super) fn receiving(&self) -> impl Iterator<Item = &Arc<Transport>> {
         [&self.current, &self.next, &self.previous]

@@ -61,7 +61,7 @@ impl End {
     }
 
     fn with(mut shaker: Handshaker, number: u8, peer: u8) -> Self {
-        shaker.set_private_key(Some(private_key(number)), START);
+        shaker.set_private_key(Some(private_key(number)), clock_at(Duration::ZERO));
         shaker.set_up(true, clock_at(Duration::ZERO));
         let peer = shaker.add_peer(public_key(peer)).unwrap();
         Self {

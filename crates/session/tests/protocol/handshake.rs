@@ -384,14 +384,47 @@ fn ends_whose_first_packets_cross_settle_on_one_session_as_well() {
 }
 
 #[test]
+fn keys_of_a_responder_are_unconfirmed_until_data_arrives_under_them() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    b.receives(&a.datagram(), a.address, clock).unwrap();
+    let index = b.shaker.unconfirmed(b.peer).unwrap();
+    b.shaker.handle_confirmed(b.peer, index, clock);
+    assert_eq!(b.shaker.unconfirmed(b.peer), None);
+}
+
+#[test]
+fn keys_of_handshakes_that_crossed_are_confirmed_whichever_are_settled_on() {
+    let (mut a, mut b) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.wants(clock);
+    b.wants(clock);
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    b.receives(&from_a, a.address, clock).unwrap();
+    a.receives(&from_b, b.address, clock).unwrap();
+    let (from_a, from_b) = (a.datagram(), b.datagram());
+    b.receives(&from_a, a.address, clock).unwrap();
+    a.receives(&from_b, b.address, clock).unwrap();
+    for end in [&mut a, &mut b] {
+        let index = end.shaker.unconfirmed(end.peer).unwrap();
+        end.shaker.handle_confirmed(end.peer, index, clock);
+        assert_eq!(end.shaker.unconfirmed(end.peer), None);
+    }
+}
+
+#[test]
 fn our_own_key_is_no_peer() {
     let mut shaker = Handshaker::new([1; 32]);
-    assert_eq!(shaker.set_private_key(Some(private_key(1)), START), None);
+    assert_eq!(
+        shaker.set_private_key(Some(private_key(1)), clock_at(Duration::ZERO)),
+        None
+    );
     assert_eq!(shaker.add_peer(public_key(1)), Err(Error::OwnKey));
     let peer = shaker.add_peer(public_key(2)).unwrap();
     assert_eq!(shaker.add_peer(public_key(2)), Err(Error::PeerExists(peer)));
     assert_eq!(
-        shaker.set_private_key(Some(private_key(2)), START),
+        shaker.set_private_key(Some(private_key(2)), clock_at(Duration::ZERO)),
         Some(peer)
     );
     assert_eq!(shaker.peer_by_key(&public_key(2)), None);
@@ -406,9 +439,11 @@ fn our_own_key_is_no_peer() {
 fn another_private_key_ends_sessions_and_the_same_one_does_not() {
     let (mut a, mut b) = pair();
     shake(&mut a, &mut b, clock_at(Duration::ZERO));
-    a.shaker.set_private_key(Some(private_key(1)), START);
+    a.shaker
+        .set_private_key(Some(private_key(1)), clock_at(Duration::ZERO));
     assert!(a.sending().is_some());
-    a.shaker.set_private_key(Some(private_key(5)), START);
+    a.shaker
+        .set_private_key(Some(private_key(5)), clock_at(Duration::ZERO));
     assert!(a.receiving().is_empty());
     assert_eq!(a.drain(), [Output::KeysChanged { peer: a.peer }]);
     assert_eq!(a.shaker.indices_in_use(), 0);

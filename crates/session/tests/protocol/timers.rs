@@ -230,6 +230,18 @@ fn a_persistent_keepalive_without_keys_starts_a_handshake_when_the_link_comes_up
     assert!(last > Some(seconds(550)), "it never gives up for good");
 }
 
+#[test]
+fn a_persistent_keepalive_that_waited_for_our_key_starts_when_there_is_one() {
+    let (mut a, _) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.shaker.set_private_key(None, clock);
+    a.shaker.set_keepalive(a.peer, Some(seconds(25)), clock);
+    assert_eq!(a.drain(), []);
+    let clock = clock_at(seconds(10));
+    a.shaker.set_private_key(Some(private_key(1)), clock);
+    assert!(is_initiation(&a.drain()[0]));
+}
+
 /// §6.3: "after Reject-After-Time × 3 … if no new keys have been exchanged, all are erased".
 #[test]
 fn keys_are_wiped_after_nine_minutes() {

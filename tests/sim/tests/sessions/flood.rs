@@ -10,7 +10,7 @@ fn initiations(world: &World, count: u8) -> Vec<Vec<u8>> {
     let target = world.node(B).shaker.public_key().expect("it has a key");
     let made = (0..count).map(|number| {
         let mut stranger = Handshaker::new([number; 32]);
-        stranger.set_private_key(Some(PrivateKey::from_bytes([number + 1; 32])), clock.now);
+        stranger.set_private_key(Some(PrivateKey::from_bytes([number + 1; 32])), clock);
         stranger.set_up(true, clock);
         let peer = stranger
             .add_peer(target)
