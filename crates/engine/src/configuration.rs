@@ -57,7 +57,7 @@ pub struct Change {
     pub mark: Option<u32>,
     /// Suite of peers that are not given one of their own.
     pub suite: Option<Suite>,
-    /// Whether peers that this change does not name are removed.
+    /// Whether all peers that are there are removed first, those that this change names too.
     pub replace_peers: bool,
     /// In the order in which they were asked for; one key may appear more than once.
     pub peers: Vec<PeerChange>,

@@ -138,6 +138,8 @@ pub struct WorkerCounters {
     pub udp_sends: Counter,
     /// UDP receive calls that returned something.
     pub udp_receives: Counter,
+    /// UDP receive calls that failed for another reason than that nothing was there.
+    pub udp_receive_failures: Counter,
     /// Times the UDP socket was full and the worker stopped reading the TUN.
     pub udp_blocked: Counter,
     /// Times another worker's batch of the same key had to leave first.

@@ -14,6 +14,7 @@ use crate::unrouted::Unrouted;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_packet::Accept;
 use culvert_tun::{Account, LinkWatch, PRIORITY_QUEUES, Queue, Steering, SteeringState};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -204,11 +205,13 @@ impl Device {
             let ending = Ending(Arc::clone(&self.shared));
             let body = move || {
                 let _ending = ending;
-                if let Err(error) = worker.run() {
-                    // The interface was deleted, or its descriptor broke: either way the road ends.
-                    tracing::debug!(%error, "worker ends");
+                match worker.run() {
+                    // The interface was deleted, which is a way to end the device.
+                    Err(error) if error.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {
+                        Ok(())
+                    }
+                    ended => ended,
                 }
-                Ok(())
             };
             let thread = thread::Builder::new().name(format!("culvert-road-{number}"));
             threads.push(

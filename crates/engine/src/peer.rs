@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     /// Set by the worker that asked for a handshake, cleared by the control thread when it heard:
     /// one request at a time waits in the control thread's queue.
     pub(crate) handshake_wanted: AtomicBool,
-    /// The path to the endpoint refused a segmented send; datagrams go one by one.
+    /// A segmented send to the endpoint was refused, and not because the path is narrow; datagrams go one by one.
     pub(crate) segmentation_refused: AtomicBool,
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
@@ -105,6 +105,23 @@ impl Peer {
         }
     }
 
+    /// Whether several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel refuses a
+    /// run of datagrams that the path has no room for.
+    pub(crate) fn takes_runs_of(&self, len: usize, to: &Destination) -> bool {
+        let path_mtu = usize::from(self.path_mtu.load(Ordering::Relaxed));
+        !self.segmentation_refused.load(Ordering::Relaxed)
+            && (path_mtu == 0 || len + ip_and_udp_len(&to.address) <= path_mtu)
+    }
+
+    /// Notes that the path takes `path_mtu` bytes. Where that was why a run of datagrams of `refused_len` bytes was refused,
+    /// shorter ones may leave together again.
+    pub(crate) fn note_path_mtu(&self, path_mtu: u16, refused_len: Option<usize>, to: &SocketAddr) {
+        self.path_mtu.store(path_mtu, Ordering::Relaxed);
+        if refused_len.is_some_and(|len| len + ip_and_udp_len(to) > usize::from(path_mtu)) {
+            self.segmentation_refused.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Forgets what was learned of the path: it is another one.
     pub(crate) fn forget_path(&self) {
         self.forget_mtu();
@@ -141,6 +158,13 @@ impl Peer {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Destination>> {
         self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes of the headers in front of a datagram to this address.
+pub(crate) fn ip_and_udp_len(to: &SocketAddr) -> usize {
+    const UDP_HEADER_LEN: usize = 8;
+    let ip_header_len = if to.is_ipv4() { 20 } else { 40 };
+    ip_header_len + UDP_HEADER_LEN
 }
 
 /// The key that a peer's records are sealed with, and whose turn it is to send.

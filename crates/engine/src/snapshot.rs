@@ -54,6 +54,8 @@ pub(crate) struct Road {
 pub(crate) struct Receiving {
     pub(crate) transport: Arc<Transport>,
     pub(crate) peer: Arc<Peer>,
+    /// A responder's key that the control thread has not yet heard to be confirmed by data.
+    pub(crate) is_unconfirmed: bool,
 }
 
 /// Keys by receiver index. At most three per peer: previous, current and next.

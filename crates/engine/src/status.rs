@@ -22,6 +22,8 @@ pub struct Status {
     pub mark: u32,
     /// Whether the link is up and the sockets are open.
     pub is_up: bool,
+    /// Why the sockets could not be opened, where the interface is up all the same.
+    pub down_because: Option<String>,
     /// MTU of the interface, in bytes.
     pub mtu: u16,
     /// Suite of peers that are not given one of their own.
@@ -76,6 +78,8 @@ pub struct WorkerStatus {
     pub udp_sends: u64,
     /// UDP receive calls that returned something.
     pub udp_receives: u64,
+    /// Receive calls that failed for another reason than that nothing was there.
+    pub udp_receive_failures: u64,
     /// Times the UDP socket was full.
     pub udp_blocked: u64,
     /// Times another worker's batch had to leave first.

@@ -12,6 +12,7 @@ mod group;
 use std::ops::Range;
 
 use crate::PacketError;
+use crate::vnet::Gso;
 use candidate::Candidate;
 pub use gathered::Gathered;
 use group::Group;
@@ -55,6 +56,39 @@ impl Accept {
         udp4: true,
         udp6: true,
     };
+
+    /// Superframes of one kind, over IPv4 or IPv6.
+    #[must_use]
+    pub const fn kind(gso: Gso, is_v4: bool) -> Self {
+        Self {
+            tcp4: matches!(gso, Gso::Tcp4),
+            tcp6: matches!(gso, Gso::Tcp6),
+            udp4: matches!(gso, Gso::Udp) && is_v4,
+            udp6: matches!(gso, Gso::Udp) && !is_v4,
+        }
+    }
+
+    /// What either has.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            tcp4: self.tcp4 || other.tcp4,
+            tcp6: self.tcp6 || other.tcp6,
+            udp4: self.udp4 || other.udp4,
+            udp6: self.udp6 || other.udp6,
+        }
+    }
+
+    /// What `other` does not have.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self {
+            tcp4: self.tcp4 && !other.tcp4,
+            tcp6: self.tcp6 && !other.tcp6,
+            udp4: self.udp4 && !other.udp4,
+            udp6: self.udp6 && !other.udp6,
+        }
+    }
 }
 
 /// Coalesces the packets of one receive buffer into superframes, described as ranges of that

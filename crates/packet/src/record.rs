@@ -8,7 +8,7 @@ pub const TAG_LEN: usize = 16;
 pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 
 /// Padding goes to a multiple of this many bytes.
-const PADDING: usize = 16;
+pub const PADDING: usize = 16;
 
 /// Lengths of the records of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

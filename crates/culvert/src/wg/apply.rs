@@ -4,14 +4,13 @@
 use super::serve::{Control, Refusal};
 use super::status::Status;
 use culvert_engine::{self as engine, Device, EngineError};
-use culvert_session::{PresharedKey, PublicKey};
+use culvert_session::PresharedKey;
 use culvert_tun::TunError;
 use culvert_uapi::{
     AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceName, IpPrefix,
     KeepaliveInterval, PeerChange, PeerConfiguration, SetRequest,
 };
 use culvert_udp::UdpError;
-use std::collections::BTreeSet;
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -60,23 +59,15 @@ impl Control for Interface {
 }
 
 /// What the engine is asked to do for `request`.
-///
-/// `replace_peers` means that only what the request says is there afterwards. A peer that is named
-/// keeps its sessions and the endpoint it was heard from; everything else it had is taken back
-/// unless the request says it again.
 fn change(
     request: SetRequest,
     index_of: impl Fn(&InterfaceName) -> Option<u32>,
 ) -> Result<engine::Change, Refusal> {
     let SetRequest { interface, peers } = request;
-    let mut named = BTreeSet::new();
-    let mut changes = Vec::with_capacity(peers.len());
-    for mut peer in peers {
-        if interface.replace_peers && !restate(&mut peer, &mut named) {
-            continue;
-        }
-        changes.push(peer_change(peer, &index_of)?);
-    }
+    let changes = peers
+        .into_iter()
+        .map(|peer| peer_change(peer, &index_of))
+        .collect::<Result<_, _>>()?;
     Ok(engine::Change {
         private_key: interface.private_key.into_option(),
         listen_port: interface.listen_port,
@@ -91,31 +82,6 @@ fn change(
         resume: Vec::new(),
         gate: None,
     })
-}
-
-/// Turns a section under `replace_peers` into one that leaves nothing of an earlier peer. Returns
-/// whether the section has an effect: `update_only` finds no peer when all were removed before.
-fn restate(peer: &mut PeerChange, named: &mut BTreeSet<PublicKey>) -> bool {
-    if peer.update_only {
-        return named.contains(&peer.public_key);
-    }
-    if peer.remove {
-        named.remove(&peer.public_key);
-        return true;
-    }
-    if named.insert(peer.public_key) {
-        remove_if_kept(&mut peer.preshared_key);
-        remove_if_kept(&mut peer.keepalive);
-        remove_if_kept(&mut peer.suite);
-        peer.replace_allowed_ips = true;
-    }
-    true
-}
-
-fn remove_if_kept<T>(change: &mut Change<T>) {
-    if matches!(change, Change::Keep) {
-        *change = Change::Remove;
-    }
 }
 
 fn peer_change(
@@ -237,7 +203,6 @@ mod tests {
     use std::time::Duration;
 
     const A: &str = "public_key=aa00000000000000000000000000000000000000000000000000000000000000";
-    const B: &str = "public_key=bb00000000000000000000000000000000000000000000000000000000000000";
 
     #[test]
     fn what_a_request_does_not_name_is_kept() {
@@ -283,41 +248,6 @@ mod tests {
                 engine::AllowedIpChange::Remove(range("fd00::", 9)),
             ]
         );
-    }
-
-    #[test]
-    fn replacing_peers_leaves_nothing_of_what_they_had() {
-        let change = change_of(&format!(
-            "replace_peers=true\n{A}\nallowed_ip=10.0.0.0/8\n{A}"
-        ));
-        let [first, second] = &change.peers[..] else {
-            panic!("two sections");
-        };
-        assert_eq!(first.preshared_key, Some(PresharedKey::NONE));
-        assert_eq!((first.keepalive, first.suite), (Some(None), Some(None)));
-        assert!(first.replace_allowed_ips);
-        // The second section of the same peer adds to the first.
-        assert!(!second.replace_allowed_ips && second.preshared_key.is_none());
-    }
-
-    #[test]
-    fn update_only_finds_no_peer_when_peers_are_replaced() {
-        let change = change_of(&format!(
-            "replace_peers=true\n{A}\nupdate_only=true\n{B}\n{B}\nupdate_only=true"
-        ));
-        let named: Vec<u8> = change
-            .peers
-            .iter()
-            .map(|peer| peer.public_key.as_bytes()[0])
-            .collect();
-        assert_eq!(named, [0xbb, 0xbb]);
-    }
-
-    #[test]
-    fn a_peer_that_is_removed_and_named_again_starts_anew() {
-        let change = change_of(&format!("replace_peers=true\n{A}\n{A}\nremove=true\n{A}"));
-        assert!(change.peers[1].remove);
-        assert!(change.peers[2].replace_allowed_ips);
     }
 
     #[test]

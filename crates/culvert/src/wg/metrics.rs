@@ -128,7 +128,7 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 19] = [
+const WORKER_COUNTERS: [WorkerCounter; 20] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
@@ -158,6 +158,11 @@ const WORKER_COUNTERS: [WorkerCounter; 19] = [
         "frames_joined",
         "Frames that left in the batch of one before them.",
         |w| w.frames_joined,
+    ),
+    WorkerCounter::new(
+        "udp_receive_failures",
+        "UDP receive calls that failed.",
+        |w| w.udp_receive_failures,
     ),
     WorkerCounter::new("udp_blocked", "Times the UDP socket was full.", |w| {
         w.udp_blocked

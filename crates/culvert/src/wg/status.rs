@@ -31,6 +31,9 @@ pub(crate) struct Status {
     pub(crate) fwmark: u32,
     /// Whether the link is up.
     pub(crate) is_up: bool,
+    /// Why the sockets could not be opened, where the interface is up all the same.
+    #[serde(default)]
+    pub(crate) down_because: Option<String>,
     /// MTU of the interface.
     pub(crate) mtu_bytes: u16,
     /// Cipher of peers without one of their own.
@@ -91,6 +94,9 @@ pub(crate) struct Worker {
     /// Frames that left in the batch of one before them.
     #[serde(default)]
     pub(crate) frames_joined: u64,
+    /// Receive calls that failed for another reason than that nothing was there.
+    #[serde(default)]
+    pub(crate) udp_receive_failures: u64,
     /// Times the UDP socket was full.
     pub(crate) udp_blocked: u64,
     /// Times another worker's batch had to leave first.
@@ -223,6 +229,7 @@ impl Status {
             listen_port: status.listen_port,
             fwmark: status.mark,
             is_up: status.is_up,
+            down_because: status.down_because.clone(),
             mtu_bytes: status.mtu,
             cipher: cipher_name(status.suite).to_owned(),
             offloads: status.features.iter().map(offload).collect(),
@@ -260,6 +267,7 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         udp_sends: worker.udp_sends,
         udp_receives: worker.udp_receives,
         frames_joined: worker.frames_joined,
+        udp_receive_failures: worker.udp_receive_failures,
         udp_blocked: worker.udp_blocked,
         turn_waits: worker.turn_waits,
         segmentation_refused: worker.segmentation_refused,

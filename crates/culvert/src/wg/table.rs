@@ -51,6 +51,9 @@ fn interface(status: &Status, text: &mut Text) {
         "link",
         format_args!("{state}, MTU {mtu}, culvert {version}"),
     );
+    if let Some(why) = &status.down_because {
+        text.field("link down", why);
+    }
     text.field("workers", status.workers.len());
     let on = status.offloads.iter().filter(|offload| offload.is_on);
     let on: Vec<&str> = on.map(|offload| offload.name.as_str()).collect();
@@ -339,6 +342,7 @@ peer: AAAA
             listen_port: 51820,
             fwmark: 51820,
             is_up: true,
+            down_because: None,
             mtu_bytes: 1420,
             cipher: "chacha20poly1305".to_owned(),
             offloads: vec![

@@ -109,15 +109,26 @@ impl Control {
         Ok(())
     }
 
-    /// Opens sockets on another port where one is asked for and the link is up.
+    /// Opens sockets on another port where one is asked for and the link is up. While it is down the port is looked at:
+    /// whoever asks for one that is taken hears it now, and not only the log when the link comes up.
     fn change_sockets(
         &mut self,
         change: &Change,
     ) -> Result<Option<Arc<[SocketPair]>>, EngineError> {
-        match change.listen_port {
-            Some(port) if self.is_up && port != self.bound_port() => self.bind(port).map(Some),
-            _ => Ok(None),
+        let Some(port) = change.listen_port else {
+            return Ok(None);
+        };
+        if self.is_up && port == self.bound_port() {
+            return Ok(None);
         }
+        if self.is_up || self.tun.is_up().unwrap_or(false) {
+            return self.bind(port).map(Some);
+        }
+        // What the store keeps, on that port too, is taken over when the link comes up.
+        if port != 0 && self.options.store.is_none() {
+            self.try_port(port)?;
+        }
+        Ok(None)
     }
 
     fn refuse_unreachable_family(
@@ -208,14 +219,20 @@ impl Control {
             sending: None,
             suite: None,
             candidates: Vec::new(),
+            ranges: BTreeSet::new(),
         });
         Some(id)
     }
 
     fn remove_peer(&mut self, id: PeerId) {
         self.handshaker.remove_peer(id);
-        self.peers[id.slot()] = None;
-        self.ranges.retain(|_, owner| *owner != id);
+        for range in self.peers[id.slot()]
+            .take()
+            .into_iter()
+            .flat_map(|state| state.ranges)
+        {
+            self.ranges.remove(&range);
+        }
     }
 
     fn remove_peers_except(&mut self, kept: &BTreeSet<PublicKey>) {
@@ -249,20 +266,31 @@ impl Control {
 
     fn change_ranges(&mut self, id: PeerId, replace: bool, changes: &[AllowedIpChange]) {
         if replace {
-            self.ranges.retain(|_, owner| *owner != id);
-        }
-        for change in changes {
-            match *change {
-                AllowedIpChange::Add(range) => {
-                    self.ranges.insert(range, id);
-                }
-                AllowedIpChange::Remove(range) => {
-                    if self.ranges.get(&range) == Some(&id) {
-                        self.ranges.remove(&range);
-                    }
-                }
+            let own = self.ranges_of(id).map(std::mem::take);
+            for range in own.into_iter().flatten() {
+                self.ranges.remove(&range);
             }
         }
+        for change in changes {
+            let (range, owner) = match *change {
+                AllowedIpChange::Add(range) => (range, self.ranges.insert(range, id)),
+                AllowedIpChange::Remove(range) if self.ranges.get(&range) == Some(&id) => {
+                    (range, self.ranges.remove(&range))
+                }
+                AllowedIpChange::Remove(_) => continue,
+            };
+            if let Some(of_owner) = owner.and_then(|owner| self.ranges_of(owner)) {
+                of_owner.remove(&range);
+            }
+            if let (AllowedIpChange::Add(_), Some(own)) = (change, self.ranges_of(id)) {
+                own.insert(range);
+            }
+        }
+    }
+
+    fn ranges_of(&mut self, id: PeerId) -> Option<&mut BTreeSet<Prefix>> {
+        let state = self.peers.get_mut(id.slot())?.as_mut()?;
+        Some(&mut state.ranges)
     }
 
     pub(super) fn configuration(&self) -> Configuration {
@@ -280,7 +308,7 @@ impl Control {
                     .map(culvert_session::Tai64n::to_unix),
                 rx_bytes: state.shared.rx_bytes.load(Ordering::Relaxed),
                 tx_bytes: state.shared.tx_bytes.load(Ordering::Relaxed),
-                allowed_ips: self.ranges_of(state.shared.id),
+                allowed_ips: state.ranges.iter().copied().collect(),
             })
             .collect();
         peers.sort_by_key(|peer| peer.public_key);
@@ -297,11 +325,6 @@ impl Control {
     pub(super) fn preshared_key(&self, id: PeerId) -> Option<&PresharedKey> {
         let key = self.handshaker.preshared_key(id);
         key.filter(|key| **key != PresharedKey::NONE)
-    }
-
-    pub(super) fn ranges_of(&self, id: PeerId) -> Vec<Prefix> {
-        let own = self.ranges.iter().filter(|(_, owner)| **owner == id);
-        own.map(|(range, _)| *range).collect()
     }
 }
 

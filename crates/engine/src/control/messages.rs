@@ -1,10 +1,11 @@
 //! Handshake messages: those that workers hand over are answered, and what the handshaker has to say is sent.
 
 use super::{Control, HandshakeMessage, shared};
-use culvert_session::{Clock, Destination, PeerId, UNDER_LOAD_AFTER};
-use culvert_udp::{EXPRESS_CLASS, SendError};
+use crate::worker::Command;
+use culvert_session::parse::Message;
+use culvert_session::{Clock, HandshakeDatagram, PeerId, UNDER_LOAD_AFTER};
+use culvert_udp::{Destination, EXPRESS_CLASS, SendError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
@@ -20,43 +21,98 @@ const SEND_PATIENCE: Timespec = Timespec {
     tv_nsec: 15_000_000,
 };
 
+/// What waits to be sent at most: it leaves before more is taken in, so that nothing waits for long.
+const MAX_OUTGOING: usize = HANDSHAKES_PER_TURN;
+
+/// What is sent once the workers have the newest keys: a responder's keys can receive before its response leaves.
+pub(super) enum Outgoing {
+    Handshake {
+        peer: PeerId,
+        datagram: HandshakeDatagram,
+        /// `None` is everywhere the peer may be.
+        to: Option<Destination>,
+    },
+    CookieReply {
+        datagram: HandshakeDatagram,
+        to: Destination,
+    },
+    Keepalive(PeerId),
+}
+
 impl Control {
+    /// Answers the handshake messages that wait, as many as one turn may take.
     pub(super) fn answer_handshakes(&mut self, clock: Clock) {
         for _ in 0..HANDSHAKES_PER_TURN {
-            if self.shared.waiting_handshakes() >= shared::UNDER_LOAD_MESSAGES {
+            let Some(message) = self.shared.next_handshake() else {
+                break;
+            };
+            // Counting the one that was just taken.
+            if self.shared.waiting_handshakes() + 1 >= shared::UNDER_LOAD_MESSAGES {
                 self.under_load_until = clock.now.saturating_add(UNDER_LOAD_AFTER);
             }
-            let Some(message) = self.shared.next_handshake() else {
-                return;
-            };
-            let under_load = clock.now < self.under_load_until;
-            let handled = self.handshaker.handle_datagram(
-                message.datagram(),
-                message.source,
-                under_load,
-                clock,
-            );
-            match handled {
-                Ok(_) => self.counters.handshakes_received.add(1),
-                Err(reason) => {
-                    tracing::trace!(source = %message.source, %reason, "handshake refused");
-                    self.counters.handshake_drops[reason.position()].add(1);
+            self.answer(&message, clock);
+        }
+        self.send_out();
+    }
+
+    fn answer(&mut self, message: &HandshakeMessage, clock: Clock) {
+        let under_load = clock.now < self.under_load_until;
+        let datagram = message.datagram();
+        let handled = self
+            .handshaker
+            .handle_datagram(datagram, message.source, under_load, clock);
+        match handled {
+            Ok(peer) => {
+                self.counters.handshakes_received.add(1);
+                let is_counted = !matches!(Message::parse(datagram), Some(Message::CookieReply(_)));
+                if let Some(state) = self.peer(peer).filter(|_| is_counted) {
+                    let bytes = datagram.len() as u64;
+                    state.shared.rx_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
             }
-            self.carry_out(Some(&message));
+            Err(reason) => {
+                tracing::trace!(source = %message.source, %reason, "handshake refused");
+                self.counters.handshake_drops[reason.position()].add(1);
+            }
+        }
+        self.take_in(Some(message));
+    }
+
+    /// Has something sent by [`Self::send_out`].
+    pub(super) fn send_later(&mut self, outgoing: Outgoing) {
+        if self.outgoing.len() == MAX_OUTGOING {
+            self.send_out();
+        }
+        self.outgoing.push(outgoing);
+    }
+
+    /// Sends what waits, in its order, after the workers have been told of the newest keys.
+    pub(super) fn send_out(&mut self) {
+        if self.outgoing.is_empty() {
+            return;
+        }
+        if self.is_dirty {
+            self.publish();
+        }
+        for outgoing in std::mem::take(&mut self.outgoing) {
+            match outgoing {
+                Outgoing::Handshake { peer, datagram, to } => {
+                    self.send_handshake(peer, datagram.as_bytes(), to);
+                }
+                Outgoing::CookieReply { datagram, to } => {
+                    self.send_datagram(datagram.as_bytes(), to);
+                }
+                Outgoing::Keepalive(peer) => {
+                    self.shared.command(0, Command::Keepalive(peer));
+                }
+            }
         }
     }
 
-    pub(super) fn send_handshake(
-        &self,
-        id: PeerId,
-        datagram: &[u8],
-        to: Destination,
-        cause: Option<&HandshakeMessage>,
-    ) {
+    fn send_handshake(&self, id: PeerId, datagram: &[u8], to: Option<Destination>) {
         let sent = match to {
-            Destination::Peer => self.send_to_candidates(id, datagram),
-            Destination::Reply(to) => self.reply(datagram, to, cause),
+            None => self.send_to_candidates(id, datagram),
+            Some(to) => self.send_datagram(datagram, to),
         };
         if let Some(state) = self.peer(id).filter(|_| sent) {
             let bytes = datagram.len() as u64;
@@ -76,29 +132,14 @@ impl Control {
                 continue;
             }
             let source = None;
-            sent |= self.send_datagram(datagram, culvert_udp::Destination { address, source });
+            sent |= self.send_datagram(datagram, Destination { address, source });
         }
         sent
     }
 
-    /// Answers `cause` from the address that it came to.
-    pub(super) fn reply(
-        &self,
-        datagram: &[u8],
-        to: SocketAddr,
-        cause: Option<&HandshakeMessage>,
-    ) -> bool {
-        let source = cause.filter(|c| c.source == to).and_then(|c| c.local);
-        let to = culvert_udp::Destination {
-            address: to,
-            source,
-        };
-        self.send_datagram(datagram, to)
-    }
-
     /// Sends one handshake message from the first worker's socket; once more without its source address
     /// where that is gone. It is urgent, as it is to Linux's WireGuard.
-    fn send_datagram(&self, datagram: &[u8], mut to: culvert_udp::Destination) -> bool {
+    fn send_datagram(&self, datagram: &[u8], mut to: Destination) -> bool {
         let sockets = self.sockets.as_ref();
         let Some(socket) = sockets.and_then(|all| all[0].towards(to.address)) else {
             self.counters.send_failures.add(1);

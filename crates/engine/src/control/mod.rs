@@ -9,6 +9,7 @@ mod network;
 mod report;
 mod shared;
 
+use messages::Outgoing;
 pub(crate) use network::limit_superframes;
 pub(crate) use shared::{Event, HandshakeMessage, Shared};
 
@@ -24,14 +25,15 @@ use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
 use crate::store::Kept;
 use crate::worker::Command;
+use culvert_packet::Accept;
 use culvert_policy::gate::GateTable;
 use culvert_session::{
-    Clock, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PrivateKey, Suite,
-    Time,
+    Clock, Destination, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
+    PrivateKey, Suite, Time,
 };
 use culvert_tun::LinkWatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -77,6 +79,8 @@ struct PeerState {
     suite: Option<Suite>,
     /// Where the peer may be besides its endpoint.
     candidates: Vec<SocketAddr>,
+    /// Its part of [`Control::ranges`].
+    ranges: BTreeSet<Prefix>,
 }
 
 pub(crate) struct Control {
@@ -105,6 +109,10 @@ pub(crate) struct Control {
     /// Sockets of the store's were forgotten: until they are closed, their port is taken.
     has_forgotten: bool,
     is_up: bool,
+    /// Why the sockets could not be opened when the link came up.
+    down_because: Option<String>,
+    /// Kinds of superframes that the TUN has refused to a worker.
+    refused_superframes: Accept,
     mtu: u16,
     /// Something changed that workers must see.
     is_dirty: bool,
@@ -119,6 +127,8 @@ pub(crate) struct Control {
     gate: Option<Arc<GateTable>>,
     gates_swept: Time,
     ended_flows: WaitingFlows,
+    /// What is to be sent once the workers have the keys for the answers.
+    outgoing: Vec<Outgoing>,
 }
 
 /// What [`Control`] is made of.
@@ -161,6 +171,8 @@ impl Control {
             express_off: None,
             has_forgotten: false,
             is_up: false,
+            down_because: None,
+            refused_superframes: Accept::NONE,
             is_dirty: true,
             is_moved: false,
             under_load_until: Time::ZERO,
@@ -169,6 +181,7 @@ impl Control {
             gate: None,
             gates_swept: clock::now(),
             ended_flows: WaitingFlows::default(),
+            outgoing: Vec::new(),
         }
     }
 
@@ -200,7 +213,7 @@ impl Control {
             self.serve_events(clock);
             self.answer_handshakes(clock);
             self.handshaker.handle_timeout(clock);
-            self.carry_out(None);
+            self.carry_out();
             self.check_paths(clock.now);
             self.sweep_gates(clock.now);
         }
@@ -281,7 +294,7 @@ impl Control {
             match request {
                 Request::Apply(change, answer) => {
                     let result = self.apply(change, clock);
-                    self.carry_out(None);
+                    self.carry_out();
                     let _gone = answer.send(result);
                 }
                 Request::Configuration(answer) => {
@@ -313,38 +326,60 @@ impl Control {
                 Event::Confirmed(peer, index) => {
                     self.handshaker.handle_confirmed(peer, index, clock);
                 }
-                Event::SegmentationRefused(peer) => self.learn_path(peer),
-                Event::SuperframeRefused => {
-                    tracing::warn!("the TUN refused a superframe: packets are written one by one");
+                Event::SegmentationRefused(peer, len) => self.learn_path(peer, len),
+                Event::SuperframeRefused(kinds) => {
+                    tracing::warn!(
+                        ?kinds,
+                        "the TUN refused a superframe: such packets are written one by one"
+                    );
+                    self.refused_superframes = self.refused_superframes.or(kinds);
                 }
             }
-            self.carry_out(None);
+            self.take_in(None);
+        }
+        self.send_out();
+        // A worker may wait for the key that has been confirmed.
+        if self.is_dirty {
+            self.publish();
         }
     }
 
-    /// Carries out what the handshaker wants, in its order: keys that a message makes usable are
-    /// published before the message leaves.
-    fn carry_out(&mut self, cause: Option<&HandshakeMessage>) {
+    /// Carries out what the handshaker wants.
+    fn carry_out(&mut self) {
+        self.take_in(None);
+        self.send_out();
+    }
+
+    /// Takes in what the handshaker wants, for the message `cause` where there is one: what changes what is known at once,
+    /// while what is to be sent waits for [`Self::send_out`], so that many messages need one snapshot.
+    fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
         while let Some(output) = self.handshaker.poll_output() {
+            let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);
             match output {
                 Output::KeysChanged { peer } => self.take_keys(peer),
-                Output::Send { peer, datagram, to } => {
-                    if self.is_dirty {
-                        self.publish();
-                    }
-                    self.send_handshake(peer, datagram.as_bytes(), to, cause);
-                }
-                Output::SendKeepalive { peer } => {
-                    if self.is_dirty {
-                        self.publish();
-                    }
-                    self.shared.command(0, Command::Keepalive(peer));
-                }
+                Output::Send { peer, datagram, to } => self.send_later(Outgoing::Handshake {
+                    peer,
+                    datagram,
+                    to: match to {
+                        Destination::Peer => None,
+                        Destination::Reply(address) => Some(culvert_udp::Destination {
+                            address,
+                            source: local_of(address),
+                        }),
+                    },
+                }),
+                Output::SendKeepalive { peer } => self.send_later(Outgoing::Keepalive(peer)),
                 Output::SendCookieReply { datagram, to } => {
-                    self.reply(datagram.as_bytes(), to, cause);
+                    self.send_later(Outgoing::CookieReply {
+                        datagram,
+                        to: culvert_udp::Destination {
+                            address: to,
+                            source: local_of(to),
+                        },
+                    });
                 }
                 Output::Roamed { peer, to } => {
-                    let local = cause.filter(|c| c.source == to).and_then(|c| c.local);
+                    let local = local_of(to);
                     if let Some(state) = self.peer(peer) {
                         state.shared.roam(to, local);
                     }
@@ -395,11 +430,13 @@ impl Control {
             .iter()
             .map(|state| {
                 let state = state.as_ref()?;
+                let unconfirmed = self.handshaker.unconfirmed(state.shared.id);
                 for transport in self.handshaker.receiving(state.shared.id) {
                     let index = transport.local_index();
                     let keys = Receiving {
                         transport,
                         peer: Arc::clone(&state.shared),
+                        is_unconfirmed: unconfirmed == Some(index),
                     };
                     receiving.insert(index, keys);
                 }

@@ -4,7 +4,7 @@ use super::Control;
 use crate::clock;
 use crate::error::EngineError;
 use crate::mechanisms::Mechanism;
-use crate::peer::Peer;
+use crate::peer::{Peer, ip_and_udp_len};
 use crate::snapshot::{Lane, SocketPair};
 use crate::store::Kept;
 use culvert_session::{DATA_OVERHEAD, PeerId, Time};
@@ -94,7 +94,9 @@ impl Control {
         if up == self.is_up {
             return;
         }
-        if up {
+        if !up {
+            self.retire_sockets();
+        } else if self.sockets.is_none() {
             match self.bind(self.listen_port) {
                 Ok(sockets) => {
                     self.sockets = Some(sockets);
@@ -105,17 +107,17 @@ impl Control {
                     // As the kernel's WireGuard, the link stays down for us; a change of the port
                     // or the next link event tries again.
                     tracing::error!(%error, "link up without sockets");
+                    self.down_because = Some(error.to_string());
                     return;
                 }
             }
-        } else {
-            self.retire_sockets();
         }
+        self.down_because = None;
         self.is_up = up;
         self.is_dirty = true;
         tracing::debug!(up, "link state changed");
         self.handshaker.set_up(up, clock::clock());
-        self.carry_out(None);
+        self.carry_out();
     }
 
     /// Gives the sockets up. Workers let go of them with the snapshot that they have now.
@@ -175,6 +177,18 @@ impl Control {
         if !self.is_up && self.tun.is_up().unwrap_or(false) {
             self.set_up(true);
         }
+    }
+
+    /// Whether `port` could be had now. It is closed again at once: while the link is down nothing arrives.
+    pub(super) fn try_port(&mut self, port: u16) -> Result<(), EngineError> {
+        self.wait_for_retired_sockets();
+        for family in [Family::V4, Family::V6] {
+            match Socket::bind(family, port, self.mark) {
+                Ok(_) | Err(UdpError::NoSuchFamily { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Opens every worker's pair of sockets on one port.
@@ -314,10 +328,10 @@ impl Control {
         }
     }
 
-    /// Finds out how large datagrams to the peer may be after a segmented send was refused.
-    pub(super) fn learn_path(&mut self, id: PeerId) {
+    /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.
+    pub(super) fn learn_path(&mut self, id: PeerId, refused_len: usize) {
         if let Some(state) = self.peer(id) {
-            learn_path_mtu(&state.shared, self.mtu, self.mark);
+            learn_path_mtu(&state.shared, self.mtu, self.mark, Some(refused_len));
         }
     }
 
@@ -347,25 +361,24 @@ impl Control {
                 || peer.segmentation_refused.load(Ordering::Relaxed)
             {
                 peer.forget_mtu();
-                learn_path_mtu(peer, self.mtu, self.mark);
+                learn_path_mtu(peer, self.mtu, self.mark, None);
             }
         }
     }
 }
 
 /// Asks the host for the MTU of the path to the peer, and keeps it where full-size records exceed it.
-fn learn_path_mtu(peer: &Peer, mtu: u16, mark: u32) {
+fn learn_path_mtu(peer: &Peer, mtu: u16, mark: u32, refused_len: Option<usize>) {
     let Some(to) = peer.endpoint() else {
         return;
     };
     let Ok(path_mtu) = culvert_udp::path_mtu(to.address, mark) else {
         return;
     };
-    let ip_and_udp = if to.address.is_ipv4() { 28 } else { 48 };
-    if usize::from(path_mtu) < usize::from(mtu) + DATA_OVERHEAD + ip_and_udp {
+    let widest = usize::from(mtu) + DATA_OVERHEAD + ip_and_udp_len(&to.address);
+    if usize::from(path_mtu) < widest {
         tracing::debug!(peer = ?peer.public_key, path_mtu, "the path is narrower than the interface");
-        peer.path_mtu.store(path_mtu, Ordering::Relaxed);
-        peer.segmentation_refused.store(true, Ordering::Relaxed);
+        peer.note_path_mtu(path_mtu, refused_len, &to.address);
     }
 }
 

@@ -8,8 +8,10 @@ use crate::mechanisms::Mechanism;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
+use culvert_packet::Accept;
 use culvert_session::{DropReason, Time};
 use culvert_tun::{BoundState, Feature, SteeringState};
+use culvert_udp::Features;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ impl Control {
             listen_port: self.bound_port(),
             mark: self.mark,
             is_up: self.is_up,
+            down_because: self.down_because.clone(),
             mtu: self.mtu,
             suite: self.suite,
             features: self.features(),
@@ -52,7 +55,7 @@ impl Control {
             public_key: peer.public_key,
             endpoint: endpoint.map(|to| to.address),
             source: endpoint.and_then(|to| to.source).map(|source| source.ip),
-            allowed_ips: self.ranges_of(peer.id),
+            allowed_ips: state.ranges.iter().copied().collect(),
             suite: state.suite.unwrap_or(self.suite),
             has_preshared_key: self.preshared_key(peer.id).is_some(),
             keepalive: self.handshaker.keepalive(peer.id),
@@ -106,11 +109,11 @@ impl Control {
         };
         let segmentation = FeatureStatus {
             name: "udp_segmentation",
-            off_because: self.left_out(Mechanism::Segmentation),
+            off_because: self.socket_lacks(Mechanism::Segmentation, |has| has.segmentation),
         };
         let receive_offload = FeatureStatus {
             name: "udp_receive_offload",
-            off_because: self.receive_offload_off(),
+            off_because: self.socket_lacks(Mechanism::ReceiveOffload, |has| has.receive_offload),
         };
         let express = FeatureStatus {
             name: Mechanism::Express.name(),
@@ -118,12 +121,17 @@ impl Control {
                 .left_out(Mechanism::Express)
                 .or_else(|| self.express_off.clone()),
         };
+        let coalescing = FeatureStatus {
+            name: Mechanism::Coalescing.name(),
+            off_because: self
+                .left_out(Mechanism::Coalescing)
+                .or_else(|| self.refused_superframes()),
+        };
         // Those that have no state but being left out are told where they are.
         let silent = [
             Mechanism::SuperframeLimit,
             Mechanism::Batching,
             Mechanism::Backlog,
-            Mechanism::Coalescing,
             Mechanism::Moderation,
             Mechanism::Placement,
         ];
@@ -134,8 +142,29 @@ impl Control {
             })
         });
         tun.chain([steering, bound, segmentation, receive_offload, express])
+            .chain(Some(coalescing).filter(|coalescing| coalescing.off_because.is_some()))
             .chain(left_out)
             .collect()
+    }
+
+    /// Which superframes the TUN has refused, whose packets are written one by one since.
+    fn refused_superframes(&self) -> Option<String> {
+        let Accept {
+            tcp4,
+            tcp6,
+            udp4,
+            udp6,
+        } = self.refused_superframes;
+        let kinds = [
+            (tcp4, "TCP over IPv4"),
+            (tcp6, "TCP over IPv6"),
+            (udp4, "UDP over IPv4"),
+            (udp6, "UDP over IPv6"),
+        ];
+        let refused = kinds.iter().filter(|(is_refused, _)| *is_refused);
+        let names: Vec<_> = refused.map(|&(_, name)| name).collect();
+        (!names.is_empty())
+            .then(|| format!("the kernel refused superframes of {}", names.join(", ")))
     }
 
     fn left_out(&self, mechanism: Mechanism) -> Option<String> {
@@ -143,8 +172,13 @@ impl Control {
         (!has).then(|| "by configuration".to_owned())
     }
 
-    fn receive_offload_off(&self) -> Option<String> {
-        let left_out = self.left_out(Mechanism::ReceiveOffload);
+    /// Why a mechanism of the sockets is off.
+    fn socket_lacks(
+        &self,
+        mechanism: Mechanism,
+        is_offered: impl FnOnce(Features) -> bool,
+    ) -> Option<String> {
+        let left_out = self.left_out(mechanism);
         if left_out.is_some() {
             return left_out;
         }
@@ -152,7 +186,7 @@ impl Control {
             return Some("the link is down".to_owned());
         };
         let socket = pair.v4.as_ref().or(pair.v6.as_ref())?;
-        (!socket.features().receive_offload).then(|| "not offered by this kernel".to_owned())
+        (!is_offered(socket.features())).then(|| "not offered by this kernel".to_owned())
     }
 
     fn drops(&self) -> Vec<DropStatus> {
@@ -197,6 +231,7 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         frames_joined: read(&counters.frames_joined),
         udp_sends: read(&counters.udp_sends),
         udp_receives: read(&counters.udp_receives),
+        udp_receive_failures: read(&counters.udp_receive_failures),
         udp_blocked: read(&counters.udp_blocked),
         turn_waits: read(&counters.turn_waits),
         segmentation_refused: read(&counters.segmentation_refused),

@@ -4,6 +4,7 @@ use crate::gates::Gates;
 use crate::snapshot::Published;
 use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
+use culvert_packet::Accept;
 use culvert_session::parse::INITIATION_LEN;
 use culvert_session::{Index, PeerId};
 use culvert_udp::LocalAddress;
@@ -68,10 +69,10 @@ pub(crate) enum Event {
     HandshakeWanted(PeerId),
     /// The first record arrived under a key that this end made as responder.
     Confirmed(PeerId, Index),
-    /// The path to the peer refused a segmented send: perhaps its MTU shrank.
-    SegmentationRefused(PeerId),
-    /// The TUN refused a superframe.
-    SuperframeRefused,
+    /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
+    SegmentationRefused(PeerId, usize),
+    /// The TUN refused superframes of these kinds.
+    SuperframeRefused(Accept),
 }
 
 /// A worker's mailbox.

@@ -7,7 +7,7 @@ use super::mix::is_udp;
 use crate::counters::{Dropped, WorkerCounters};
 use crate::peer::Peer;
 use crate::snapshot::Snapshot;
-use culvert_packet::{Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
+use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
 use culvert_policy::gate::PeerKey;
 use culvert_session::PeerId;
 use culvert_tun::Queue;
@@ -21,7 +21,7 @@ pub(super) struct Delivery<'a> {
     refused: &'a mut Vec<u8>,
     writer: &'a Queue,
     sender: Option<Sender>,
-    superframes_refused: bool,
+    refused_kinds: Accept,
 }
 
 /// Whose packets the coalescer holds.
@@ -43,7 +43,7 @@ impl<'a> Delivery<'a> {
             refused,
             writer,
             sender: None,
-            superframes_refused: false,
+            refused_kinds: Accept::NONE,
         }
     }
 
@@ -88,7 +88,8 @@ impl<'a> Delivery<'a> {
             let (vnet, buffer, parts) = gathered.finish();
             let refused_whole = write(counters, self.writer, &vnet, buffer, parts);
             if refused_whole && packets > 1 {
-                self.superframes_refused = true;
+                let is_v4 = buffer[parts[0].start] >> 4 == 4;
+                self.refused_kinds = self.refused_kinds.or(Accept::kind(vnet.gso, is_v4));
                 write_apart(counters, self.writer, self.refused, &vnet, buffer, parts);
             }
             let is_udp = is_udp(&buffer[parts[0].clone()]);
@@ -96,9 +97,9 @@ impl<'a> Delivery<'a> {
         });
     }
 
-    /// Whether the TUN has refused a superframe that it had promised to take.
-    pub(super) const fn superframes_refused(&self) -> bool {
-        self.superframes_refused
+    /// The superframes that the TUN has refused although it had promised to take such.
+    pub(super) const fn refused_kinds(&self) -> Accept {
+        self.refused_kinds
     }
 }
 
@@ -176,7 +177,6 @@ mod tests {
     use crate::gates::Gates;
     use crate::mechanisms::Mechanisms;
     use crate::snapshot::Published;
-    use culvert_packet::Accept;
     use culvert_policy::Filters;
     use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Reach};
     use culvert_session::PublicKey;

@@ -69,8 +69,8 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
             context.counters.count_drop(Dropped::SendFailed, records);
             return true;
         };
-        let segmented = context.mechanisms.has(Mechanism::Segmentation)
-            && !peer.segmentation_refused.load(Ordering::Relaxed);
+        let segmented =
+            context.mechanisms.has(Mechanism::Segmentation) && peer.takes_runs_of(stride, &to);
         let chunk_len = if segmented {
             rest.len()
         } else {
@@ -82,7 +82,7 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
                 peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);
             }
             Err(SendError::WouldBlock) => return false,
-            Err(error) if survives(context, peer, &error, chunk_len > stride) => continue,
+            Err(error) if survives(context, peer, &error, stride, chunk_len > stride) => continue,
             Err(error) => {
                 let reason = if matches!(error, SendError::TooBig) {
                     Dropped::SendTooBig
@@ -102,12 +102,18 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
 }
 
 /// Whether a send that failed is worth repeating in another way, which is remembered.
-fn survives(context: &Context, peer: &Peer, error: &SendError, segmented: bool) -> bool {
+fn survives(
+    context: &Context,
+    peer: &Peer,
+    error: &SendError,
+    stride: usize,
+    segmented: bool,
+) -> bool {
     match error {
         SendError::SegmentationUnsupported | SendError::TooBig if segmented => {
             peer.segmentation_refused.store(true, Ordering::Relaxed);
             context.counters.segmentation_refused.add(1);
-            context.tell(Event::SegmentationRefused(peer.id));
+            context.tell(Event::SegmentationRefused(peer.id, stride));
             true
         }
         SendError::SourceGone => {

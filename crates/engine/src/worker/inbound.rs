@@ -11,7 +11,7 @@ use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
 use culvert_packet::{Accept, Coalescer};
 use culvert_session::parse::{DataHeader, Message};
-use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -109,9 +109,11 @@ impl Inbound {
         let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, queues.writer());
         open_all(&mut delivery, snapshot, context, entry.bytes, arrival);
         delivery.flush(snapshot, context, entry.bytes);
-        if delivery.superframes_refused() {
-            self.coalescer = Coalescer::new(Accept::NONE);
-            context.tell(Event::SuperframeRefused);
+        let refused = delivery.refused_kinds();
+        if refused != Accept::NONE {
+            let accept = self.coalescer.accept();
+            self.coalescer.set_accept(accept.without(refused));
+            context.tell(Event::SuperframeRefused(refused));
         }
     }
 }
@@ -229,37 +231,34 @@ fn open_run(
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
-    let peer = receiving.peer.id;
     let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
     if confirmed {
-        wait_for_key(snapshot, context, peer, index);
+        wait_for_key(snapshot, context, index);
     }
 }
 
-/// Waits until the control thread has made the key that was just confirmed the one to send under: a
-/// peer that has lost its memory knows no other, and the first answer to it must not be lost.
+/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under: a
+/// peer that has lost its memory knows no other, and the first answer to it must not be lost. Where handshakes crossed,
+/// another one may stay.
 ///
 /// A newer snapshot alone is no sign of it: the control thread may have published another change.
-fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context, peer: PeerId, index: Index) {
+fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context, index: Index) {
     /// The control thread takes some 50 µs, on a busy machine some time slices. It happens once per
     /// handshake, and where the time runs out the answer goes under the key before, which most peers
     /// still know.
     const PATIENCE: Duration = Duration::from_millis(20);
     let began = clock::now();
-    while !sends_under(snapshot, peer, index) && clock::now().saturating_since(began) < PATIENCE {
+    while is_unconfirmed(snapshot, index) && clock::now().saturating_since(began) < PATIENCE {
         if !context.refresh(snapshot) {
             rustix::thread::sched_yield();
         }
     }
 }
 
-/// Whether what goes to `peer` is sealed with the key that this end receives at `index` with. A peer
-/// that is gone waits for nothing.
-fn sends_under(snapshot: &Snapshot, peer: PeerId, index: Index) -> bool {
-    let sending = snapshot.road(peer).map(|road| road.sending.as_ref());
-    sending.is_none_or(|sending| {
-        sending.is_some_and(|sending| sending.transport.local_index() == index)
-    })
+/// A key that is gone waits for nothing.
+fn is_unconfirmed(snapshot: &Snapshot, index: Index) -> bool {
+    let receiving = snapshot.receiving.get(&index);
+    receiving.is_some_and(|receiving| receiving.is_unconfirmed)
 }
 
 /// What an authentic run means for its peer: it lives, and this is where. True where it is the first
@@ -272,7 +271,9 @@ fn note_arrival(
     received_bytes: usize,
     arrival: Arrival,
 ) -> bool {
-    let Receiving { transport, peer } = receiving;
+    let Receiving {
+        transport, peer, ..
+    } = receiving;
     peer.roam(arrival.source, arrival.local);
     peer.rx_bytes
         .fetch_add(received_bytes as u64, Ordering::Relaxed);

@@ -361,7 +361,15 @@ impl Worker {
             self.ready[lane as usize] = false;
             return Ok(0);
         };
-        let (runs, may_have_more) = self.inbound.fetch(lane, socket)?;
+        let (runs, may_have_more) = match self.inbound.fetch(lane, socket) {
+            Ok(fetched) => fetched,
+            Err(error) => {
+                // The socket has lost something, or memory is short. What comes next is received again.
+                tracing::debug!(%error, "receive");
+                self.context.counters.udp_receive_failures.add(1);
+                (0, false)
+            }
+        };
         self.ready[lane as usize] = may_have_more;
         if runs > 0 {
             self.context.counters.udp_receives.add(1);

@@ -11,16 +11,17 @@ use super::queues::Queues;
 use super::staging::Staging;
 use crate::counters::Dropped;
 use crate::mechanisms::Mechanism;
-use crate::peer::Sending;
+use crate::peer::{Sending, ip_and_udp_len};
 use crate::snapshot::{Road, Snapshot};
 use culvert_packet::ecn::{self, Ecn};
-use culvert_packet::record::RecordShape;
+use culvert_packet::record::{PADDING, RecordShape};
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
 use culvert_session::{DATA_HEADER_LEN, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
 use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +42,8 @@ pub(super) struct Outbound {
     cursor: Option<Cursor>,
     batch: Batch,
     pub(super) staging: Staging,
+    /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
+    keyless: Option<u64>,
     pub(super) moderation: Moderation,
     /// Frames that have been given a route, each with the snapshot that has it: the mailbox's bound.
     resumed: VecDeque<(Box<[u8]>, u64)>,
@@ -89,6 +92,7 @@ impl Outbound {
             cursor: None,
             batch: Batch::new(),
             staging: Staging::default(),
+            keyless: None,
             moderation: Moderation::new(),
             resumed: VecDeque::new(),
             blocked: None,
@@ -223,10 +227,13 @@ impl Outbound {
             let road = snapshot.road(id);
             road.is_some_and(|road| usable(road, context).is_some())
         };
-        let staged = self.staging.pop_ready(has_key);
-        staged
-            .map(|(_, frame)| frame)
-            .or_else(|| self.take_resumed(context))
+        if self.keyless != Some(context.generation) {
+            if let Some((_, frame)) = self.staging.pop_ready(has_key) {
+                return Some(frame);
+            }
+            self.keyless = Some(context.generation);
+        }
+        self.take_resumed(context)
     }
 
     /// Tells the sender of the frame that the cursor points at that it should slow down: by a mark on its first packet
@@ -318,7 +325,7 @@ impl Outbound {
         let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
         if path_mtu != 0 {
             // The records still leave, in fragments; the sender hears how to avoid them.
-            let fits = inner_mtu(path_mtu, endpoint.address.is_ipv4());
+            let fits = inner_mtu(path_mtu, &endpoint.address);
             if cut.segment_len(0) > usize::from(fits) {
                 context.reply(queues, |out| icmp::packet_too_big(packet, fits, out));
             }
@@ -459,12 +466,35 @@ fn usable<'a>(road: &'a Road, context: &Context) -> Option<&'a Arc<Sending>> {
         .filter(|sending| sending.transport.can_send(context.now))
 }
 
-/// The largest inner packet whose record passes a path of `path_mtu` bytes unfragmented, but never
+/// The largest inner packet whose record passes a path of `path_mtu` bytes unfragmented with its padding, but never
 /// below what the inner protocol must carry anyway (RFC 8200 section 5; RFC 791 for IPv4 is lower).
-fn inner_mtu(path_mtu: u16, outer_is_ipv4: bool) -> u16 {
-    const UDP_HEADER_LEN: u16 = 8;
+fn inner_mtu(path_mtu: u16, to: &SocketAddr) -> u16 {
     const IPV6_MIN_MTU: u16 = 1280;
-    let ip_header_len = if outer_is_ipv4 { 20 } else { 40 };
-    let overhead = ip_header_len + UDP_HEADER_LEN + culvert_session::DATA_OVERHEAD as u16;
-    path_mtu.saturating_sub(overhead).max(IPV6_MIN_MTU)
+    let overhead = ip_and_udp_len(to) + culvert_session::DATA_OVERHEAD;
+    let room = usize::from(path_mtu).saturating_sub(overhead);
+    let unpadded = room - room % PADDING;
+    u16::try_from(unpadded).map_or(u16::MAX, |len| len.max(IPV6_MIN_MTU))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_inside_is_told_to_send_fits_the_path_with_its_padding() {
+        let shape = RecordShape { mtu: 1420 };
+        for to in ["192.0.2.1:1", "[2001:db8::1]:1"].map(|to| to.parse().unwrap()) {
+            for path_mtu in 1376..1500 {
+                let inner = usize::from(inner_mtu(path_mtu, &to));
+                let on_the_wire = shape.record_len(inner) + ip_and_udp_len(&to);
+                assert!(on_the_wire <= usize::from(path_mtu), "{path_mtu}: {inner}");
+                assert!(inner + PADDING > usize::from(path_mtu) - ip_and_udp_len(&to) - 32);
+            }
+        }
+    }
+
+    #[test]
+    fn the_inside_is_never_told_of_less_than_every_host_must_carry() {
+        assert_eq!(inner_mtu(576, &"192.0.2.1:1".parse().unwrap()), 1280);
+    }
 }

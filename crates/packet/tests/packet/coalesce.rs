@@ -572,3 +572,22 @@ fn a_range_outside_of_the_buffer_is_refused() {
     );
     assert!(coalescer.is_empty());
 }
+
+#[test]
+fn a_kind_that_is_refused_is_taken_from_what_is_accepted_and_no_other() {
+    let kinds = [
+        (Gso::Tcp4, true),
+        (Gso::Tcp6, false),
+        (Gso::Udp, true),
+        (Gso::Udp, false),
+    ];
+    let kinds = kinds.map(|(gso, is_v4)| Accept::kind(gso, is_v4));
+    for refused in kinds {
+        let left = Accept::ALL.without(refused);
+        assert_ne!(left, Accept::ALL);
+        assert_eq!(left.or(refused), Accept::ALL);
+    }
+    let all = kinds.into_iter().fold(Accept::NONE, Accept::or);
+    assert_eq!(all, Accept::ALL);
+    assert_eq!(Accept::kind(Gso::None, true), Accept::NONE);
+}

@@ -1,12 +1,8 @@
 //! The second cipher suite.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
 use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
 
-use crate::support::{SOON, carries};
+use crate::support::{SOON, carries, request};
 
 fn aes() -> Implementation {
     Implementation::culvert_with("--cipher aes256gcm")
@@ -57,10 +53,7 @@ fn refusals(end: &WireGuardEnd) -> u64 {
 fn the_configuration_socket_chooses_the_cipher_as_well() {
     let plain = Implementation::culvert();
     let tunnel = TunnelPlan::between(&plain, &aes()).build().unwrap();
-    let answer = request(
-        &WireGuardEnd::socket_path(&tunnel.left.interface),
-        "set=1\ncipher=aes256gcm\n\n",
-    );
+    let answer = request(&tunnel.left, "set=1\ncipher=aes256gcm\n\n");
     assert_eq!(answer, "errno=0\n\n");
     tunnel.wait_until_up().unwrap();
     carries_a_ping(&tunnel);
@@ -71,14 +64,4 @@ fn carries_a_ping(tunnel: &Tunnel) {
     tunnel
         .wait_until_reachable(&tunnel.left.namespace, right)
         .unwrap();
-}
-
-/// Sends a request to a configuration socket and returns the answer.
-fn request(socket_path: &Path, text: &str) -> String {
-    let mut stream = UnixStream::connect(socket_path).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

@@ -1,12 +1,15 @@
 //! The ordinary `wg` tool configures Culvert, at any time.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
+use culvert_lab::{
+    Family, Implementation, Namespace, Tunnel, TunnelPlan, WireGuardEnd, wait_until,
+};
 
-use crate::support::{PacketCounter, SOON, carries, culvert_plan, culvert_tunnel};
+use crate::support::{PacketCounter, SOON, carries, culvert_plan, culvert_tunnel, request};
 
 #[test]
 fn wg_shows_what_wg_has_set() {
@@ -190,7 +193,7 @@ fn a_listen_port_that_is_taken_is_refused_and_nothing_changes() {
     let taken = tunnel
         .left
         .namespace
-        .inside(|| Ok(std::net::UdpSocket::bind("0.0.0.0:40405")?))
+        .inside(|| Ok(UdpSocket::bind("0.0.0.0:40405")?))
         .unwrap();
     let error = tunnel
         .left
@@ -204,6 +207,132 @@ fn a_listen_port_that_is_taken_is_refused_and_nothing_changes() {
         tunnel.left_port().to_string()
     );
     tunnel.wait_until_up().unwrap();
+}
+
+#[test]
+fn a_listen_port_that_is_taken_is_refused_while_the_link_is_down_too() {
+    let namespace = Namespace::new().unwrap();
+    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    let _taken = taken_port(&namespace, 40406);
+    let error = end.set("listen-port 40406").unwrap_err().to_string();
+    assert!(error.contains("Address already in use"), "{error}");
+    end.set("listen-port 40407").unwrap();
+}
+
+#[test]
+fn a_port_that_is_taken_when_the_link_comes_up_is_told_and_can_be_asked_for_again() {
+    let namespace = Namespace::new().unwrap();
+    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    end.set("listen-port 40408").unwrap();
+    let taken = taken_port(&namespace, 40408);
+    namespace
+        .run(&format!("ip link set {} up", end.interface))
+        .unwrap();
+    wait_until("the reason to be told", SOON, || {
+        let status = end.culvert_json().unwrap();
+        let why = status["down_because"].as_str().unwrap_or_default();
+        status["is_up"] == false && why.contains("40408")
+    })
+    .unwrap();
+    let error = end.set("listen-port 40408").unwrap_err().to_string();
+    assert!(error.contains("Address already in use"), "{error}");
+    drop(taken);
+    end.set("listen-port 40408").unwrap();
+    let status = end.culvert_json().unwrap();
+    assert_eq!(status["is_up"], true);
+    assert!(status["down_because"].is_null());
+}
+
+fn taken_port(namespace: &Namespace, port: u16) -> UdpSocket {
+    let bind = || Ok(UdpSocket::bind(("0.0.0.0", port))?);
+    namespace.inside(bind).unwrap()
+}
+
+/// Public keys as the configuration socket writes them.
+const ONE: &str = "aa00000000000000000000000000000000000000000000000000000000000000";
+const OTHER: &str = "bb00000000000000000000000000000000000000000000000000000000000000";
+
+#[test]
+fn where_peers_are_replaced_nothing_stays_of_those_that_were_there() {
+    let namespace = Namespace::new().unwrap();
+    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    let set =
+        |lines: &str| assert_eq!(request(&end, &format!("set=1\n{lines}\n\n")), "errno=0\n\n");
+    set(&format!(
+        "public_key={ONE}\npersistent_keepalive_interval=7\nendpoint=192.0.2.1:9\n\
+         allowed_ip=10.1.0.0/16\npublic_key={OTHER}"
+    ));
+    set(&format!(
+        "replace_peers=true\npublic_key={ONE}\nallowed_ip=10.2.0.0/16\npublic_key={ONE}\n\
+         allowed_ip=10.3.0.0/16\npublic_key={OTHER}\nupdate_only=true\nallowed_ip=10.4.0.0/16"
+    ));
+    let there = request(&end, "get=1\n\n");
+    for line in [ONE, "allowed_ip=10.2.0.0/16", "allowed_ip=10.3.0.0/16"] {
+        assert!(there.contains(line), "{line} is missing: {there}");
+    }
+    for line in [OTHER, "=7\n", "192.0.2.1", "10.1.0.0", "10.4.0.0"] {
+        assert!(!there.contains(line), "{line} is still there: {there}");
+    }
+}
+
+#[test]
+fn a_range_belongs_to_the_peer_that_was_given_it_last() {
+    let namespace = Namespace::new().unwrap();
+    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    let set =
+        |lines: &str| assert_eq!(request(&end, &format!("set=1\n{lines}\n\n")), "errno=0\n\n");
+    let ranges_of = |key: &str| -> Vec<String> {
+        let all = request(&end, "get=1\n\n");
+        let own = all
+            .split("public_key=")
+            .find(|section| section.starts_with(key));
+        let lines = own.unwrap_or_default().lines();
+        lines
+            .filter(|line| line.starts_with("allowed_ip"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (shared, own) = ("allowed_ip=10.1.0.0/16", "allowed_ip=10.2.0.0/16");
+    set(&format!(
+        "public_key={ONE}\n{shared}\n{own}\npublic_key={OTHER}\n{shared}"
+    ));
+    assert_eq!(ranges_of(ONE), [own]);
+    assert_eq!(ranges_of(OTHER), [shared]);
+    // The one that had it before takes nothing along.
+    set(&format!("public_key={ONE}\nremove=true"));
+    assert_eq!(ranges_of(OTHER), [shared]);
+    set(&format!(
+        "public_key={OTHER}\nallowed_ip=-10.1.0.0/16\n{own}"
+    ));
+    assert_eq!(ranges_of(OTHER), [own]);
+    set(&format!(
+        "public_key={OTHER}\nreplace_allowed_ips=true\n{shared}"
+    ));
+    assert_eq!(ranges_of(OTHER), [shared]);
+}
+
+#[test]
+fn handshake_messages_count_as_received_and_sent() {
+    const INITIATION_BYTES: u64 = 148;
+    const RESPONSE_BYTES: u64 = 92;
+    const KEEPALIVE_BYTES: u64 = 32;
+    let tunnel = culvert_plan().build().unwrap();
+    let peer = &tunnel.right.keys.public_key;
+    tunnel
+        .left
+        .set(&format!("peer {peer} persistent-keepalive 3600"))
+        .unwrap();
+    let bytes = |end: &WireGuardEnd| -> Vec<u64> {
+        let shown = end.show("transfer").unwrap();
+        let numbers = shown.split_whitespace().skip(1);
+        numbers.map(|number| number.parse().unwrap()).collect()
+    };
+    // Several initiations may leave until the other end is ready for one.
+    wait_until("the handshake", SOON, || {
+        bytes(&tunnel.left)[0] == RESPONSE_BYTES
+            && bytes(&tunnel.right) == [INITIATION_BYTES + KEEPALIVE_BYTES, RESPONSE_BYTES]
+    })
+    .unwrap();
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet, Transfer, Tunnel, wait_until};
+use culvert_lab::{
+    Family, Link, LinkShape, Namespace, Subnet, Transfer, Tunnel, WireGuardEnd, wait_until,
+};
 
 use crate::support::{SOON, carries, culvert_plan};
 
@@ -61,18 +63,72 @@ fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
             let line = format!("ping {flag} -M do -c 1 -W 0.5 -s {payload_bytes} {address}");
             tunnel.left.namespace.outcome(&line).unwrap()
         };
+        let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
+        let transfer = || {
+            let target = SocketAddr::new(address, FILE_PORT);
+            Transfer::run(left, right, target, BULK_BYTES).unwrap();
+        };
         // 1420 bytes cannot pass, and whoever sent them learns what can.
+        let mut told = None;
         wait_until("packet too big to arrive inside", SOON, || {
             // One large packet leaves in fragments, unseen; a run of them meets the limit.
-            let target = SocketAddr::new(address, FILE_PORT);
-            let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
-            Transfer::run(left, right, target, BULK_BYTES).unwrap();
+            let payload_bytes = 1420 - headers_bytes;
+            let burst =
+                format!("ping {flag} -M dont -q -l 20 -c 20 -W 0.5 -s {payload_bytes} {address}");
+            left.outcome(&burst).unwrap();
             let output = ping(1420);
             let text = [output.stdout, output.stderr].concat();
-            let text = String::from_utf8_lossy(&text).to_lowercase();
-            text.contains("mtu=13") || text.contains("mtu: 13") || text.contains("mtu 13")
+            told = told_mtu(&String::from_utf8_lossy(&text).to_lowercase());
+            told.is_some()
         })
         .unwrap();
-        assert!(ping(1300).status.success(), "{family:?}: 1300 bytes fit");
+        let told = told.unwrap();
+        assert!((1300..1400).contains(&told), "{family:?}: {told}");
+
+        // What is told to fit leaves whole, and many packets together as before.
+        let before = fragments(left);
+        let sent = sent_in_calls(&tunnel.left);
+        assert!(ping(told).status.success(), "{family:?}: {told} bytes fit");
+        transfer();
+        assert_eq!(
+            fragments(left),
+            before,
+            "{family:?}: {told} bytes in fragments"
+        );
+        let (packets, calls) = sent_in_calls(&tunnel.left);
+        let (packets, calls) = (packets - sent.0, calls - sent.1);
+        assert!(
+            packets > 2 * calls,
+            "{family:?}: {packets} packets in {calls} sends"
+        );
     }
+}
+
+/// The MTU that `ping` says it was told, such as `mtu = 1328` or `mtu: 1328`.
+fn told_mtu(text: &str) -> Option<u32> {
+    let behind = text.split("mtu").nth(1)?;
+    let number = behind.trim_start_matches([' ', '=', ':']);
+    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// IPv4 fragments that a host has made.
+fn fragments(namespace: &Namespace) -> u64 {
+    let counters = namespace.run("cat /proc/net/snmp").unwrap();
+    let mut lines = counters.lines().filter(|line| line.starts_with("Ip:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let (_, created) = pairs.find(|(name, _)| *name == "FragCreates").unwrap();
+    created.parse().unwrap()
+}
+
+/// Records that an end has sealed, and the calls that sent them.
+fn sent_in_calls(end: &WireGuardEnd) -> (u64, u64) {
+    let status = end.culvert_json().unwrap();
+    let worker = &status["workers"][0];
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    (
+        number(&worker["sealed"]["packets"]),
+        number(&worker["udp_sends"]),
+    )
 }

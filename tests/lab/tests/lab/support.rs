@@ -1,6 +1,8 @@
 //! What several tests need.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -131,4 +133,15 @@ fn chain(namespace: &Namespace, name: &str, hook: &str) -> Result<()> {
         "nft add chain inet lab {name} {{ type filter hook {hook} priority 0 ; }}"
     ))?;
     Ok(())
+}
+
+/// Sends a request to an end's configuration socket and returns the answer.
+pub(crate) fn request(end: &WireGuardEnd, text: &str) -> String {
+    let socket_path = WireGuardEnd::socket_path(&end.interface);
+    let mut stream = UnixStream::connect(socket_path).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
