@@ -47,6 +47,13 @@ pub(crate) struct Arrival {
     pub(crate) lost_share: f64,
 }
 
+impl Arrival {
+    /// Payload that was sent, in bits a second: less than offered where the sender can do no more.
+    pub(crate) fn sent_bits_per_s(self) -> f64 {
+        self.bits_per_second / (1.0 - self.lost_share)
+    }
+}
+
 /// Datagrams of one `sendmmsg` or `recvmmsg`; of a run, what 64 KB hold at most.
 const BATCH: usize = 32;
 

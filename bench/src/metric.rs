@@ -21,6 +21,8 @@ pub(crate) enum Metric {
     LoadedPing,
     /// The longest of those, in milliseconds.
     LoadedPingMax,
+    /// The share of them that had no answer within a second, in percent.
+    LoadedPingLost,
     /// What TCP achieves meanwhile, in bits a second.
     LoadedTcp,
     /// Segments that TCP sends again meanwhile.
@@ -66,6 +68,7 @@ impl Metric {
             Self::IdlePing
             | Self::LoadedPing
             | Self::LoadedPingMax
+            | Self::LoadedPingLost
             | Self::LoadedRetransmissions
             | Self::CpuPerGigabyte
             | Self::Reordered
@@ -85,6 +88,7 @@ impl Metric {
                 ("ms", 1.0)
             }
             Self::LoadedRetransmissions | Self::Reordered | Self::OutOfOrder => ("", 1.0),
+            Self::LoadedPingLost => ("%", 1.0),
             Self::CpuPerGigabyte => ("s/GB", 1.0),
             Self::PeakMemory => ("MB", 1e6),
         }
@@ -107,6 +111,7 @@ impl Metric {
             Self::IdlePing => "ping_idle_average_ms".to_owned(),
             Self::LoadedPing => "ping_under_load_average_ms".to_owned(),
             Self::LoadedPingMax => "ping_under_load_max_ms".to_owned(),
+            Self::LoadedPingLost => "ping_under_load_lost_percent".to_owned(),
             Self::LoadedTcp => "tcp_under_ping_bits_per_second".to_owned(),
             Self::LoadedRetransmissions => "tcp_under_ping_retransmissions".to_owned(),
             Self::CpuPerGigabyte => "cpu_seconds_per_gigabyte".to_owned(),
@@ -136,6 +141,7 @@ impl fmt::Display for Metric {
             Self::IdlePing => formatter.write_str("ping, idle"),
             Self::LoadedPing => formatter.write_str("ping under load"),
             Self::LoadedPingMax => formatter.write_str("… longest"),
+            Self::LoadedPingLost => formatter.write_str("… lost"),
             Self::LoadedTcp => formatter.write_str("… TCP meanwhile"),
             Self::LoadedRetransmissions => formatter.write_str("… sent again"),
             Self::CpuPerGigabyte => formatter.write_str("CPU of both ends"),

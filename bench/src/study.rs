@@ -233,9 +233,11 @@ impl Course {
             lab.rounds,
             part.name()
         );
+        let mut sheet = Sheet::new(command, quick);
+        sheet.rounds = lab.rounds;
         Self {
             part,
-            sheet: Sheet::new(command, quick),
+            sheet,
             samples: Samples::default(),
             outcome: Ok(()),
         }

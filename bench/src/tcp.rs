@@ -81,6 +81,8 @@ pub(crate) fn ping_under_load(bed: &Bed<'_>, effort: &Effort, samples: &mut Samp
     let (tcp, ping) = loaded(bed, effort)?;
     samples.add(bed.subject, Metric::LoadedPing, ping.average_ms);
     samples.add(bed.subject, Metric::LoadedPingMax, ping.max_ms);
+    let lost = 100.0 * f64::from(ping.sent.saturating_sub(ping.received)) / f64::from(ping.sent);
+    samples.add(bed.subject, Metric::LoadedPingLost, lost);
     samples.add(bed.subject, Metric::LoadedTcp, tcp.bits_per_second);
     samples.add(
         bed.subject,

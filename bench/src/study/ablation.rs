@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use culvert_engine::Mechanism;
+use culvert_lab::measure::TcpLoad;
 
 use super::counted::{SystemCalls, gigabytes};
 use super::sheet::{At, Sheet};
@@ -22,6 +23,11 @@ const WITHOUT: &str = "without";
 
 /// The table in which there is one more in each row.
 const ADDED: &str = "added";
+
+/// The load beside which system calls are counted, when that begins, and how long it takes.
+const COUNTED_LOAD_S: u32 = 2;
+const RAMP: Duration = Duration::from_millis(500);
+const COUNTED_FOR: Duration = Duration::from_secs(1);
 
 /// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
@@ -61,18 +67,17 @@ fn measure(
     let bed = Bed::new(&subject)?;
     let effort = lab.effort();
     let before = bed.cpu()?.unwrap_or_default();
-    let calls = SystemCalls::count(&bed.processes(), Duration::from_secs(effort.load_s.into()))?;
     let (tcp, ping) = loaded(&bed, &effort)?;
     let bytes = gigabytes(tcp.received_bytes);
     let cpu = bed.cpu()?.unwrap_or_default() - before;
     let mut add = |column, value| sheet.add(At { table, row, column }, value);
     add("TCP, Gbit/s", tcp.bits_per_second / 1e9);
     add("CPU of both ends, s/GB", cpu.as_secs_f64() / bytes);
-    let calls = calls.finish();
-    if let Ok(Some(calls)) = calls {
-        add("system calls, thousands/GB", calls / 1e3 / bytes);
-    }
     add("ping meanwhile, ms", ping.average_ms);
+    let calls = system_calls(&bed);
+    if let Ok(Some(calls)) = calls {
+        add("system calls, thousands/GB", calls / 1e3);
+    }
     let row_of_calls = format!("{table}, {row}: system calls");
     sheet.note(&row_of_calls, calls.map(|_| ()));
     let mut add = |column, value| sheet.add(At { table, row, column }, value);
@@ -92,4 +97,15 @@ fn measure(
         );
     }
     Ok(())
+}
+
+/// System calls of both ends for a gigabyte, beside a load of their own: to count them takes time at each.
+fn system_calls(bed: &Bed<'_>) -> Result<Option<f64>> {
+    let load = TcpLoad::forward(COUNTED_LOAD_S);
+    let tcp = bed.iperf.start_tcp(&bed.client, &load)?;
+    thread::sleep(RAMP);
+    let calls = SystemCalls::count(&bed.processes(), COUNTED_FOR)?.finish();
+    let report = bed.iperf.finish_tcp(tcp, &load)?;
+    let gigabytes = report.bits_per_second / 8e9 * COUNTED_FOR.as_secs_f64();
+    Ok(calls?.map(|calls| calls / gigabytes))
 }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::Part;
 use super::page::{cell, digits, when_and_of_what};
-use super::sheet::Sheet;
+use super::sheet::{At, Sheet};
+use super::{limits, links};
 use crate::statistics::{median, range};
 
 /// What is said of two runs, beside the results of the one.
@@ -177,10 +178,8 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
         figures.len() - strange.len(),
         figures.len()
     );
-    if let (Some((_, here)), Some((_, there))) = (here.last(), there.last()) {
-        let (here, there) = (when_and_of_what(here), when_and_of_what(there));
-        let _infallible = write!(text, " This run{here}; the other{there}.");
-    }
+    let (here, there) = (dates(here), dates(there));
+    let _infallible = write!(text, " This run{here}; the other{there}.");
     for note in notes {
         let _infallible = write!(text, " {note}");
     }
@@ -223,6 +222,22 @@ pub(crate) fn compare(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> String
     text
 }
 
+/// When a run was made and of what: of each part, where they are not of one run.
+fn dates(run: &[(Part, Sheet)]) -> String {
+    let mut commits: Vec<&str> = run.iter().map(|(_, sheet)| sheet.commit.as_str()).collect();
+    commits.dedup();
+    match (run.last(), commits.len()) {
+        (Some((_, last)), 0..=1) => when_and_of_what(last),
+        _ => {
+            let part = |(part, sheet): &(Part, Sheet)| {
+                format!("{}{}", part.name(), when_and_of_what(sheet))
+            };
+            let parts: Vec<_> = run.iter().map(part).collect();
+            format!(" in parts ({})", parts.join("; "))
+        }
+    }
+}
+
 /// How much measurements of each kind vary, and what the two runs differ by.
 fn kinds(figures: &[Figure]) -> BTreeMap<(&'static str, String), Kind> {
     let mut kinds = BTreeMap::<_, Kind>::new();
@@ -258,7 +273,11 @@ fn common(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> (Vec<Figure>, Vec<
             continue;
         }
         for at in sheet.places() {
-            let (here, there) = (sheet.samples(at), other.samples(at));
+            if is_derived(*part, at) {
+                continue;
+            }
+            let here = by_round(sheet.samples(at), sheet.rounds);
+            let there = by_round(other.samples(at), other.rounds);
             if here.len() < 2 || there.len() < 2 {
                 continue;
             }
@@ -267,12 +286,34 @@ fn common(here: &[(Part, Sheet)], there: &[(Part, Sheet)]) -> (Vec<Figure>, Vec<
                 table: at.table.to_owned(),
                 row: at.row.to_owned(),
                 column: at.column.to_owned(),
-                here: here.to_vec(),
-                there: there.to_vec(),
+                here,
+                there,
             });
         }
     }
     (figures, notes)
+}
+
+/// Whether a figure says the same as another of its part, in another unit.
+fn is_derived(part: Part, at: At<'_>) -> bool {
+    match part {
+        Part::Limits => matches!(at.column, limits::NS_PER_BYTE | limits::CYCLES_PER_BYTE),
+        Part::Links => matches!(at.table, links::SHARE_BY_RATE | links::SHARE_BY_WEATHER),
+        _ => false,
+    }
+}
+
+/// The means of what each round has measured: turns of a round share its programs, and so what makes rounds differ. All
+/// samples where rounds did not measure as many each.
+fn by_round(samples: &[f64], rounds: u32) -> Vec<f64> {
+    let rounds = rounds as usize;
+    if rounds == 0 || samples.is_empty() || !samples.len().is_multiple_of(rounds) {
+        return samples.to_vec();
+    }
+    let of_round = samples.chunks(samples.len() / rounds);
+    of_round
+        .map(|turns| turns.iter().sum::<f64>() / count(turns))
+        .collect()
 }
 
 fn cannot_be_compared(one: &Sheet, other: &Sheet) -> Option<&'static str> {
@@ -287,7 +328,6 @@ fn cannot_be_compared(one: &Sheet, other: &Sheet) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sheet::At;
     use super::*;
 
     fn run(values: &[f64]) -> Vec<(Part, Sheet)> {
@@ -417,6 +457,39 @@ mod tests {
         let said = compare(&dated("here", 0), &dated("there", 86_400));
         let expected = "This run, 1970-01-01 00:00 UTC, commit here; the other, 1970-01-02 00:00 UTC, commit there.";
         assert!(said.contains(expected), "{said}");
+    }
+
+    #[test]
+    fn turns_of_a_round_count_as_one_measurement() {
+        assert_eq!(by_round(&[1.0, 3.0, 5.0, 7.0], 2), [2.0, 6.0]);
+        assert_eq!(by_round(&[1.0, 3.0, 5.0], 3), [1.0, 3.0, 5.0]);
+        // A turn failed: nobody knows of which round the others are.
+        assert_eq!(by_round(&[1.0, 3.0, 5.0], 2), [1.0, 3.0, 5.0]);
+    }
+
+    #[test]
+    fn what_is_the_same_in_another_unit_is_not_compared_again() {
+        let mut sheet = Sheet::new("a command".to_owned(), false);
+        sheet.complete = true;
+        for column in ["GB/s", "nanoseconds a byte", "cycles a byte"] {
+            for value in [1.0, 1.1] {
+                let (table, row) = ("speeds", "copy");
+                sheet.add(At { table, row, column }, value);
+            }
+        }
+        let run = [(Part::Limits, sheet)];
+        let (figures, _) = common(&run, &run);
+        assert_eq!(figures.len(), 1);
+    }
+
+    #[test]
+    fn of_a_run_whose_parts_are_of_several_commits_each_is_named() {
+        let mut parts = run(&[9.0, 10.0]);
+        parts.extend(run(&[9.0, 10.0]));
+        parts[0].1.commit = "first".to_owned();
+        parts[1].1.commit = "second".to_owned();
+        let said = dates(&parts);
+        assert!(said.contains("first") && said.contains("second"), "{said}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use culvert_aead::{Key, Layout, Suite, TAG_LEN};
 
+use super::profile::{COPY as COPY_PROFILED, COPY_AND_SUM};
 use super::sheet::{At, Sheet};
 use super::{Lab, Part};
 
@@ -29,8 +30,8 @@ const CYCLES_A_STEP: f64 = 6.0;
 
 const SPEEDS: &str = "speeds of this machine, one core";
 const GB_PER_S: &str = "GB/s";
-const NS_PER_BYTE: &str = "nanoseconds a byte";
-const CYCLES_PER_BYTE: &str = "cycles a byte";
+pub(crate) const NS_PER_BYTE: &str = "nanoseconds a byte";
+pub(crate) const CYCLES_PER_BYTE: &str = "cycles a byte";
 const COPY: &str = "copy within the caches";
 
 /// What two cores hand to each other in turn: a few superframes, as where the receiver keeps up with its sender.
@@ -93,8 +94,15 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
 
 /// Holds all rounds against what the profile says.
 pub(crate) fn compare(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
-    if let Some(profile) = lab.sheet_of(Part::Profile)? {
-        distance(sheet, &profile);
+    // Two machines, or two states of the product, have no distance.
+    let profile = lab.sheet_of(Part::Profile)?.filter(|profile| {
+        profile.machine.is_like(&sheet.machine) && profile.commit == sheet.commit
+    });
+    match profile {
+        Some(profile) => distance(sheet, &profile),
+        None => sheet.failures.push(
+            "no distance from the limit: there is no profile of this machine and commit".to_owned(),
+        ),
     }
     Ok(())
 }
@@ -137,8 +145,8 @@ fn distance(sheet: &mut Sheet, profile: &Sheet) {
                 |column: &'static str, value: f64| found.push((row.clone(), column, value));
             add("least: copies, cycles a byte", copies * copy * ghz);
             add("least: cipher, cycles a byte", cipher * ghz);
-            if let Some(copying) = stage("copy") {
-                add("measured: copy, cycles a byte", copying * ghz);
+            if let (Some(copying), Some(summing)) = (stage(COPY_PROFILED), stage(COPY_AND_SUM)) {
+                add("measured: copy, cycles a byte", (copying + summing) * ghz);
             }
             if let Some(ciphering) = stage("cipher") {
                 add("measured: cipher, cycles a byte", ciphering * ghz);

@@ -41,21 +41,26 @@ const OUTER: Subnet = Subnet(1);
 
 /// Tables of the part.
 const BY_RATE: &str = "TCP by rate of the link, Gbit/s";
-const SHARE_BY_RATE: &str = "share of the bare link, %";
+pub(crate) const SHARE_BY_RATE: &str = "share of the bare link, %";
 const PING_BY_RATE: &str = "ping under load by rate of the link, ms";
 const BY_WEATHER: &str = "TCP over delay and loss, Mbit/s";
-const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
+pub(crate) const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
 const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 
 /// How the link itself is called.
 const DIRECT: &str = "direct";
 
+/// Culvert without the mechanism that links of a rate are for, and without the one for links with a delay.
+const NO_BACKLOG: (&str, &str) = ("culvert, no backlog", "--without backlog");
+const NO_QUEUE_BOUND: (&str, &str) = ("culvert, no queue-bound", "--without queue-bound");
+
 /// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let subjects = lab.tunnels_and_link(sheet)?;
-    let subjects: Vec<_> = subjects.iter().collect();
+    let [no_backlog, no_queue_bound] = [NO_BACKLOG, NO_QUEUE_BOUND].map(|pair| lacking(lab, pair));
     let round = lab.round();
-    for subject in in_turn(&subjects, round) {
+    let on_rates: Vec<_> = subjects.iter().chain([&no_backlog]).collect();
+    for subject in in_turn(&on_rates, round) {
         if !lab.measures_throughput_of(subject, round) {
             continue;
         }
@@ -65,13 +70,22 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()>
         lab.keep(sheet)?;
     }
     shares(sheet, BY_RATE, SHARE_BY_RATE);
-    for subject in in_turn(&subjects, round) {
+    let in_weather: Vec<_> = subjects.iter().chain([&no_queue_bound]).collect();
+    for subject in in_turn(&in_weather, round) {
         if lab.crosses_weather(subject, round) {
             all_weathers(lab, sheet, subject)?;
         }
     }
     shares(sheet, BY_WEATHER, SHARE_BY_WEATHER);
     Ok(())
+}
+
+/// Culvert without one mechanism.
+fn lacking(lab: &Lab, (name, arguments): (&'static str, &str)) -> Subject {
+    Subject {
+        name,
+        ..lab.culvert(arguments)
+    }
 }
 
 /// Says what was reached in all rounds.
@@ -81,15 +95,18 @@ pub(crate) fn judge(sheet: &mut Sheet, all: &Samples) {
     }
 }
 
-/// What each tunnel leaves of the bare link, round by round.
+/// What each tunnel leaves of the bare link, whose rounds hardly differ.
 fn shares(sheet: &mut Sheet, table: &str, shares: &str) {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
     let (rows, columns) = (owned(sheet.rows(table)), owned(sheet.columns(table)));
     sheet.clear(shares);
     for row in rows.iter().filter(|row| *row != NOT_SHAPED) {
+        let column = DIRECT;
+        let Some(link) = sheet.median(At { table, row, column }) else {
+            continue;
+        };
         for column in columns.iter().filter(|column| *column != DIRECT) {
-            let samples = |column| sheet.samples(At { table, row, column }).to_vec();
-            for (tunnel, link) in samples(column).into_iter().zip(samples(DIRECT)) {
+            for tunnel in sheet.samples(At { table, row, column }).to_vec() {
                 let at = At {
                     table: shares,
                     row,
@@ -124,7 +141,7 @@ fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject, all: &mut Samples) -> 
         sheet.add(at(BY_RATE), tcp.bits_per_second / 1e9);
         sheet.add(at(PING_BY_RATE), ping.average_ms);
         if let Some(gbit) = rate_mbit
-            .filter(|rate| rate % 1_000 == 0)
+            .filter(|rate| rate % 1_000 == 0 && subject.name != NO_BACKLOG.0)
             .map(|rate| rate / 1_000)
         {
             all.add(subject, Metric::LinkTcp { gbit }, tcp.bits_per_second);
@@ -151,6 +168,8 @@ fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
             rows.push((row, weather, lost_share == 0.0));
         }
     }
+    // Where packets are lost, queues are short.
+    rows.retain(|(_, _, offload)| *offload || subject.name != NO_QUEUE_BOUND.0);
     for (row, weather, offload) in rows {
         lab.progress(&format!("{row}: {}", subject.name));
         let result = through(lab, sheet, subject, (weather, offload), &row);
@@ -175,7 +194,8 @@ fn through(
              net.ipv4.tcp_wmem='4096 16384 {TCP_BUFFER_MAX_BYTES}'"
         ))?;
     }
-    let wire = Wire::between(&client, &server, OUTER, weather, offload)?;
+    // In a round all lose the same of what they send, in the next one something else.
+    let wire = Wire::between(&client, &server, OUTER, weather, offload, lab.round())?;
     let bed = Bed::over(subject, wire.link.clone())?;
     let effort = Effort {
         // Slow start over 50 ms takes a second to get anywhere.

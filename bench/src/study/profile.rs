@@ -112,6 +112,10 @@ fn note_shares(sheet: &mut Sheet, row: &str, stacks: &Stacks, seconds_per_gb: f6
     }
 }
 
+/// The stages that copy.
+pub(crate) const COPY: &str = "copy";
+pub(crate) const COPY_AND_SUM: &str = "copy and sum";
+
 /// What a sample was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
@@ -121,6 +125,7 @@ enum Stage {
     UdpReceive,
     Cipher,
     Checksum,
+    CopyAndSum,
     Copy,
     Segments,
     Waiting,
@@ -128,13 +133,14 @@ enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::TunRead,
         Self::TunWrite,
         Self::UdpSend,
         Self::UdpReceive,
         Self::Cipher,
         Self::Checksum,
+        Self::CopyAndSum,
         Self::Copy,
         Self::Segments,
         Self::Waiting,
@@ -149,7 +155,8 @@ impl Stage {
             Self::UdpReceive => "UDP receive",
             Self::Cipher => "cipher",
             Self::Checksum => "checksum",
-            Self::Copy => "copy",
+            Self::CopyAndSum => COPY_AND_SUM,
+            Self::Copy => COPY,
             Self::Segments => "cut and coalesce",
             Self::Waiting => "wait and wake",
             Self::Rest => "rest",
@@ -162,7 +169,9 @@ impl Stage {
         let leaf = stack.leaf();
         let has = |names: &[&str]| stack.any(|frame| names.iter().any(|name| frame.contains(name)));
         let is = |names: &[&str]| names.iter().any(|name| leaf.contains(name));
-        if is(&["csum", "checksum"]) {
+        if is(&["copy_and_sum", "copy_and_csum"]) {
+            Self::CopyAndSum
+        } else if is(&["csum", "checksum"]) {
             Self::Checksum
         } else if is(&["copy", "memcpy", "memmove", "rep_movs", "_iov_iter"]) {
             Self::Copy
@@ -221,6 +230,10 @@ mod tests {
         assert_eq!(
             stage("  ff _copy_from_iter\n  ff tun_get_user\n"),
             Stage::Copy
+        );
+        assert_eq!(
+            stage("  ff culvert_packet::checksum::wide::copy_and_sum_run\n"),
+            Stage::CopyAndSum
         );
         assert_eq!(
             stage("  ff dev_hard_start\n  ff udp_sendmsg\n"),

@@ -29,6 +29,9 @@ pub(crate) struct Sheet {
     pub(crate) written_at_s: u64,
     /// Short measurements, which say less.
     pub(crate) quick: bool,
+    /// How many rounds there are; 0 where that was not written down.
+    #[serde(default)]
+    pub(crate) rounds: u32,
     /// False while it is measured, and for good where that was interrupted.
     pub(crate) complete: bool,
     cells: Vec<Cell>,
@@ -42,7 +45,7 @@ pub(crate) struct Cell {
     pub(crate) table: String,
     pub(crate) row: String,
     pub(crate) column: String,
-    /// One a round, in the unit that `column` names.
+    /// Of each round one or as many turns as it has, in the unit that `column` names.
     pub(crate) samples: Vec<f64>,
     /// What stands there instead of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,7 @@ impl Sheet {
             commit: machine::commit(),
             written_at_s: 0,
             quick,
+            rounds: 0,
             complete: false,
             cells: Vec::new(),
             failures: Vec::new(),

@@ -26,13 +26,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Joins two namespaces; with `offload` it carries superframes whole, which none may where some are lost.
+    /// Joins two namespaces; with `offload` it carries superframes whole, which none may where some are lost. Which are
+    /// lost follows from `seed`, another in either direction.
     pub(crate) fn between(
         left: &Namespace,
         right: &Namespace,
         subnet: Subnet,
         weather: Weather,
         offload: bool,
+        seed: u32,
     ) -> Result<Self> {
         let interface = format!("wire{}", subnet.0);
         let options = Options {
@@ -49,10 +51,11 @@ impl Wire {
         let link = Link::on(left, right, subnet, interface)?;
         let over = Arc::new(AtomicBool::new(false));
         let ends = [Arc::new(left_end), Arc::new(right_end)];
-        let one_way = |from: usize, seed: u64| {
+        let one_way = |from: u8| {
+            let way = Way::new(weather, 2 * u64::from(seed) + u64::from(from));
+            let from = usize::from(from);
             let (from, to) = (Arc::clone(&ends[from]), Arc::clone(&ends[1 - from]));
             let over = Arc::clone(&over);
-            let way = Way::new(weather, seed);
             thread::Builder::new()
                 .name("wire".to_owned())
                 .spawn(move || {
@@ -60,7 +63,7 @@ impl Wire {
                     let _gone = way.carry(&from.queues()[0], &to.queues()[0], &over);
                 })
         };
-        let threads = vec![one_way(0, 1)?, one_way(1, 2)?];
+        let threads = vec![one_way(0)?, one_way(1)?];
         Ok(Self {
             link,
             over,

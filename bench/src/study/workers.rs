@@ -18,7 +18,7 @@ const MOST_FLOWS: u8 = 16;
 const THROUGHPUT: &str = "TCP by workers, Gbit/s";
 const ENDS_CPU: &str = "CPU of both ends by workers, s/GB";
 const MACHINE_CPU: &str = "CPU of the machine by workers, s/GB";
-const MODEL_ERROR: &str = "model of one and two workers against measured, %";
+const MODEL_ERROR: &str = "model against measured, %";
 const MORE_CORES: &str = "more cores, Gbit/s";
 const DEFAULT: &str = "default against best";
 
@@ -144,14 +144,14 @@ impl Model<'_> {
     }
 }
 
-/// Fits the model to one and two workers, holds it against the points of more, which it has not seen, and says what
-/// would be on other machines, if memory and locks did not stand in the way.
+/// Holds the model against every point, those of one and two workers that it has its costs from and those of more, which
+/// it has not seen, and says what would be on other machines, if memory and locks did not stand in the way.
 fn predict(sheet: &mut Sheet, flows: &[u8], cores_here: u32) {
     let model = Model { sheet };
     let mut found = Vec::new();
     for workers in WORKERS {
         let row = counted(workers, "worker");
-        for &flows in flows.iter().filter(|_| workers > CROWDED) {
+        for &flows in flows {
             let column = counted(flows.into(), "flow");
             let at = At {
                 table: THROUGHPUT,
