@@ -6,12 +6,13 @@ use culvert_lab::{Family, Implementation, LinkShape, Subnet, Tunnel, TunnelPlan,
 
 use crate::support::{PacketCounter, SOON, carries, culvert_tunnel};
 
-/// Both ends Culvert, and each beside wireguard-go.
-fn pairs() -> [(Implementation, Implementation); 3] {
+/// Both ends Culvert, and beside other implementations either that can follow the other one.
+fn pairs() -> [(Implementation, Implementation); 4] {
     [
         (Implementation::culvert(), Implementation::culvert()),
         (Implementation::culvert(), Implementation::WireguardGo),
         (Implementation::WireguardGo, Implementation::culvert()),
+        (Implementation::culvert(), Implementation::Boringtun),
     ]
 }
 
