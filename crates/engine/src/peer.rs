@@ -23,7 +23,8 @@ pub(crate) struct Peer {
     /// Set by the worker that asked for a handshake, cleared by the control thread when it heard:
     /// one request at a time waits in the control thread's queue.
     pub(crate) handshake_wanted: AtomicBool,
-    /// A segmented send to the endpoint was refused, and not because the path is narrow; datagrams go one by one.
+    /// A segmented send to the endpoint was refused; datagrams go one by one, until it is known that the path is narrow and
+    /// that was why.
     pub(crate) segmentation_refused: AtomicBool,
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.

@@ -272,18 +272,21 @@ impl Control {
             }
         }
         for change in changes {
-            let (range, owner) = match *change {
-                AllowedIpChange::Add(range) => (range, self.ranges.insert(range, id)),
-                AllowedIpChange::Remove(range) if self.ranges.get(&range) == Some(&id) => {
-                    (range, self.ranges.remove(&range))
+            match *change {
+                AllowedIpChange::Add(range) => {
+                    let before = self.ranges.insert(range, id);
+                    if let Some(of_owner) = before.and_then(|owner| self.ranges_of(owner)) {
+                        of_owner.remove(&range);
+                    }
+                    if let Some(own) = self.ranges_of(id) {
+                        own.insert(range);
+                    }
                 }
-                AllowedIpChange::Remove(_) => continue,
-            };
-            if let Some(of_owner) = owner.and_then(|owner| self.ranges_of(owner)) {
-                of_owner.remove(&range);
-            }
-            if let (AllowedIpChange::Add(_), Some(own)) = (change, self.ranges_of(id)) {
-                own.insert(range);
+                AllowedIpChange::Remove(range) => {
+                    if self.ranges_of(id).is_some_and(|own| own.remove(&range)) {
+                        self.ranges.remove(&range);
+                    }
+                }
             }
         }
     }

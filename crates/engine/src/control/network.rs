@@ -91,6 +91,7 @@ impl Control {
     }
 
     fn set_up(&mut self, up: bool) {
+        self.down_because = None;
         if up == self.is_up {
             return;
         }
@@ -112,7 +113,6 @@ impl Control {
                 }
             }
         }
-        self.down_because = None;
         self.is_up = up;
         self.is_dirty = true;
         tracing::debug!(up, "link state changed");

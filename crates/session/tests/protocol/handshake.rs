@@ -1,7 +1,7 @@
 //! How sessions come to be (§5.4), and what prevents them.
 
 use crate::common::*;
-use culvert_session::{Destination, DropReason, Error, Handshaker, Output, Role, Suite};
+use culvert_session::{Clock, Destination, DropReason, Error, Handshaker, Output, Role, Suite};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -278,18 +278,23 @@ fn every_refusal_has_its_reason() {
     assert_eq!(refused, Err(DropReason::NoPrivateKey));
 }
 
+/// Both ends initiate at once, and both handshakes complete.
+fn cross(a: &mut End, b: &mut End, clock: Clock) {
+    a.wants(clock);
+    b.wants(clock);
+    // Initiations, then responses.
+    for _ in 0..2 {
+        let (from_a, from_b) = (a.datagram(), b.datagram());
+        a.receives(&from_b, b.address, clock).unwrap();
+        b.receives(&from_a, a.address, clock).unwrap();
+    }
+}
+
 #[test]
 fn both_ends_may_initiate_at_once_and_settle_on_one_session_in_one_round_trip() {
     let (mut a, mut b) = pair();
     let clock = clock_at(Duration::ZERO);
-    a.wants(clock);
-    b.wants(clock);
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
+    cross(&mut a, &mut b, clock);
     // Each sends under its own session, and is understood.
     assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
     assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
@@ -398,14 +403,7 @@ fn keys_of_a_responder_are_unconfirmed_until_data_arrives_under_them() {
 fn keys_of_handshakes_that_crossed_are_confirmed_whichever_are_settled_on() {
     let (mut a, mut b) = pair();
     let clock = clock_at(Duration::ZERO);
-    a.wants(clock);
-    b.wants(clock);
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    b.receives(&from_a, a.address, clock).unwrap();
-    a.receives(&from_b, b.address, clock).unwrap();
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    b.receives(&from_a, a.address, clock).unwrap();
-    a.receives(&from_b, b.address, clock).unwrap();
+    cross(&mut a, &mut b, clock);
     for end in [&mut a, &mut b] {
         let index = end.shaker.unconfirmed(end.peer).unwrap();
         end.shaker.handle_confirmed(end.peer, index, clock);

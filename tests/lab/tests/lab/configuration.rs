@@ -211,8 +211,7 @@ fn a_listen_port_that_is_taken_is_refused_and_nothing_changes() {
 
 #[test]
 fn a_listen_port_that_is_taken_is_refused_while_the_link_is_down_too() {
-    let namespace = Namespace::new().unwrap();
-    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    let (namespace, end) = started();
     let _taken = taken_port(&namespace, 40406);
     let error = end.set("listen-port 40406").unwrap_err().to_string();
     assert!(error.contains("Address already in use"), "{error}");
@@ -221,13 +220,11 @@ fn a_listen_port_that_is_taken_is_refused_while_the_link_is_down_too() {
 
 #[test]
 fn a_port_that_is_taken_when_the_link_comes_up_is_told_and_can_be_asked_for_again() {
-    let namespace = Namespace::new().unwrap();
-    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    let (namespace, end) = started();
     end.set("listen-port 40408").unwrap();
     let taken = taken_port(&namespace, 40408);
-    namespace
-        .run(&format!("ip link set {} up", end.interface))
-        .unwrap();
+    let link = |state: &str| namespace.run(&format!("ip link set {} {state}", end.interface));
+    link("up").unwrap();
     wait_until("the reason to be told", SOON, || {
         let status = end.culvert_json().unwrap();
         let why = status["down_because"].as_str().unwrap_or_default();
@@ -236,11 +233,24 @@ fn a_port_that_is_taken_when_the_link_comes_up_is_told_and_can_be_asked_for_agai
     .unwrap();
     let error = end.set("listen-port 40408").unwrap_err().to_string();
     assert!(error.contains("Address already in use"), "{error}");
+    link("down").unwrap();
+    wait_until("the reason to be over", SOON, || {
+        end.culvert_json().unwrap()["down_because"].is_null()
+    })
+    .unwrap();
+    link("up").unwrap();
     drop(taken);
     end.set("listen-port 40408").unwrap();
     let status = end.culvert_json().unwrap();
     assert_eq!(status["is_up"], true);
     assert!(status["down_because"].is_null());
+}
+
+/// An end whose link is down and that knows nobody, in a namespace of its own.
+fn started() -> (Namespace, WireGuardEnd) {
+    let namespace = Namespace::new().unwrap();
+    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
+    (namespace, end)
 }
 
 fn taken_port(namespace: &Namespace, port: u16) -> UdpSocket {
@@ -252,12 +262,16 @@ fn taken_port(namespace: &Namespace, port: u16) -> UdpSocket {
 const ONE: &str = "aa00000000000000000000000000000000000000000000000000000000000000";
 const OTHER: &str = "bb00000000000000000000000000000000000000000000000000000000000000";
 
+/// Has the configuration socket set what `lines` say, which it takes.
+fn accepts(end: &WireGuardEnd, lines: &str) {
+    let answer = request(end, &format!("set=1\n{lines}\n\n"));
+    assert_eq!(answer, "errno=0\n\n", "{lines}");
+}
+
 #[test]
 fn where_peers_are_replaced_nothing_stays_of_those_that_were_there() {
-    let namespace = Namespace::new().unwrap();
-    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
-    let set =
-        |lines: &str| assert_eq!(request(&end, &format!("set=1\n{lines}\n\n")), "errno=0\n\n");
+    let (_namespace, end) = started();
+    let set = |lines: &str| accepts(&end, lines);
     set(&format!(
         "public_key={ONE}\npersistent_keepalive_interval=7\nendpoint=192.0.2.1:9\n\
          allowed_ip=10.1.0.0/16\npublic_key={OTHER}"
@@ -277,10 +291,8 @@ fn where_peers_are_replaced_nothing_stays_of_those_that_were_there() {
 
 #[test]
 fn a_range_belongs_to_the_peer_that_was_given_it_last() {
-    let namespace = Namespace::new().unwrap();
-    let end = WireGuardEnd::start(&Implementation::culvert(), &namespace).unwrap();
-    let set =
-        |lines: &str| assert_eq!(request(&end, &format!("set=1\n{lines}\n\n")), "errno=0\n\n");
+    let (_namespace, end) = started();
+    let set = |lines: &str| accepts(&end, lines);
     let ranges_of = |key: &str| -> Vec<String> {
         let all = request(&end, "get=1\n\n");
         let own = all
