@@ -41,17 +41,12 @@ pub(crate) struct Flood {
 /// What became of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
+    /// Payload that was sent, in bits a second: less than offered where the sender can do no more.
+    pub(crate) sent_bits_per_second: f64,
     /// Payload that arrived, in bits a second.
     pub(crate) bits_per_second: f64,
     /// Share of the datagrams sent that did not arrive.
     pub(crate) lost_share: f64,
-}
-
-impl Arrival {
-    /// Payload that was sent, in bits a second: less than offered where the sender can do no more.
-    pub(crate) fn sent_bits_per_s(self) -> f64 {
-        self.bits_per_second / (1.0 - self.lost_share)
-    }
 }
 
 /// Datagrams of one `sendmmsg` or `recvmmsg`; of a run, what 64 KB hold at most.
@@ -107,9 +102,11 @@ impl Flood {
 
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     fn arrival(self, sent: u64, received: u64) -> Arrival {
-        let bits = received as f64 * f64::from(self.payload_bytes) * 8.0;
+        let bits_per_datagram = f64::from(self.payload_bytes) * 8.0;
+        let rate = |count: u64| count as f64 * bits_per_datagram / self.duration.as_secs_f64();
         Arrival {
-            bits_per_second: bits / self.duration.as_secs_f64(),
+            sent_bits_per_second: rate(sent),
+            bits_per_second: rate(received),
             lost_share: 1.0 - received as f64 / sent.max(1) as f64,
         }
     }

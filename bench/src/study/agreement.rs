@@ -227,7 +227,8 @@ fn dates(run: &[(Part, Sheet)]) -> String {
     let mut commits: Vec<&str> = run.iter().map(|(_, sheet)| sheet.commit.as_str()).collect();
     commits.dedup();
     match (run.last(), commits.len()) {
-        (Some((_, last)), 0..=1) => when_and_of_what(last),
+        (None, _) => " has no results".to_owned(),
+        (Some((_, last)), 1) => when_and_of_what(last),
         _ => {
             let part = |(part, sheet): &(Part, Sheet)| {
                 format!("{}{}", part.name(), when_and_of_what(sheet))

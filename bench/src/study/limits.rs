@@ -101,7 +101,7 @@ pub(crate) fn compare(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     match profile {
         Some(profile) => distance(sheet, &profile),
         None => sheet.failures.push(
-            "no distance from the limit: there is no profile of this machine and commit".to_owned(),
+            "no distance from the limit: there is no profile of this machine and commit (--only profile,limits)".to_owned(),
         ),
     }
     Ok(())

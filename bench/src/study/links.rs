@@ -57,9 +57,12 @@ const NO_QUEUE_BOUND: (&str, &str) = ("culvert, no queue-bound", "--without queu
 /// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let subjects = lab.tunnels_and_link(sheet)?;
-    let [no_backlog, no_queue_bound] = [NO_BACKLOG, NO_QUEUE_BOUND].map(|pair| lacking(lab, pair));
+    let [no_backlog, no_queue_bound] = [NO_BACKLOG, NO_QUEUE_BOUND].map(|pair| {
+        // A first impression has no time for them.
+        (lab.scope() == Scope::Full).then(|| lacking(lab, pair))
+    });
     let round = lab.round();
-    let on_rates: Vec<_> = subjects.iter().chain([&no_backlog]).collect();
+    let on_rates: Vec<_> = subjects.iter().chain(&no_backlog).collect();
     for subject in in_turn(&on_rates, round) {
         if !lab.measures_throughput_of(subject, round) {
             continue;
@@ -70,7 +73,7 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()>
         lab.keep(sheet)?;
     }
     shares(sheet, BY_RATE, SHARE_BY_RATE);
-    let in_weather: Vec<_> = subjects.iter().chain([&no_queue_bound]).collect();
+    let in_weather: Vec<_> = subjects.iter().chain(&no_queue_bound).collect();
     for subject in in_turn(&in_weather, round) {
         if lab.crosses_weather(subject, round) {
             all_weathers(lab, sheet, subject)?;

@@ -104,7 +104,10 @@ fn measure(
     let rate = udp::loss_free_rate_of_datagrams(&bed, &effort);
     add("UDP 1350 B, Gbit/s", rate / 1e9);
     let overload = udp::overload(&bed, &effort, rate)?;
-    add("overloaded: sent, Gbit/s", overload.sent_bits_per_s() / 1e9);
+    add(
+        "overloaded: sent, Gbit/s",
+        overload.sent_bits_per_second / 1e9,
+    );
     add("… arrives, Gbit/s", overload.bits_per_second / 1e9);
     add("… lost, %", 100.0 * overload.lost_share);
     if let Some(files) = files {
