@@ -16,6 +16,12 @@ use crate::bed::Bed;
 /// Samples a second of processor time: a prime, so that nothing periodic hides between them.
 const FREQUENCY_HZ: u32 = 1999;
 
+/// Of the stack, so many bytes a sample, to find the callers in it: the ciphers have 10 KiB of it below their callers.
+const STACK_BYTES: u32 = 16 << 10;
+
+/// Where `perf record` keeps what it has not written yet: a quarter of a second of samples.
+const BUFFER: &str = "8M";
+
 /// A connection is at its full rate by then.
 const RAMP: Duration = Duration::from_millis(700);
 
@@ -52,7 +58,8 @@ fn measure(lab: &Lab, sheet: &mut Sheet, suite: &str, arguments: &str) -> Result
     let record = |end: &str, process: u32| {
         let path = files.path().join(end);
         let line = format!(
-            "perf record -q -F {FREQUENCY_HZ} --call-graph fp -p {process} -o {} -- sleep {}",
+            "perf record -q -F {FREQUENCY_HZ} -m {BUFFER} --call-graph dwarf,{STACK_BYTES} \
+             -p {process} -o {} -- sleep {}",
             path.display(),
             lab.effort().load_s,
         );

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// The function of the standard library that calls what a thread is for.
+const THREAD_BEGINS: &str = "__rust_begin_short_backtrace";
+
 /// The functions on a stack, the innermost first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stack(Vec<String>);
@@ -41,7 +44,12 @@ impl Stacks {
     }
 
     fn take(&mut self, frames: &mut Vec<String>) {
-        // Frames that a missing frame pointer made up have no name; they are the outermost.
+        // How a thread comes to its work is the same for all of them.
+        let begin = frames
+            .iter()
+            .position(|frame| frame.contains(THREAD_BEGINS));
+        frames.truncate(begin.unwrap_or(frames.len()).max(1));
+        // Where a stack ends, or could not be followed, the outermost frames have no name.
         while frames.len() > 1 && frames.last().is_some_and(|frame| frame == "[unknown]") {
             frames.pop();
         }
@@ -80,10 +88,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_stacks_are_counted_together_and_hashes_of_a_build_left_out() {
+    fn equal_stacks_are_counted_together_without_hashes_of_a_build_and_the_way_of_a_thread() {
         let script = "\
 \tff1 copy\n\tff2 tun_read\n\tff3 [unknown]\n\n\tff1 copy\n\tff2 tun_read\n\n\
-\t55 culvert::run::h0123456789abcdef\n";
+\t55 culvert::run::h0123456789abcdef\n\t1 std::__rust_begin_short_backtrace\n\t2 start_thread\n";
         let stacks = Stacks::parse(script);
         assert_eq!(stacks.count(), 3);
         let found: Vec<_> = stacks
@@ -93,6 +101,11 @@ mod tests {
         assert_eq!(
             found,
             [("copy".to_owned(), 2), ("culvert::run".to_owned(), 1)]
+        );
+        assert!(
+            !stacks
+                .iter()
+                .any(|(stack, _)| stack.any(|frame| frame == "start_thread"))
         );
     }
 }
