@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 use crate::namespace::Namespace;
 use crate::process::Process;
+use crate::wait::wait_until;
 
 /// Connecting and exchanging results over a slow path.
 const GRACE: Duration = Duration::from_secs(15);
@@ -22,9 +22,9 @@ const FIRST_UDP_PORT: u16 = 5300;
 /// again, so a longer wait is in vain.
 const UDP_GRACE: Duration = Duration::from_secs(4);
 
-/// How often a test is started anew on a server that is still busy with the one before, and after which time.
-const BUSY_TIMES: u32 = 50;
-const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// What a server prints before it waits for a test, and when one begins.
+const LISTENS: &str = "Server listening";
+const BEGINS: &str = "Accepted connection";
 
 /// How often a UDP test is started before it counts as failed, for the same reason.
 const UDP_ATTEMPTS: usize = 3;
@@ -107,25 +107,17 @@ impl IperfServer {
     /// # Errors
     /// When a connection fails, or the sender uses another congestion control than asked for.
     pub fn tcp(&self, client: &Namespace, load: &TcpLoad) -> Result<TcpReport> {
-        let mut busy = 0;
-        loop {
-            let report = self.finish_tcp(self.start_tcp(client, load)?, load);
-            match report {
-                // It takes a moment to be done with the test before, on a machine that does much else.
-                Err(error) if busy < BUSY_TIMES && error.to_string().contains("server is busy") => {
-                    busy += 1;
-                    thread::sleep(BUSY_PAUSE);
-                }
-                report => return report,
-            }
-        }
+        self.finish_tcp(self.start_tcp(client, load)?, load)
     }
 
-    /// Starts a TCP test; [`IperfServer::finish_tcp`] waits for it.
+    /// Starts a TCP test once the one before is over; [`IperfServer::finish_tcp`] waits for it.
     ///
     /// # Errors
-    /// When iperf3 cannot be started.
+    /// When the server is not done with the test before in time, or iperf3 cannot be started.
     pub fn start_tcp(&self, client: &Namespace, load: &TcpLoad) -> Result<Process> {
+        wait_until("the server of iperf3 to be done", GRACE, || {
+            is_idle(&self.process.output())
+        })?;
         let rate = load
             .rate_mbit
             .map_or(String::new(), |mbit| format!(" -b {mbit}M"));
@@ -219,8 +211,13 @@ impl IperfServer {
 fn listen(namespace: &Namespace, address: IpAddr, port: u16) -> Result<Process> {
     let line = format!("iperf3 -s --forceflush -B {address} -p {port}");
     let mut process = namespace.spawn(&line)?;
-    process.wait_for_output("Server listening", GRACE)?;
+    process.wait_for_output(LISTENS, GRACE)?;
     Ok(process)
+}
+
+/// Whether a server that printed this refuses nobody: it takes a while to be done with a test whose client has ended.
+fn is_idle(printed: &str) -> bool {
+    printed.rfind(LISTENS) > printed.rfind(BEGINS)
 }
 
 /// Waits for a client's report.
@@ -253,4 +250,24 @@ fn number(results: &Value, pointer: &str) -> Result<f64> {
 fn whole_number(results: &Value, pointer: &str) -> Result<u64> {
     let value = results.pointer(pointer).and_then(Value::as_u64);
     value.with_context(|| format!("no {pointer} in the report of iperf3"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_idle_before_and_after_a_test() {
+        let mut printed = String::new();
+        assert!(!is_idle(&printed), "it has not begun to listen");
+        for (line, is_idle_then) in [
+            ("Server listening on 5201 (test #1)\n", true),
+            ("Accepted connection from 10.0.0.1, port 4\n", false),
+            ("[  5] local 10.0.0.2 port 5201 connected\n", false),
+            ("Server listening on 5201 (test #2)\n", true),
+        ] {
+            printed.push_str(line);
+            assert_eq!(is_idle(&printed), is_idle_then, "{line}");
+        }
+    }
 }
