@@ -50,6 +50,14 @@ impl Batch {
         self.records == 0
     }
 
+    /// Whether no further record of the length of the first can leave in the same send.
+    pub(super) fn is_full(&self) -> bool {
+        self.records > 0
+            && (self.closed
+                || self.records == MAX_SEGMENTS
+                || self.len + self.stride > MAX_GSO_BYTES)
+    }
+
     pub(super) fn records(&self) -> usize {
         self.records
     }
@@ -150,5 +158,32 @@ impl Batch {
         self.closed = false;
         self.to = None;
         self.sealed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_full_where_no_record_like_its_first_fits() {
+        for record_len in [100, 1000, 1452, 9000, 60_000, MAX_DATAGRAM_BYTES] {
+            let mut batch = Batch::new();
+            assert!(!batch.is_full());
+            batch.add(record_len).unwrap();
+            while !batch.is_full() {
+                assert!(batch.add(record_len).is_some(), "{record_len}");
+            }
+            assert!(batch.add(record_len).is_none(), "{record_len}");
+        }
+    }
+
+    #[test]
+    fn a_batch_with_a_shorter_record_is_full() {
+        let mut batch = Batch::new();
+        batch.add(1000).unwrap();
+        batch.add(999).unwrap();
+        assert!(batch.is_full());
+        assert!(batch.add(10).is_none());
     }
 }

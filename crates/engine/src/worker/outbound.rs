@@ -130,7 +130,11 @@ impl Outbound {
                     return Ok(Progress::More);
                 }
             } else if superframes > 0 && context.mechanisms.has(Mechanism::Express) {
-                return Ok(Progress::Pause);
+                if !self.batch.is_full() {
+                    return Ok(Progress::Pause);
+                }
+                // What is found in the pause would have to wait until this batch has left.
+                self.seal(context);
             } else if let Some(segments) = self.next_frame(snapshot, context, queues, scope)? {
                 let is_superframe = segments > 1;
                 superframes += usize::from(is_superframe);
