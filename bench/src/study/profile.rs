@@ -16,7 +16,7 @@ use crate::bed::Bed;
 /// Samples a second of processor time: a prime, so that nothing periodic hides between them.
 const FREQUENCY_HZ: u32 = 1999;
 
-/// Of the stack, so many bytes a sample, to find the callers in it: the ciphers have 10 KiB of it below their callers.
+/// Of the stack, so many bytes a sample, to find the callers in it: with half of it most stacks end in a cipher.
 const STACK_BYTES: u32 = 16 << 10;
 
 /// Where `perf record` keeps what it has not written yet: a quarter of a second of samples.
