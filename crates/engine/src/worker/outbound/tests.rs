@@ -1,0 +1,135 @@
+use super::*;
+use crate::allowed_ips::{AllowedIps, Prefix};
+use crate::control::Shared;
+use crate::mechanisms::Mechanisms;
+use crate::peer::Peer;
+use crate::snapshot::Published;
+use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n, Time};
+use culvert_tun::Queue;
+use std::os::unix::net::UnixDatagram;
+
+const PEER: PeerId = PeerId(0);
+const MTU: u16 = 1420;
+/// So many of the largest packets leave in one send.
+const FULL: usize = 45;
+const START: Time = Time::from_nanos(1_000_000_000_000);
+
+/// A key that a handshake has brought.
+fn sending() -> Arc<Sending> {
+    let clock = Clock {
+        now: START,
+        wall: Tai64n::from_unix(1_800_000_000, 0),
+    };
+    let keys = [1, 2].map(|number| PrivateKey::from_bytes([number; 32]));
+    let publics = [keys[1].public_key(), keys[0].public_key()];
+    let mut ends = [1, 2].map(|seed| Handshaker::new([seed; 32]));
+    for ((end, key), public) in ends.iter_mut().zip(keys).zip(publics) {
+        end.set_private_key(Some(key), clock);
+        end.set_up(true, clock);
+        end.add_peer(public).unwrap();
+    }
+    ends[0].handle_wanted(PEER, clock);
+    // The initiation, then the response.
+    for from in [0, 1] {
+        let sent =
+            std::iter::from_fn(|| ends[from].poll_output()).find_map(|output| match output {
+                Output::Send { datagram, .. } => Some(datagram),
+                _ => None,
+            });
+        let address = "192.0.2.1:1".parse().unwrap();
+        let to = &mut ends[1 - from];
+        to.handle_datagram(&sent.unwrap(), address, false, clock)
+            .unwrap();
+    }
+    Arc::new(Sending::new(ends[0].sending(PEER).unwrap()))
+}
+
+/// The link is down: what is sent is dropped, as if it had left.
+fn snapshot() -> Snapshot {
+    let peer = Peer::new(PEER, PublicKey::from_bytes([2; 32]), Arc::default());
+    peer.set_endpoint("192.0.2.1:1".parse().unwrap());
+    let range = Prefix::new([10, 8, 0, 0].into(), 16).unwrap();
+    Snapshot {
+        routes: Arc::new(AllowedIps::new(&[(range, PEER)].into())),
+        peers: vec![Some(Road {
+            peer: Arc::new(peer),
+            sending: Some(sending()),
+        })],
+        ..Snapshot::empty(MTU)
+    }
+}
+
+fn context() -> Context {
+    let shared = Shared::new(1, Published::new(Snapshot::empty(MTU)), None).unwrap();
+    let mut context = Context::new(0, Mechanisms::ALL, Arc::default(), Arc::new(shared), None);
+    context.now = START;
+    context
+}
+
+/// A frame of the TUN with so many TCP segments of full size.
+fn superframe(segments: usize) -> Vec<u8> {
+    const HEADERS: usize = 40;
+    let payload = usize::from(MTU) - HEADERS;
+    let len = HEADERS + segments * payload;
+    let mut frame = vec![0; VNET_HEADER_LEN + len];
+    frame[..2].copy_from_slice(&[1, 1]);
+    for (at, value) in [(2, HEADERS), (4, payload), (6, 20), (8, 16)] {
+        frame[at..at + 2].copy_from_slice(&u16::try_from(value).unwrap().to_le_bytes());
+    }
+    let packet = &mut frame[VNET_HEADER_LEN..];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+    packet[8..10].copy_from_slice(&[64, 6]);
+    packet[12..20].copy_from_slice(&[10, 9, 0, 1, 10, 8, 0, 1]);
+    packet[32..34].copy_from_slice(&[0x50, 0x10]);
+    frame
+}
+
+/// The records that wait for more to join them when a worker looks for what is urgent, after a frame of so many segments.
+fn records_left_at_the_pause(segments: usize) -> usize {
+    let (kernel, tun) = UnixDatagram::pair().unwrap();
+    tun.set_nonblocking(true).unwrap();
+    kernel.send(&superframe(segments)).unwrap();
+    let writer = Queue::new(kernel.into());
+    let mut queues = Queues::new(vec![Queue::new(tun.into())], Vec::new(), writer, false);
+    let mut outbound = Outbound::new();
+    let mut budget = BUDGET_FRAMES;
+    let progress = outbound.turn(
+        &snapshot(),
+        &mut context(),
+        &mut queues,
+        Scope::All,
+        &mut budget,
+    );
+    assert_eq!(progress.unwrap(), Progress::Pause);
+    assert!(outbound.cursor.is_none());
+    outbound.batch.records()
+}
+
+#[test]
+fn a_full_batch_leaves_before_the_look_for_what_is_urgent() {
+    assert_eq!(records_left_at_the_pause(FULL), 0);
+}
+
+#[test]
+fn a_batch_with_room_waits_for_the_next_frame() {
+    assert_eq!(records_left_at_the_pause(FULL - 1), FULL - 1);
+}
+
+#[test]
+fn what_the_inside_is_told_to_send_fits_the_path_with_its_padding() {
+    let shape = RecordShape { mtu: 1420 };
+    for to in ["192.0.2.1:1", "[2001:db8::1]:1"].map(|to| to.parse().unwrap()) {
+        for path_mtu in 1376..1500 {
+            let inner = usize::from(inner_mtu(path_mtu, &to));
+            let on_the_wire = shape.record_len(inner) + ip_and_udp_len(&to);
+            assert!(on_the_wire <= usize::from(path_mtu), "{path_mtu}: {inner}");
+            assert!(inner + PADDING > usize::from(path_mtu) - ip_and_udp_len(&to) - 32);
+        }
+    }
+}
+
+#[test]
+fn the_inside_is_never_told_of_less_than_every_host_must_carry() {
+    assert_eq!(inner_mtu(576, &"192.0.2.1:1".parse().unwrap()), 1280);
+}
