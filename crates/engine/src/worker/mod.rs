@@ -341,9 +341,7 @@ impl Worker {
         self.carry_urgent()?;
         for lane in Lane::BULK {
             for run in 0..self.fetch(lane)? {
-                if run > 0 {
-                    self.attend()?;
-                }
+                self.attend()?;
                 self.carry_in(lane, run)?;
             }
         }

@@ -77,7 +77,7 @@ pub(super) enum Scope {
 pub(super) enum Progress {
     /// Nothing to read.
     Idle,
-    /// A superframe has been carried: there may be something urgent.
+    /// A superframe has been laid out or has left: there may be something urgent.
     Pause,
     /// The budget was used up.
     More,
@@ -114,30 +114,33 @@ impl Outbound {
         budget: &mut usize,
     ) -> io::Result<Progress> {
         let superframe_cost = BUDGET_FRAMES / BUDGET_SUPERFRAMES;
-        let mut superframes = 0;
+        let mut is_look_due = false;
         loop {
-            if self.batch.sealed().is_some() && !self.send(snapshot, context) {
-                return Ok(Progress::Blocked);
+            if self.batch.sealed().is_some() {
+                if !self.send(snapshot, context) {
+                    return Ok(Progress::Blocked);
+                }
+                is_look_due |= scope == Scope::All;
             }
             if self.cursor.is_some() {
                 self.cut(snapshot, context);
                 if self.cursor.is_none() && !context.mechanisms.has(Mechanism::Batching) {
                     self.seal(context);
                 }
+            } else if is_look_due && context.mechanisms.has(Mechanism::Express) {
+                if self.batch.is_full() {
+                    // It takes no more, and what is found in the pause may not overtake it.
+                    self.seal(context);
+                }
+                return Ok(Progress::Pause);
             } else if *budget == 0 {
                 self.seal(context);
                 if self.batch.sealed().is_none() {
                     return Ok(Progress::More);
                 }
-            } else if superframes > 0 && context.mechanisms.has(Mechanism::Express) {
-                if !self.batch.is_full() {
-                    return Ok(Progress::Pause);
-                }
-                // What is found in the pause would have to wait until this batch has left.
-                self.seal(context);
             } else if let Some(segments) = self.next_frame(snapshot, context, queues, scope)? {
                 let is_superframe = segments > 1;
-                superframes += usize::from(is_superframe);
+                is_look_due |= is_superframe;
                 let cost = if is_superframe { superframe_cost } else { 1 };
                 *budget = budget.saturating_sub(cost);
             } else if self.batch.is_empty() {

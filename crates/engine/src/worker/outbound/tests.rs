@@ -5,7 +5,7 @@ use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
 use crate::snapshot::Published;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n, Time};
-use culvert_tun::Queue;
+use culvert_tun::{Queue, URGENT_QUEUE};
 use std::os::unix::net::UnixDatagram;
 
 const PEER: PeerId = PeerId(0);
@@ -85,35 +85,112 @@ fn superframe(segments: usize) -> Vec<u8> {
     frame
 }
 
-/// The records that wait for more to join them when a worker looks for what is urgent, after a frame of so many segments.
-fn records_left_at_the_pause(segments: usize) -> usize {
-    let (kernel, tun) = UnixDatagram::pair().unwrap();
-    tun.set_nonblocking(true).unwrap();
-    kernel.send(&superframe(segments)).unwrap();
-    let writer = Queue::new(kernel.into());
-    let mut queues = Queues::new(vec![Queue::new(tun.into())], Vec::new(), writer, false);
-    let mut outbound = Outbound::new();
-    let mut budget = BUDGET_FRAMES;
-    let progress = outbound.turn(
-        &snapshot(),
-        &mut context(),
-        &mut queues,
-        Scope::All,
-        &mut budget,
-    );
-    assert_eq!(progress.unwrap(), Progress::Pause);
-    assert!(outbound.cursor.is_none());
-    outbound.batch.records()
+/// A frame of the TUN with a packet that has nothing behind its IP header.
+fn small_frame() -> Vec<u8> {
+    const HEADER: usize = 20;
+    let mut frame = vec![0; VNET_HEADER_LEN + HEADER];
+    let packet = &mut frame[VNET_HEADER_LEN..];
+    packet[..4].copy_from_slice(&[0x45, 0, 0, 20]);
+    packet[8..10].copy_from_slice(&[64, 1]);
+    packet[12..20].copy_from_slice(&[10, 9, 0, 1, 10, 8, 0, 1]);
+    frame
+}
+
+/// The road out between a TUN and a link that is down, and the host's end of each queue.
+struct RoadOut {
+    outbound: Outbound,
+    snapshot: Snapshot,
+    context: Context,
+    queues: Queues,
+    budget: usize,
+    urgent: UnixDatagram,
+    _acknowledgements: UnixDatagram,
+    bulk: UnixDatagram,
+}
+
+impl RoadOut {
+    fn new() -> Self {
+        let pairs = [(); 3].map(|()| UnixDatagram::pair().unwrap());
+        let [urgent, acknowledgements, bulk] = pairs.map(|(host, tun)| {
+            host.set_nonblocking(true).unwrap();
+            tun.set_nonblocking(true).unwrap();
+            (host, Queue::new(tun.into()))
+        });
+        let writer = Queue::new(bulk.0.try_clone().unwrap().into());
+        let queues = vec![urgent.1, acknowledgements.1, bulk.1];
+        Self {
+            outbound: Outbound::new(),
+            snapshot: snapshot(),
+            context: context(),
+            queues: Queues::new(queues, Vec::new(), writer, true),
+            budget: BUDGET_FRAMES,
+            urgent: urgent.0,
+            _acknowledgements: acknowledgements.0,
+            bulk: bulk.0,
+        }
+    }
+
+    fn turn(&mut self, scope: Scope) -> Progress {
+        let (context, queues) = (&mut self.context, &mut self.queues);
+        self.outbound
+            .turn(&self.snapshot, context, queues, scope, &mut self.budget)
+            .unwrap()
+    }
+
+    fn frames_read(&self) -> u64 {
+        self.context.counters.tun_frames_received.read()
+    }
 }
 
 #[test]
-fn a_full_batch_leaves_before_the_look_for_what_is_urgent() {
-    assert_eq!(records_left_at_the_pause(FULL), 0);
+fn a_worker_looks_for_what_is_urgent_before_and_after_a_full_batch_leaves() {
+    let mut road = RoadOut::new();
+    for _ in 0..2 {
+        road.bulk.send(&superframe(FULL)).unwrap();
+    }
+    for frames in [1, 2] {
+        assert_eq!(road.turn(Scope::All), Progress::Pause);
+        assert!(road.outbound.batch.sealed().is_some(), "before");
+        assert_eq!(road.turn(Scope::All), Progress::Pause);
+        assert!(road.outbound.batch.is_empty(), "after");
+        assert_eq!(road.frames_read(), frames);
+    }
+    assert_eq!(road.turn(Scope::All), Progress::Idle);
+}
+
+#[test]
+fn what_a_look_finds_leaves_with_it_after_the_batch_that_is_sealed() {
+    let mut road = RoadOut::new();
+    road.bulk.send(&superframe(FULL)).unwrap();
+    assert_eq!(road.turn(Scope::All), Progress::Pause);
+    road.bulk.send(&superframe(FULL)).unwrap();
+    road.urgent.send(&small_frame()).unwrap();
+    road.queues.set_ready(URGENT_QUEUE);
+    assert_eq!(road.turn(Scope::Urgent), Progress::Idle);
+    assert!(road.outbound.batch.is_empty(), "both have left");
+    assert_eq!(road.frames_read(), 2, "no further superframe");
 }
 
 #[test]
 fn a_batch_with_room_waits_for_the_next_frame() {
-    assert_eq!(records_left_at_the_pause(FULL - 1), FULL - 1);
+    let mut road = RoadOut::new();
+    road.bulk.send(&superframe(FULL - 1)).unwrap();
+    assert_eq!(road.turn(Scope::All), Progress::Pause);
+    assert!(road.outbound.batch.sealed().is_none());
+    assert_eq!(road.outbound.batch.records(), FULL - 1);
+}
+
+#[test]
+fn a_turn_ends_once_the_last_batch_of_its_budget_has_left() {
+    let mut road = RoadOut::new();
+    road.budget = 2 * BUDGET_FRAMES / BUDGET_SUPERFRAMES;
+    for _ in 0..3 {
+        road.bulk.send(&superframe(FULL - 1)).unwrap();
+    }
+    while road.turn(Scope::All) == Progress::Pause {}
+    assert_eq!(road.turn(Scope::All), Progress::More);
+    assert!(road.outbound.batch.is_empty());
+    assert_eq!(road.frames_read(), 2);
 }
 
 #[test]
