@@ -23,8 +23,8 @@ use std::time::Duration;
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
 pub(super) const RECEIVE_BUFFERS: usize = 4;
 
-/// Datagrams that one receive takes from a lane for what is urgent: with those of full size, a fifth of the bytes of the
-/// superframe that comes next, so that whoever marks all as urgent takes little from the rest.
+/// Datagrams that one receive takes from a lane for what is urgent: with those of full size, a fifth of the bytes of a
+/// superframe. There are at most two looks a superframe, so whoever marks all as urgent takes little more than a third of that.
 pub(super) const EXPRESS_BUFFERS: usize = 8;
 
 /// Bytes of the tag behind each record's plaintext.
