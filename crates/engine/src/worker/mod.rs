@@ -340,8 +340,12 @@ impl Worker {
     fn receive(&mut self) -> io::Result<()> {
         self.carry_urgent()?;
         for lane in Lane::BULK {
-            for run in 0..self.fetch(lane)? {
-                self.attend()?;
+            let runs = self.fetch(lane)?;
+            for run in 0..runs {
+                // To receive a single one takes no time in which something urgent would have to wait.
+                if runs > 1 {
+                    self.attend()?;
+                }
                 self.carry_in(lane, run)?;
             }
         }

@@ -114,13 +114,11 @@ impl Outbound {
         budget: &mut usize,
     ) -> io::Result<Progress> {
         let superframe_cost = BUDGET_FRAMES / BUDGET_SUPERFRAMES;
-        let mut is_look_due = false;
+        // There was a pause before a sealed batch left, and there is one after.
+        let mut is_look_due = scope == Scope::All && self.batch.sealed().is_some();
         loop {
-            if self.batch.sealed().is_some() {
-                if !self.send(snapshot, context) {
-                    return Ok(Progress::Blocked);
-                }
-                is_look_due |= scope == Scope::All;
+            if self.batch.sealed().is_some() && !self.send(snapshot, context) {
+                return Ok(Progress::Blocked);
             }
             if self.cursor.is_some() {
                 self.cut(snapshot, context);

@@ -181,6 +181,17 @@ fn a_batch_with_room_waits_for_the_next_frame() {
 }
 
 #[test]
+fn small_packets_leave_without_a_further_look() {
+    let mut road = RoadOut::new();
+    for _ in 0..3 {
+        road.bulk.send(&small_frame()).unwrap();
+    }
+    assert_eq!(road.turn(Scope::All), Progress::Idle);
+    assert!(road.outbound.batch.is_empty());
+    assert_eq!(road.frames_read(), 3);
+}
+
+#[test]
 fn a_turn_ends_once_the_last_batch_of_its_budget_has_left() {
     let mut road = RoadOut::new();
     road.budget = 2 * BUDGET_FRAMES / BUDGET_SUPERFRAMES;
