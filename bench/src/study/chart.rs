@@ -30,7 +30,7 @@ const WIDTH: u32 = 860;
 const BAR: u32 = 16;
 
 /// Pixels beside the lines for the names of what they show.
-const LEGEND: u32 = 130;
+const LEGEND: u32 = 160;
 
 /// Bars of one table: a group for each row, a bar for each column that is chosen.
 pub(crate) fn bars(
@@ -157,7 +157,8 @@ pub(crate) fn lines(path: &Path, sheet: &Sheet, table: &str, title: &str) -> Res
     let named = ("sans-serif", 12)
         .into_text_style(&area)
         .pos(Pos::new(HPos::Left, VPos::Center));
-    for (number, column) in columns.iter().enumerate() {
+    // The first column comes last, so that its line is above those that run along it.
+    for (number, column) in columns.iter().enumerate().rev() {
         let color = COLORS[number % COLORS.len()];
         let points: Vec<_> = rows
             .iter()
