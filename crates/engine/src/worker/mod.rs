@@ -50,7 +50,7 @@ use std::sync::mpsc::SyncSender;
 /// stays in the mailbox.
 const MAX_KEEPALIVES: usize = 1024;
 
-/// Urgent frames that are carried out between two superframes: what belongs there is small and rare, and a flood of
+/// Urgent frames that are carried out at each look: what belongs there is small and rare, and a flood of
 /// it must not starve the rest.
 const URGENT_BUDGET_FRAMES: usize = 32;
 
@@ -336,7 +336,7 @@ impl Worker {
             .reply(&self.queues, |out| icmp::unreachable(packet, code, out));
     }
 
-    /// Carries in one budget from each socket, and between its runs what is urgent.
+    /// Carries in one budget from each socket, and before each of several runs what is urgent.
     fn receive(&mut self) -> io::Result<()> {
         self.carry_urgent()?;
         for lane in Lane::BULK {
@@ -446,7 +446,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out one budget, and between its superframes what is urgent.
+    /// Carries out one budget, and around the sending of its superframes what is urgent.
     fn send(&mut self) -> io::Result<()> {
         let mut budget = BUDGET_FRAMES;
         while self.outbound.blocked.is_none() {
