@@ -89,6 +89,11 @@ impl CookieChecker {
         message
     }
 
+    /// Forgets the secret: cookies given so far are worth nothing from here on.
+    pub(crate) fn forget_secret(&mut self) {
+        self.secret = None;
+    }
+
     /// §5.4.7: the secret "changes every two minutes".
     fn fresh_secret(&mut self, random: &mut Random, now: Time) -> &[u8; 32] {
         let current = self
@@ -96,7 +101,7 @@ impl CookieChecker {
             .take_if(|(_, made_at)| !now.has_passed(*made_at, COOKIE_SECRET_MAX_AGE));
         &self
             .secret
-            .insert(current.unwrap_or_else(|| (random.bytes(), now)))
+            .insert(current.unwrap_or_else(|| (random.key(), now)))
             .0
     }
 }

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::ids::{Index, PeerId};
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::noise::Identity;
-use crate::random::Random;
+use crate::random::{Entropy, Random};
 use crate::rate_limit::RateLimit;
 use crate::time::{Clock, Tai64n, Time};
 use crate::transport::Transport;
@@ -74,9 +74,35 @@ impl Handshaker {
         }
     }
 
-    /// Mixes `seed` into the source of randomness: after a fork or a restored snapshot, say.
-    pub fn reseed(&mut self, seed: [u8; 32]) {
-        self.random.reseed(&seed);
+    /// Mixes what `entropy` gives into every ephemeral key from here on.
+    pub fn set_entropy(&mut self, entropy: Box<dyn Entropy>) {
+        self.random.set_entropy(entropy);
+    }
+
+    /// This machine may be a copy of another that has the same memory: nothing that both may have is
+    /// used again. Ends all sessions and handshakes under way, mixes `seed` into the source of
+    /// randomness, and begins a handshake with each peer that there was a session with.
+    pub fn handle_new_generation(&mut self, seed: &[u8; 32], clock: Clock) {
+        self.random.reseed(seed);
+        if let Some(local) = &mut self.local {
+            local.cookies.forget_secret();
+        }
+        for id in self.peers.ids() {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            let was_in_use = peer.can_send(clock.now) || peer.attempt.is_some();
+            for keys in peer.slots.receiving() {
+                // Workers have them until they see the next snapshot.
+                keys.retire();
+            }
+            peer.attempt = None;
+            self.clear_session(id);
+            if was_in_use && self.is_up {
+                self.begin_attempt(id, clock);
+            }
+            self.peers.reschedule(id, self.is_up, clock.now);
+        }
     }
 
     /// Changes our private key; sessions are made anew. Returns the peer that was removed because

@@ -14,7 +14,7 @@
 //! [`Handshaker::handle_timeout`].
 //!
 //! There is no clock and no source of randomness in here: time is an argument, and randomness comes
-//! from the seed given to [`Handshaker::new`]. Sections (§) cite the paper *WireGuard: Next
+//! from the seed given to [`Handshaker::new`] and, for each handshake, from an [`Entropy`]. Sections (§) cite the paper *WireGuard: Next
 //! Generation Kernel Network Tunnel*.
 
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ mod cookie;
 mod crypto;
 mod drop_reason;
 mod error;
+mod generation;
 mod handshaker;
 mod ids;
 mod keys;
@@ -46,9 +47,13 @@ pub use constants::{
 pub use culvert_aead::Suite;
 pub use drop_reason::DropReason;
 pub use error::Error;
+pub use generation::{
+    CLOCK_JUMP, ClockOffset, ClockWatch, Clocks, GenerationChange, announces_new_generation,
+};
 pub use handshaker::{Destination, HandshakeDatagram, Handshaker, Output};
 pub use ids::{Index, PeerId};
 pub use keys::{PresharedKey, PrivateKey, PublicKey};
+pub use random::Entropy;
 pub use rate_limit::{MAX_RATED_SOURCES, RATE_BURST, RATE_PER_SECOND};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, Verdict};
 pub use time::{Clock, Tai64n, Time};

@@ -6,16 +6,31 @@ use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::time::Duration;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+/// Where fresh randomness comes from, such as the operating system.
+pub trait Entropy: Send {
+    /// 32 bytes that a copy of this machine would not get as well.
+    fn fresh(&mut self) -> [u8; 32];
+}
+
 /// A ChaCha20 generator with fast key erasure: every draw replaces the key, so a later look into
 /// memory tells nothing about what was drawn before.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Random {
     key: [u8; 32],
+    #[zeroize(skip)]
+    entropy: Option<Box<dyn Entropy>>,
 }
 
 impl Random {
     pub(crate) fn from_seed(seed: [u8; 32]) -> Self {
-        Self { key: seed }
+        Self {
+            key: seed,
+            entropy: None,
+        }
+    }
+
+    pub(crate) fn set_entropy(&mut self, entropy: Box<dyn Entropy>) {
+        self.entropy = Some(entropy);
     }
 
     /// Mixes `seed` in; the result is unknown to whoever lacks either.
@@ -32,6 +47,16 @@ impl Random {
         let mut bytes = Zeroizing::new([0; 32]);
         bytes.copy_from_slice(drawn);
         bytes
+    }
+
+    /// 32 random bytes for a key. Fresh entropy goes in first, so that a copy of this generator does
+    /// not make the same key.
+    pub(crate) fn key(&mut self) -> Zeroizing<[u8; 32]> {
+        if let Some(entropy) = &mut self.entropy {
+            let fresh = Zeroizing::new(entropy.fresh());
+            self.reseed(&fresh);
+        }
+        self.bytes()
     }
 
     pub(crate) fn u32(&mut self) -> u32 {

@@ -157,6 +157,13 @@ impl Transport {
         })
     }
 
+    /// Ends the keys for sending, for good: no counter is handed out any more. For a machine whose
+    /// copy may have these keys as well, and would use the same counters.
+    pub fn retire(&self) {
+        // No reservation that was made before comes after: the counter has no smaller value again.
+        self.next_counter.store(u64::MAX, Relaxed);
+    }
+
     /// Writes the data header of every record and seals the record in place.
     ///
     /// `buffer` holds records of `stride` bytes, the last may be shorter: each has

@@ -36,7 +36,7 @@ impl Handshaker {
     /// none can be made (no private key, a peer's key of low order) the attempt ends.
     pub(super) fn send_initiation(&mut self, id: PeerId, clock: Clock) {
         let index = self.peers.take_index(id, &mut self.random);
-        let ephemeral = StaticSecret::from(*self.random.bytes());
+        let ephemeral = StaticSecret::from(*self.random.key());
         let jitter = self.random.duration_below(REKEY_TIMEOUT_JITTER_MAX);
         let Some(peer) = self.peers.get_mut(id) else {
             self.peers.free_index(index);

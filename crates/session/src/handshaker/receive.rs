@@ -132,7 +132,7 @@ impl Handshaker {
 
         let suite = peer.suite;
         let preshared = peer.preshared_key.clone();
-        let ephemeral = StaticSecret::from(*self.random.bytes());
+        let ephemeral = StaticSecret::from(*self.random.key());
         let index = self.peers.take_index(id, &mut self.random);
         let (keys, message) = verified
             .respond(&preshared, &ephemeral, index, initiation.sender)

@@ -5,5 +5,6 @@
 
 mod common;
 mod cookies;
+mod generations;
 mod handshake;
 mod timers;
