@@ -40,7 +40,8 @@ pub enum DropReason {
     /// The TAI64N stamp is not greater than the last one: a replay.
     #[error("replayed handshake initiation")]
     ReplayedInitiation,
-    /// The peer exceeds [`INITIATIONS_PER_SECOND`](crate::INITIATIONS_PER_SECOND).
+    /// The peer exceeds [`INITIATION_BURST`](crate::INITIATION_BURST) and
+    /// [`INITIATION_INTERVAL`](crate::INITIATION_INTERVAL).
     #[error("too many handshake initiations from the peer")]
     InitiationFlood,
     /// No handshake or key pair of ours has the receiver index.

@@ -6,6 +6,7 @@ mod peer;
 mod peers;
 mod receive;
 mod slots;
+mod stamps;
 mod timers;
 
 pub use output::{Destination, HandshakeDatagram, Output};
@@ -25,6 +26,7 @@ use core::fmt;
 use culvert_aead::Suite;
 use peer::{Attempt, Peer};
 use peers::Peers;
+use stamps::Stamps;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,7 @@ use std::time::Duration;
 pub struct Handshaker {
     local: Option<Local>,
     peers: Peers,
+    stamps: Stamps,
     outputs: VecDeque<Output>,
     random: Random,
     rate_limit: RateLimit,
@@ -65,6 +68,7 @@ impl Handshaker {
         Self {
             local: None,
             peers: Peers::default(),
+            stamps: Stamps::default(),
             outputs: VecDeque::new(),
             random: Random::from_seed(seed),
             rate_limit: RateLimit::default(),
@@ -162,12 +166,22 @@ impl Handshaker {
         let identity = self.local.as_ref().map(|local| &local.identity);
         let mut peer = Peer::new(public_key, identity);
         peer.keepalive_timeout = self.keepalive_timeout;
-        self.peers.insert(peer)
+        let id = self.peers.insert(peer)?;
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.timestamp_received = self.stamps.take(&public_key);
+        }
+        Ok(id)
     }
 
-    /// Forgets the peer, its keys, and what was still to be done for it. Its id may be another
-    /// peer's from here on.
+    /// Forgets the peer, its keys, and what was still to be done for it, but not the stamp of its last
+    /// initiation: whoever recorded one can't repeat it when the peer is added again. Its id may be
+    /// another peer's from here on.
     pub fn remove_peer(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get(id)
+            && let Some(stamp) = peer.timestamp_received
+        {
+            self.stamps.remember(peer.public_key, stamp);
+        }
         self.peers.remove(id);
         self.outputs.retain(|output| output.peer() != Some(id));
     }

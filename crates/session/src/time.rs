@@ -48,14 +48,14 @@ impl Time {
 /// A TAI64N label: eight bytes of seconds and four of nanoseconds, big-endian, so that bytes
 /// compare as times do (§5.4.2).
 ///
-/// "Whitened" to 2^24 ns (16.8 ms), one step per permitted initiation: the stamp is sent to peers
-/// and need not reveal the exact clock.
+/// "Whitened" to 2^24 ns (16.8 ms), as all implementations have it: the stamp is sent to peers and need
+/// not reveal the exact clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tai64n([u8; 12]);
 
 impl Tai64n {
-    /// Distance between two labels: the largest power of two below the 20 ms that
-    /// [`INITIATIONS_PER_SECOND`](crate::INITIATIONS_PER_SECOND) leaves between two initiations.
+    /// Distance between two labels: the largest power of two below 20 ms, the time that Linux leaves
+    /// between two initiations (`INITIATIONS_PER_SECOND`).
     const STEP_NANOS: u32 = 1 << 24;
 
     /// TAI64 labels count from 2^62; TAI was 10 s ahead of UTC at the Unix epoch. Leap seconds

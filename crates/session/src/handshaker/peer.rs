@@ -3,7 +3,7 @@
 use super::slots::Slots;
 use crate::activity::Activity;
 use crate::constants::{
-    INITIATIONS_PER_SECOND, KEEPALIVE_TIMEOUT, REKEY_ATTEMPT_TIME, REKEY_TIMEOUT,
+    INITIATION_BURST, INITIATION_INTERVAL, KEEPALIVE_TIMEOUT, REKEY_ATTEMPT_TIME, REKEY_TIMEOUT,
 };
 use crate::cookie::MacAdder;
 use crate::drop_reason::DropReason;
@@ -37,9 +37,10 @@ pub(super) struct Peer {
     pub(super) handshake_sent_at: Option<Time>,
     /// The stamp of our last initiation: the next has a greater one even if the clock is set back.
     pub(super) timestamp_sent: Option<Tai64n>,
-    /// §5.1: the greatest stamp received, "kept per peer" for as long as there is the peer.
+    /// §5.1: the greatest stamp received, "kept per peer", also while the peer is removed ([`Stamps`](super::stamps::Stamps)).
     pub(super) timestamp_received: Option<Tai64n>,
-    pub(super) initiation_received_at: Option<Time>,
+    /// Until when the initiations that were accepted take, one interval each.
+    pub(super) initiations_until: Time,
     pub(super) last_handshake: Option<Tai64n>,
 
     /// When everything secret is wiped unless a new session is made.
@@ -79,7 +80,7 @@ impl Peer {
             handshake_sent_at: None,
             timestamp_sent: None,
             timestamp_received: None,
-            initiation_received_at: None,
+            initiations_until: Time::ZERO,
             last_handshake: None,
             zero_keys_at: None,
             keepalive_interval: None,
@@ -97,22 +98,19 @@ impl Peer {
         timestamp: Tai64n,
         now: Time,
     ) -> Result<(), DropReason> {
-        const SPACING: Duration =
-            Duration::from_nanos(1_000_000_000 / INITIATIONS_PER_SECOND as u64);
         if self
             .timestamp_received
             .is_some_and(|last| timestamp <= last)
         {
             return Err(DropReason::ReplayedInitiation);
         }
-        if self
-            .initiation_received_at
-            .is_some_and(|last| !now.has_passed(last, SPACING))
-        {
+        let until = self.initiations_until.max(now);
+        let until = until.saturating_add(INITIATION_INTERVAL);
+        if until.saturating_since(now) > INITIATION_INTERVAL * INITIATION_BURST {
             return Err(DropReason::InitiationFlood);
         }
+        self.initiations_until = until;
         self.timestamp_received = Some(timestamp);
-        self.initiation_received_at = Some(now);
         Ok(())
     }
 
