@@ -1,6 +1,6 @@
-//! The two clocks of the engine.
+//! The clocks of the engine.
 
-use culvert_session::{Clock, Tai64n, Time};
+use culvert_session::{Clock, ClockOffset, Clocks, Tai64n, Time};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,24 @@ pub(crate) fn clock() -> Clock {
         now: now(),
         wall: Tai64n::from_unix(wall.as_secs(), wall.subsec_nanos()),
     }
+}
+
+/// All clocks at once, for whoever looks for a jump of one.
+pub(crate) fn clocks() -> Clocks {
+    let awake = clock_gettime(ClockId::Monotonic);
+    Clocks {
+        boot: now(),
+        awake: Duration::new(
+            u64::try_from(awake.tv_sec).unwrap_or(0),
+            u32::try_from(awake.tv_nsec).unwrap_or(0),
+        ),
+        wall: wall(),
+    }
+}
+
+/// How far the wall clock is ahead of the boot-time clock.
+pub(crate) fn wall_offset() -> ClockOffset {
+    ClockOffset::between(now(), wall())
 }
 
 /// Time since the Unix epoch; zero on a machine whose clock stands before it.

@@ -275,7 +275,8 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     Ok(tun)
 }
 
-fn random_seed() -> Result<[u8; 32], EngineError> {
+/// Secret random bytes of the operating system.
+pub(crate) fn random_seed() -> Result<[u8; 32], EngineError> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| EngineError::System {
         what: "draw random bytes",

@@ -14,6 +14,7 @@ mod configuration;
 mod control;
 mod counters;
 mod device;
+mod entropy;
 mod error;
 mod flows;
 mod gates;

@@ -1,9 +1,10 @@
 //! Peers, keys, routes and sockets as the workers see them: one immutable value, replaced whole.
 
 use crate::allowed_ips::AllowedIps;
+use crate::clock;
 use crate::peer::{Peer, Sending};
 use culvert_policy::gate::GateTable;
-use culvert_session::{Index, PeerId, Transport};
+use culvert_session::{ClockOffset, Index, PeerId, Transport};
 use culvert_udp::Socket;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,6 +23,9 @@ pub(crate) struct Snapshot {
     pub(crate) mtu: u16,
     /// What each client may reach; `None` lets nothing pass on a device that has gates.
     pub(crate) gate: Option<Arc<GateTable>>,
+    /// Of the machine that these keys are for: where a worker finds another one, the machine may be a
+    /// copy of that.
+    pub(crate) wall_offset: ClockOffset,
 }
 
 impl Snapshot {
@@ -34,11 +38,23 @@ impl Snapshot {
             sockets: None,
             mtu,
             gate: None,
+            wall_offset: clock::wall_offset(),
         }
     }
 
     pub(crate) fn road(&self, id: PeerId) -> Option<&Road> {
         self.peers.get(id.slot())?.as_ref()
+    }
+
+    /// Nobody seals under these keys any more.
+    pub(crate) fn retire_keys(&self) {
+        let sending = self.peers.iter().flatten();
+        for sending in sending.filter_map(|road| road.sending.as_ref()) {
+            sending.transport.retire();
+        }
+        for receiving in self.receiving.values() {
+            receiving.transport.retire();
+        }
     }
 }
 

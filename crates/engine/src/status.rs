@@ -34,6 +34,8 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// Handshake messages.
     pub handshakes: HandshakeStatus,
+    /// Times all sessions began anew because this machine may be a copy: cloned, restored or asleep.
+    pub generation_changes: u64,
     /// Everything that was dropped, over all workers, zero counts included.
     pub drops: Vec<DropStatus>,
     /// Flows that the gate knows; `None` where there is no gate.

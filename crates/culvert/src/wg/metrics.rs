@@ -76,6 +76,11 @@ fn handshakes(status: &Status, text: &mut Exposition<'_>) {
     ] {
         text.sample("handshake_messages_total", &[("outcome", outcome)], count);
     }
+    text.counter(
+        "generation_changes",
+        "Times all sessions began anew because this machine may be a copy.",
+    );
+    text.sample("generation_changes_total", &[], status.generation_changes);
 }
 
 fn peers(status: &Status, text: &mut Exposition<'_>) {

@@ -44,6 +44,9 @@ pub(crate) struct Status {
     pub(crate) workers: Vec<Worker>,
     /// Handshake messages.
     pub(crate) handshakes: Handshakes,
+    /// Times all sessions began anew because this machine may be a copy: cloned, restored or asleep.
+    #[serde(default)]
+    pub(crate) generation_changes: u64,
     /// Everything that can be dropped, zero counts included.
     pub(crate) drops: Vec<Drops>,
     /// In the order of their public keys.
@@ -239,6 +242,7 @@ impl Status {
                 received: status.handshakes.received,
                 send_failures: status.handshakes.send_failures,
             },
+            generation_changes: status.generation_changes,
             drops: status.drops.iter().map(drops).collect(),
             peers: status.peers.iter().map(peer).collect(),
         }

@@ -4,11 +4,13 @@
 //! touches a data packet: what must be sealed it asks a worker for.
 
 mod configure;
+mod machine;
 mod messages;
 mod network;
 mod report;
 mod shared;
 
+use machine::Machine;
 use messages::Outgoing;
 pub(crate) use network::limit_superframes;
 pub(crate) use shared::{Event, HandshakeMessage, Shared};
@@ -17,6 +19,7 @@ use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::clock;
 use crate::configuration::{Change, Configuration};
 use crate::counters::Counter;
+use crate::entropy::SystemEntropy;
 use crate::error::EngineError;
 use crate::flows::{TakenFlows, WaitingFlows};
 use crate::gates::{EndedFlow, SWEEP_INTERVAL};
@@ -87,6 +90,7 @@ pub(crate) struct Control {
     shared: Arc<Shared>,
     requests: Receiver<Request>,
     handshaker: Handshaker,
+    machine: Machine,
     tun: culvert_tun::Device,
     watch: LinkWatch,
     options: crate::Options,
@@ -145,12 +149,14 @@ pub(crate) struct Parts {
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
         let mut handshaker = Handshaker::new(parts.seed);
+        handshaker.set_entropy(Box::new(SystemEntropy));
         if parts.options.gated {
             // Clients take a gateway's silence for its death.
             handshaker.set_keepalive_timeout(PROMPT_KEEPALIVE_TIMEOUT);
         }
         Self {
             handshaker,
+            machine: Machine::new(),
             suite: parts.options.suite,
             mtu: parts.options.mtu,
             listen_port: parts.options.listen_port,
@@ -209,8 +215,9 @@ impl Control {
                 tracing::info!("the interface was deleted");
                 break;
             }
+            self.check_machine(clock)?;
             self.serve_requests(clock);
-            self.serve_events(clock);
+            self.serve_events(clock)?;
             self.answer_handshakes(clock);
             self.handshaker.handle_timeout(clock);
             self.carry_out();
@@ -254,10 +261,12 @@ impl Control {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(wait.subsec_nanos()),
         };
-        let mut waited = [
+        let mut waited = vec![
             PollFd::new(self.shared.control_waker(), PollFlags::IN),
             PollFd::new(&self.watch, PollFlags::IN),
         ];
+        let uevents = self.machine.uevents();
+        waited.extend(uevents.map(|uevents| PollFd::new(uevents, PollFlags::IN)));
         match poll(&mut waited, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -313,7 +322,7 @@ impl Control {
         }
     }
 
-    fn serve_events(&mut self, clock: Clock) {
+    fn serve_events(&mut self, clock: Clock) -> io::Result<()> {
         while let Some(event) = self.shared.next_event() {
             match event {
                 Event::HandshakeWanted(peer) => {
@@ -325,6 +334,9 @@ impl Control {
                 }
                 Event::Confirmed(peer, index) => {
                     self.handshaker.handle_confirmed(peer, index, clock);
+                }
+                Event::PerhapsCopied { generation, change } => {
+                    self.hear_of_copy(generation, change, clock)?;
                 }
                 Event::SegmentationRefused(peer, len) => self.learn_path(peer, len),
                 Event::SuperframeRefused(kinds) => {
@@ -342,6 +354,7 @@ impl Control {
         if self.is_dirty {
             self.publish();
         }
+        Ok(())
     }
 
     /// Carries out what the handshaker wants.
@@ -453,6 +466,7 @@ impl Control {
             sockets: self.sockets.clone(),
             mtu: self.mtu,
             gate: self.gate.clone(),
+            wall_offset: self.machine.wall_offset(),
         });
         self.counters.snapshots.add(1);
         self.is_dirty = false;

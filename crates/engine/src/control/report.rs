@@ -41,6 +41,7 @@ impl Control {
                 send_failures: self.counters.send_failures.read(),
                 snapshots: self.counters.snapshots.read(),
             },
+            generation_changes: self.machine.changes.read(),
             drops: self.drops(),
             flows: self.shared.gates.as_ref().map(Gates::flow_count),
             peers,

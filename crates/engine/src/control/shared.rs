@@ -6,7 +6,7 @@ use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
 use culvert_packet::Accept;
 use culvert_session::parse::INITIATION_LEN;
-use culvert_session::{Index, PeerId};
+use culvert_session::{GenerationChange, Index, PeerId};
 use culvert_udp::LocalAddress;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -69,6 +69,11 @@ pub(crate) enum Event {
     HandshakeWanted(PeerId),
     /// The first record arrived under a key that this end made as responder.
     Confirmed(PeerId, Index),
+    /// The worker's clocks, with this snapshot, say that the machine may be a copy.
+    PerhapsCopied {
+        generation: u64,
+        change: GenerationChange,
+    },
     /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
     SegmentationRefused(PeerId, usize),
     /// The TUN refused superframes of these kinds.

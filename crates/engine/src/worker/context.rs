@@ -2,6 +2,8 @@
 //! other workers.
 
 use super::attention::{Attention, Side};
+use super::copies::CopyWatch;
+use super::key_wait::KeyWait;
 use super::mix::Mix;
 use super::queues::Queues;
 use crate::clock;
@@ -37,6 +39,8 @@ pub(super) struct Context {
     pub(super) shared: Arc<Shared>,
     /// Of the snapshot in use.
     pub(super) generation: u64,
+    copies: CopyWatch,
+    pub(super) key_wait: KeyWait,
     last_icmp: Option<Time>,
     /// Of both directions.
     pub(super) mix: Mix,
@@ -61,6 +65,8 @@ impl Context {
             mechanisms,
             shared,
             generation: 0,
+            copies: CopyWatch::new(),
+            key_wait: KeyWait::new(now),
             last_icmp: None,
             mix: Mix::new(now),
             attention: Attention::new(),
@@ -76,6 +82,37 @@ impl Context {
     /// Hands a handshake message to the control thread. False where its queue is full.
     pub(super) fn hand_over(&self, message: HandshakeMessage) -> bool {
         self.shared.hand_over(message)
+    }
+
+    /// Begins a turn at this moment. True where the machine may be a copy of that which `snapshot` has
+    /// the keys of: nothing may be sealed under them.
+    pub(super) fn begin_turn(&mut self, snapshot: &Snapshot) -> bool {
+        let expected = snapshot.wall_offset;
+        let found = self.copies.begin_turn(self.now, expected, self.generation);
+        self.tell_of_copy();
+        found
+    }
+
+    /// Whether the machine may have become a copy since the turn began: nothing may be sealed.
+    pub(super) fn may_be_copied(&mut self) -> bool {
+        let found = self.copies.look(self.generation);
+        self.tell_of_copy();
+        found
+    }
+
+    /// The turn began long ago.
+    #[cfg(test)]
+    pub(super) fn forget_turn(&mut self) {
+        self.copies.age();
+    }
+
+    fn tell_of_copy(&mut self) {
+        if let Some((generation, change)) = self.copies.untold() {
+            // Where the queue is full, the next look tells it again.
+            if self.tell(Event::PerhapsCopied { generation, change }) {
+                self.copies.is_told();
+            }
+        }
     }
 
     /// Asks the control thread for a handshake, once until it has heard.

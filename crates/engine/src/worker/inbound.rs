@@ -242,18 +242,20 @@ fn open_run(
 /// peer that has lost its memory knows no other, and the first answer to it must not be lost. Where handshakes crossed,
 /// another one may stay.
 ///
-/// A newer snapshot alone is no sign of it: the control thread may have published another change.
+/// A newer snapshot alone is no sign of it: the control thread may have published another change. Where
+/// the time runs out ([`KeyWait`](super::key_wait::KeyWait)), the answer goes under the key before, which
+/// most peers still know.
 fn wait_for_key(snapshot: &mut Arc<Snapshot>, context: &mut Context, index: Index) {
-    /// The control thread takes some 50 µs, on a busy machine some time slices. It happens once per
-    /// handshake, and where the time runs out the answer goes under the key before, which most peers
-    /// still know.
-    const PATIENCE: Duration = Duration::from_millis(20);
     let began = clock::now();
-    while is_unconfirmed(snapshot, index) && clock::now().saturating_since(began) < PATIENCE {
+    let patience = context.key_wait.left(began);
+    let mut waited = Duration::ZERO;
+    while is_unconfirmed(snapshot, index) && waited < patience {
         if !context.refresh(snapshot) {
             rustix::thread::sched_yield();
         }
+        waited = clock::now().saturating_since(began);
     }
+    context.key_wait.spend(waited);
 }
 
 /// A key that is gone waits for nothing.

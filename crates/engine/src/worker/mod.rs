@@ -8,10 +8,12 @@ mod attention;
 mod backlog;
 mod batch;
 mod context;
+mod copies;
 mod delivery;
 mod departure;
 mod gate;
 mod inbound;
+mod key_wait;
 mod mix;
 mod moderation;
 mod outbound;
@@ -180,6 +182,7 @@ impl Worker {
             self.context.now = clock::now();
             self.queues.doubt(self.context.now);
             self.renew()?;
+            self.check_machine();
             self.command();
             self.receive()?;
             self.send()?;
@@ -254,6 +257,15 @@ impl Worker {
             self.adopt(Some(&old))?;
         }
         Ok(())
+    }
+
+    /// Gives up the keys, and what was sealed under them, where this machine may be a copy of that which
+    /// they are for.
+    fn check_machine(&mut self) {
+        if self.context.begin_turn(&self.snapshot) {
+            self.snapshot.retire_keys();
+            self.outbound.abandon(&self.context);
+        }
     }
 
     fn adopt(&mut self, old: Option<&Snapshot>) -> io::Result<()> {

@@ -411,6 +411,11 @@ impl Outbound {
             self.batch.reset();
             return;
         }
+        if context.may_be_copied()
+            && let Some((_, sending)) = self.batch.to()
+        {
+            sending.transport.retire();
+        }
         let records = self.batch.records();
         if self.batch.seal(context.now) {
             context.counters.sealed.record(records);

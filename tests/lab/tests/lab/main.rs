@@ -19,6 +19,7 @@ mod configuration;
 mod crowded;
 mod ecn;
 mod express;
+mod generations;
 mod hostile;
 mod interop;
 mod life;

@@ -181,6 +181,32 @@ fn a_batch_with_room_waits_for_the_next_frame() {
 }
 
 #[test]
+fn a_copy_seals_nothing() {
+    let mut road = RoadOut::new();
+    road.context.now = crate::clock::now();
+    assert!(!road.context.begin_turn(&road.snapshot));
+    let sending = road.snapshot.peers[0].as_ref().unwrap().sending.clone();
+    let reserved = || sending.as_ref().unwrap().transport.reserve(1, START);
+    assert_eq!(reserved().unwrap().first(), 0);
+
+    road.context.forget_turn();
+    road.context.now = START;
+    for _ in 0..3 {
+        road.bulk.send(&small_frame()).unwrap();
+    }
+    assert_eq!(road.turn(Scope::All), Progress::Idle);
+    let dropped = road.context.counters.dropped(Dropped::CountersExhausted);
+    assert!(dropped > 0, "records that were laid out are not sealed");
+    assert!(reserved().is_none(), "the key is of no use any more");
+    let event = std::iter::from_fn(|| road.context.shared.next_event())
+        .find(|event| matches!(event, crate::control::Event::PerhapsCopied { .. }));
+    assert!(event.is_some(), "the control thread is told");
+
+    road.context.now = crate::clock::now();
+    assert!(road.context.begin_turn(&road.snapshot), "nor later");
+}
+
+#[test]
 fn small_packets_leave_without_a_further_look() {
     let mut road = RoadOut::new();
     for _ in 0..3 {
