@@ -20,10 +20,14 @@ mod flows;
 mod gates;
 mod mechanisms;
 mod peer;
+mod published;
 mod snapshot;
 mod status;
 mod store;
+mod sync;
+mod turns;
 mod unrouted;
+mod wake_flag;
 mod worker;
 
 pub use allowed_ips::{AllowedIps, Prefix};

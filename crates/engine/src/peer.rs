@@ -1,5 +1,6 @@
 //! What workers and the control thread share of one peer.
 
+use crate::turns::Turns;
 use culvert_policy::gate::PeerKey;
 use culvert_session::{Activity, PeerId, PublicKey, Transport};
 use culvert_udp::{Destination, LocalAddress};
@@ -174,37 +175,15 @@ pub(crate) fn ip_and_udp_len(to: &SocketAddr) -> usize {
 /// in the order of their counters, so that a receiver with a small replay window loses nothing.
 pub(crate) struct Sending {
     pub(crate) transport: Arc<Transport>,
-    /// The counter that the next batch to leave starts with.
-    departed: AtomicU64,
-    /// Bit `w`: worker `w` waits for an earlier batch of another worker.
-    waiting: AtomicU64,
+    /// Which batch leaves next.
+    pub(crate) turns: Turns,
 }
 
 impl Sending {
     pub(crate) fn new(transport: Arc<Transport>) -> Self {
         Self {
             transport,
-            departed: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
+            turns: Turns::new(),
         }
-    }
-
-    /// Whether every batch with counters below `first` has left. Where not, `worker` is woken by
-    /// whoever finishes next.
-    pub(crate) fn is_turn_of(&self, first: u64, worker: usize) -> bool {
-        if self.departed.load(Ordering::Acquire) == first {
-            return true;
-        }
-        self.waiting.fetch_or(1 << worker, Ordering::SeqCst);
-        // Looked at again after the bit is set: the batch before may have left in between and have
-        // found no one to wake.
-        self.departed.load(Ordering::SeqCst) == first
-    }
-
-    /// The batch with counters up to `end` has left, or was given up. Returns who must be woken.
-    #[must_use = "the workers that wait are to be woken"]
-    pub(crate) fn depart(&self, end: u64) -> u64 {
-        self.departed.store(end, Ordering::SeqCst);
-        self.waiting.swap(0, Ordering::SeqCst)
     }
 }

@@ -8,8 +8,7 @@ use culvert_session::{ClockOffset, Index, PeerId, Transport};
 use culvert_udp::Socket;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What workers need to know to carry packets, at one moment.
 pub(crate) struct Snapshot {
@@ -149,43 +148,4 @@ impl Lane {
     /// Those of all else.
     pub(crate) const BULK: [Self; 2] = [Self::V4, Self::V6];
     pub(crate) const ALL: [Self; 4] = [Self::ExpressV4, Self::ExpressV6, Self::V4, Self::V6];
-}
-
-/// Where the control thread puts each new snapshot and workers look for it once per turn.
-pub(crate) struct Published {
-    generation: AtomicU64,
-    current: Mutex<Arc<Snapshot>>,
-}
-
-impl Published {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Self {
-            generation: AtomicU64::new(1),
-            current: Mutex::new(Arc::new(snapshot)),
-        }
-    }
-
-    /// The generation that the next snapshot will have. There is one publisher.
-    pub(crate) fn next_generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire) + 1
-    }
-
-    pub(crate) fn publish(&self, snapshot: Snapshot) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *current, Arc::new(snapshot));
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(current);
-        // Outside the lock: the last reference to sockets and keys may go with it.
-        drop(old);
-    }
-
-    /// The newest snapshot, where it is newer than generation `seen`, which is brought up to date.
-    pub(crate) fn newer_than(&self, seen: &mut u64) -> Option<Arc<Snapshot>> {
-        if self.generation.load(Ordering::Acquire) == *seen {
-            return None;
-        }
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = self.generation.load(Ordering::Acquire);
-        Some(Arc::clone(&current))
-    }
 }

@@ -34,6 +34,7 @@ pub mod parse;
 mod random;
 mod rate_limit;
 mod replay;
+mod sync;
 mod time;
 mod transport;
 

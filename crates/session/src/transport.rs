@@ -1,23 +1,25 @@
 //! One pair of transport keys (§5.4.6): what workers seal and open batches with.
 
+mod counter;
 mod opened;
+mod window;
 
 pub use opened::{OpenedBatch, RecordSet};
 
 use crate::constants::{
-    KEEPALIVE_TIMEOUT, REJECT_AFTER_MESSAGES, REJECT_AFTER_TIME, REKEY_AFTER_MESSAGES,
-    REKEY_AFTER_TIME, REKEY_TIMEOUT,
+    KEEPALIVE_TIMEOUT, REJECT_AFTER_MESSAGES, REJECT_AFTER_TIME, REKEY_AFTER_TIME, REKEY_TIMEOUT,
 };
 use crate::ids::{Index, PeerId};
 use crate::noise::SessionKeys;
 use crate::parse::DataHeader;
-use crate::replay::{ReplayWindow, Verdict};
+use crate::replay::Verdict;
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::time::Time;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use counter::Counters;
 use culvert_aead::{Key, Layout, Suite};
 use opened::Outcome;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use window::SharedWindow;
 
 pub use crate::parse::DATA_HEADER_LEN;
 pub use culvert_aead::MAX_RECORDS;
@@ -43,9 +45,8 @@ pub struct Transport {
     created_at: Time,
     send_key: Key,
     receive_key: Key,
-    /// The counter of the next record.
-    next_counter: AtomicU64,
-    window: Mutex<ReplayWindow>,
+    counters: Counters,
+    window: SharedWindow,
     /// Data that arrives from this time on, in nanoseconds, tells the handshaker something: that the
     /// peer has the keys, or has settled on them. [`NO_NEWS`] where it tells nothing.
     news_from: AtomicU64,
@@ -92,8 +93,8 @@ impl Transport {
             created_at: now,
             send_key: Key::new(suite, &keys.send),
             receive_key: Key::new(suite, &keys.receive),
-            next_counter: AtomicU64::new(0),
-            window: Mutex::new(ReplayWindow::new()),
+            counters: Counters::new(),
+            window: SharedWindow::new(),
             news_from: AtomicU64::new(match role {
                 Role::Initiator => NO_NEWS,
                 Role::Responder => 0,
@@ -141,15 +142,7 @@ impl Transport {
         if self.is_expired(now) {
             return None;
         }
-        let reserve = |next: u64| {
-            let end = next.checked_add(u64::from(count))?;
-            (end <= REJECT_AFTER_MESSAGES).then_some(end)
-        };
-        // Relaxed: that every counter is handed out once needs atomicity, not order.
-        let first = self
-            .next_counter
-            .fetch_update(Relaxed, Relaxed, reserve)
-            .ok()?;
+        let first = self.counters.reserve(count)?;
         Some(Reservation {
             transport: self.local_index,
             first,
@@ -160,8 +153,7 @@ impl Transport {
     /// Ends the keys for sending, for good: no counter is handed out any more. For a machine whose
     /// copy may have these keys as well, and would use the same counters.
     pub fn retire(&self) {
-        // No reservation that was made before comes after: the counter has no smaller value again.
-        self.next_counter.store(u64::MAX, Relaxed);
+        self.counters.retire();
     }
 
     /// Writes the data header of every record and seals the record in place.
@@ -242,7 +234,7 @@ impl Transport {
     pub fn wants_rekey_on_send(&self, now: Time) -> bool {
         let is_old =
             self.role == Role::Initiator && now.has_passed(self.created_at, REKEY_AFTER_TIME);
-        is_old || self.next_counter.load(Relaxed) >= REKEY_AFTER_MESSAGES
+        is_old || self.counters.want_rekey()
     }
 
     /// §6.2, receiving: the initiator makes a new session "if … the current secure session is
@@ -273,7 +265,7 @@ impl Transport {
 
     /// Whether data may be sent under these keys at `now`.
     pub fn can_send(&self, now: Time) -> bool {
-        !self.is_expired(now) && self.next_counter.load(Relaxed) < REJECT_AFTER_MESSAGES
+        !self.is_expired(now) && self.counters.are_left()
     }
 
     /// Parses the headers and sorts out what need not be opened. The rest are candidates, whose
@@ -285,7 +277,7 @@ impl Transport {
         counters: &mut [u64; MAX_RECORDS],
         batch: &mut OpenedBatch,
     ) {
-        let window = self.window();
+        let window = self.window.lock();
         for (index, (record, slot)) in buffer.chunks(stride).zip(counters).enumerate() {
             let outcome = match DataHeader::parse(record) {
                 None => Outcome::Malformed,
@@ -312,7 +304,7 @@ impl Transport {
         if batch.opened().is_empty() {
             return;
         }
-        let mut window = self.window();
+        let mut window = self.window.lock();
         for record in batch.opened().iter() {
             match window.commit(counters[record]) {
                 Verdict::Fresh => {}
@@ -320,11 +312,6 @@ impl Transport {
                 Verdict::TooOld => batch.put(record, Outcome::TooOld),
             }
         }
-    }
-
-    fn window(&self) -> MutexGuard<'_, ReplayWindow> {
-        // No code panics with the lock held, and the window is whole after each commit.
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

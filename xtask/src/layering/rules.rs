@@ -61,7 +61,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 26] = [
+pub(super) const EDGES: [(&str, &[&str]); 27] = [
     (
         "culvert",
         &[
@@ -161,6 +161,7 @@ pub(super) const EDGES: [(&str, &[&str]); 26] = [
         &["culvert-packet", "culvert-tun", "culvert-udp"],
     ),
     ("culvert-link", &["culvert-ids", "culvert-wire"]),
+    ("culvert-models", &["culvert-session"]),
     ("culvert-packet", &[]),
     ("culvert-path", &[]),
     ("culvert-policy", &["culvert-ids", "culvert-packet"]),

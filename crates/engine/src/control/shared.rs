@@ -1,7 +1,9 @@
 //! What threads tell each other: bounded mailboxes and wakers.
 
 use crate::gates::Gates;
-use crate::snapshot::Published;
+use crate::published::Published;
+use crate::snapshot::Snapshot;
+use crate::wake_flag::WakeFlag;
 use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
 use culvert_packet::Accept;
@@ -88,12 +90,11 @@ struct Mailbox {
 
 /// What all threads of a device share.
 pub(crate) struct Shared {
-    pub(crate) published: Published,
+    pub(crate) published: Published<Snapshot>,
     handshakes: ArrayQueue<HandshakeMessage>,
     events: ArrayQueue<Event>,
     control_waker: OwnedFd,
-    /// Set while a wake-up of the control thread is on its way: one write serves many events.
-    control_woken: AtomicBool,
+    control_woken: WakeFlag,
     workers: Vec<Mailbox>,
     stopping: AtomicBool,
     /// Interface and sockets stay with the store.
@@ -105,7 +106,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         workers: usize,
-        published: Published,
+        published: Published<Snapshot>,
         gates: Option<Gates>,
     ) -> io::Result<Self> {
         let mailbox = || {
@@ -119,7 +120,7 @@ impl Shared {
             handshakes: ArrayQueue::new(MAX_HANDSHAKE_MESSAGES),
             events: ArrayQueue::new(MAX_EVENTS),
             control_waker: waker()?,
-            control_woken: AtomicBool::new(false),
+            control_woken: WakeFlag::new(),
             workers: (0..workers).map(|_| mailbox()).collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -165,7 +166,7 @@ impl Shared {
     }
 
     pub(crate) fn wake_control(&self) {
-        if !self.control_woken.swap(true, Ordering::AcqRel) {
+        if self.control_woken.raise() {
             wake(&self.control_waker);
         }
     }
@@ -177,7 +178,7 @@ impl Shared {
     /// The control thread is awake and about to look at its queues.
     pub(crate) fn control_awake(&self) {
         drain(&self.control_waker);
-        self.control_woken.store(false, Ordering::Release);
+        self.control_woken.lower();
     }
 
     pub(crate) fn worker_waker(&self, worker: usize) -> &OwnedFd {

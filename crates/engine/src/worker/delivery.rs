@@ -176,7 +176,7 @@ mod tests {
     use crate::control::Shared;
     use crate::gates::Gates;
     use crate::mechanisms::Mechanisms;
-    use crate::snapshot::Published;
+    use crate::published::Published;
     use culvert_policy::Filters;
     use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Reach};
     use culvert_session::PublicKey;

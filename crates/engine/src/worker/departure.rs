@@ -34,7 +34,7 @@ pub(super) fn send(
     };
     let (peer, sending) = (Arc::clone(peer), Arc::clone(sending));
     let (first, end) = (sealed.first, sealed.end);
-    if !sending.is_turn_of(first, context.worker) {
+    if !sending.turns.is_turn_of(first, context.worker) {
         context.counters.turn_waits.add(1);
         return Err(Blocked::Turn);
     }
@@ -43,7 +43,7 @@ pub(super) fn send(
         return Err(Blocked::Socket);
     }
     batch.reset();
-    context.wake_workers(sending.depart(end));
+    context.wake_workers(sending.turns.depart(end));
     if sending.transport.wants_rekey_on_send(context.now) {
         context.want_handshake(&peer);
     }

@@ -458,7 +458,7 @@ impl Outbound {
     /// Drops what can't leave any more: the link went down.
     pub(super) fn abandon(&mut self, context: &Context) {
         if let (Some((_, sending)), Some(sealed)) = (self.batch.to(), self.batch.sealed()) {
-            context.wake_workers(sending.depart(sealed.end));
+            context.wake_workers(sending.turns.depart(sealed.end));
         }
         context
             .counters

@@ -1,4 +1,5 @@
 use super::*;
+use crate::constants::REKEY_AFTER_MESSAGES;
 use proptest::prelude::*;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -25,7 +26,7 @@ fn pair(suite: Suite) -> (Transport, Transport) {
 
 fn at_counter(next: u64) -> (Transport, Transport) {
     let (initiator, responder) = pair(Suite::default());
-    initiator.next_counter.store(next, Relaxed);
+    initiator.counters.skip_to(next);
     (initiator, responder)
 }
 
@@ -103,7 +104,7 @@ fn a_replayed_batch_is_refused_and_a_forged_counter_does_not_move_the_window() {
 fn what_lies_behind_the_window_is_too_old() {
     let (initiator, responder) = pair(Suite::default());
     let (mut first, stride) = sealed(&initiator, 1, 64, 64);
-    initiator.next_counter.store(crate::REPLAY_WINDOW, Relaxed);
+    initiator.counters.skip_to(crate::REPLAY_WINDOW);
     let (mut far, _) = sealed(&initiator, 1, 64, 64);
     assert_eq!(
         responder.open_batch(&mut far, stride, START).opened().len(),
@@ -152,7 +153,7 @@ fn after_rekey_after_messages_either_end_wants_new_keys() {
     assert!(!initiator.wants_rekey_on_send(START));
     let _used = initiator.reserve(1, START);
     assert!(initiator.wants_rekey_on_send(START));
-    responder.next_counter.store(REKEY_AFTER_MESSAGES, Relaxed);
+    responder.counters.skip_to(REKEY_AFTER_MESSAGES);
     assert!(responder.wants_rekey_on_send(START));
 }
 

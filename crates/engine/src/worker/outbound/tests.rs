@@ -3,7 +3,7 @@ use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::control::Shared;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
-use crate::snapshot::Published;
+use crate::published::Published;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n, Time};
 use culvert_tun::{Queue, URGENT_QUEUE};
 use std::os::unix::net::UnixDatagram;
