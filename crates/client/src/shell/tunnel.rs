@@ -109,9 +109,10 @@ impl Tunnel {
     }
 
     /// Everything that was dropped, by stage and reason, where the count is not zero.
-    pub(crate) fn drops(&self) -> Vec<DropStatus> {
+    /// Besides, how often all sessions began anew, because the machine may be a copy.
+    pub(crate) fn drops_and_generation_changes(&self) -> (Vec<DropStatus>, u64) {
         let Ok(status) = self.device.status() else {
-            return Vec::new();
+            return (Vec::new(), 0);
         };
         let drops = status.drops.iter().filter(|drop| drop.count > 0);
         let told = drops.map(|drop| DropStatus {
@@ -119,7 +120,7 @@ impl Tunnel {
             reason: drop.reason.to_owned(),
             count: drop.count,
         });
-        told.collect()
+        (told.collect(), status.generation_changes)
     }
 
     /// Ends the device; its interface goes.

@@ -56,7 +56,7 @@ impl Shell {
             sandbox: self.settings.sandbox.clone(),
             firewall: self.host.firewall_status(now_ms),
             drops: carried.drops,
-            counters: counter_list(&view.counters),
+            counters: counter_list(&view.counters, carried.generation_changes),
             problems,
         })
     }
@@ -112,7 +112,7 @@ impl Shell {
     }
 }
 
-fn counter_list(counters: &Counters) -> Vec<CounterStatus> {
+fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStatus> {
     let Counters {
         accepted,
         refused,
@@ -128,10 +128,25 @@ fn counter_list(counters: &Counters) -> Vec<CounterStatus> {
         ("grants_expired", expired),
         ("questions_refused", questions_refused),
         ("protocol_errors", protocol_errors),
+        ("generation_changes", generation_changes),
     ];
     let counters = list.into_iter().map(|(name, count)| CounterStatus {
         name: name.to_owned(),
         count,
     });
     counters.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_tells_how_often_sessions_began_anew() {
+        let counters = counter_list(&Counters::default(), 3);
+        let told = counters
+            .iter()
+            .find(|counter| counter.name == "generation_changes");
+        assert_eq!(told.map(|counter| counter.count), Some(3));
+    }
 }

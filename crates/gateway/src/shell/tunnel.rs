@@ -32,6 +32,8 @@ pub(crate) struct Carried {
     pub(crate) peers: Vec<CarriedPeer>,
     /// By stage and reason, where it is not zero.
     pub(crate) drops: Vec<DropStatus>,
+    /// How often all sessions of clients began anew, because the machine may be a copy.
+    pub(crate) generation_changes: u64,
 }
 
 /// What the device knows of one peer.
@@ -100,6 +102,7 @@ impl Tunnel {
                 .map(|peer| peer.rx_bytes + peer.tx_bytes)
                 .sum(),
             flows: status.flows.unwrap_or(0),
+            generation_changes: status.generation_changes,
             peers: peers.map(carried_peer).collect(),
             drops: drops
                 .map(|drop| DropStatus {

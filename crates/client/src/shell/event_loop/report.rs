@@ -27,8 +27,10 @@ impl EventLoop<'_> {
         problems.extend(self.core.guard_fault().map(|why| {
             format!("resources that only some applications may use can't be reached: {why}")
         }));
+        let (drops, generation_changes) = self.devices.tunnel.drops_and_generation_changes();
         let counters = counter_list(&view.counters)
             .into_iter()
+            .chain([("generation_changes", generation_changes)])
             .map(|(name, count)| CounterStatus {
                 name: name.to_owned(),
                 count,
@@ -55,7 +57,7 @@ impl EventLoop<'_> {
                 search: view.search,
                 zones: view.zones,
             },
-            drops: self.devices.tunnel.drops(),
+            drops,
             counters: counters.collect(),
             problems,
             ..self.base.status_at_rest(ServiceState::Up, String::new())
