@@ -167,8 +167,12 @@ impl Handshaker {
         let mut peer = Peer::new(public_key, identity);
         peer.keepalive_timeout = self.keepalive_timeout;
         let id = self.peers.insert(peer)?;
-        if let Some(peer) = self.peers.get_mut(id) {
-            peer.timestamp_received = self.stamps.take(&public_key);
+        if let Some(peer) = self.peers.get_mut(id)
+            && let Some((stamp, at)) = self.stamps.take(&public_key)
+        {
+            peer.timestamp_received = Some(stamp);
+            peer.stamped_at = at;
+            peer.is_stamp_old = true;
         }
         Ok(id)
     }
@@ -180,6 +184,7 @@ impl Handshaker {
         if let Some(peer) = self.peers.get(id)
             && let Some(stamp) = peer.timestamp_received
         {
+            let stamp = (stamp, peer.stamped_at);
             self.stamps.remember(peer.public_key, stamp);
         }
         self.peers.remove(id);

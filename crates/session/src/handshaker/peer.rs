@@ -1,6 +1,7 @@
 //! What is known of one peer.
 
 use super::slots::Slots;
+use super::stamps::MAX_AGE;
 use crate::activity::Activity;
 use crate::constants::{
     INITIATION_BURST, INITIATION_INTERVAL, KEEPALIVE_TIMEOUT, REKEY_ATTEMPT_TIME, REKEY_TIMEOUT,
@@ -39,6 +40,10 @@ pub(super) struct Peer {
     pub(super) timestamp_sent: Option<Tai64n>,
     /// §5.1: the greatest stamp received, "kept per peer", also while the peer is removed ([`Stamps`](super::stamps::Stamps)).
     pub(super) timestamp_received: Option<Tai64n>,
+    /// When that was received.
+    pub(super) stamped_at: Time,
+    /// The stamp is of before the peer was removed.
+    pub(super) is_stamp_old: bool,
     /// Until when the initiations that were accepted take, one interval each.
     pub(super) initiations_until: Time,
     pub(super) last_handshake: Option<Tai64n>,
@@ -80,6 +85,8 @@ impl Peer {
             handshake_sent_at: None,
             timestamp_sent: None,
             timestamp_received: None,
+            stamped_at: Time::ZERO,
+            is_stamp_old: false,
             initiations_until: Time::ZERO,
             last_handshake: None,
             zero_keys_at: None,
@@ -98,9 +105,10 @@ impl Peer {
         timestamp: Tai64n,
         now: Time,
     ) -> Result<(), DropReason> {
+        let is_forgotten = self.is_stamp_old && now.has_passed(self.stamped_at, MAX_AGE);
         if self
             .timestamp_received
-            .is_some_and(|last| timestamp <= last)
+            .is_some_and(|last| timestamp <= last && !is_forgotten)
         {
             return Err(DropReason::ReplayedInitiation);
         }
@@ -111,6 +119,8 @@ impl Peer {
         }
         self.initiations_until = until;
         self.timestamp_received = Some(timestamp);
+        self.stamped_at = now;
+        self.is_stamp_old = false;
         Ok(())
     }
 

@@ -2,17 +2,25 @@
 //! after the peer has been added again.
 
 use crate::keys::PublicKey;
-use crate::time::Tai64n;
+use crate::time::{Tai64n, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The most peers that are remembered: four times the clients of a large gateway (4,096), whose peers
-/// come and go with their grants. With 56 bytes in each of two tables that is 2 MB.
+/// come and go with their grants. With 64 bytes in each of two tables that is 2 MB.
 pub(super) const MAX_REMEMBERED: usize = 1 << 14;
+
+/// A stamp counts for so long after it was received, where the peer was removed since: a client is away
+/// between two grants of a working day for less, and one whose clock ran ahead is heard again the next day.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(12 * 3600);
+
+/// A stamp, and when it was received.
+pub(super) type Stamp = (Tai64n, Time);
 
 /// Whoever was removed first gives way.
 #[derive(Default)]
 pub(super) struct Stamps {
-    by_key: BTreeMap<PublicKey, (Tai64n, u64)>,
+    by_key: BTreeMap<PublicKey, (Stamp, u64)>,
     /// By the order of removal.
     by_age: BTreeMap<u64, PublicKey>,
     removals: u64,
@@ -20,7 +28,7 @@ pub(super) struct Stamps {
 
 impl Stamps {
     /// The peer is removed. `stamp` is the greatest that was received of it.
-    pub(super) fn remember(&mut self, key: PublicKey, stamp: Tai64n) {
+    pub(super) fn remember(&mut self, key: PublicKey, stamp: Stamp) {
         self.take(&key);
         if self.by_age.len() == MAX_REMEMBERED
             && let Some((_, oldest)) = self.by_age.pop_first()
@@ -33,7 +41,7 @@ impl Stamps {
     }
 
     /// The peer is back, and remembers its stamp itself.
-    pub(super) fn take(&mut self, key: &PublicKey) -> Option<Tai64n> {
+    pub(super) fn take(&mut self, key: &PublicKey) -> Option<Stamp> {
         let (stamp, removal) = self.by_key.remove(key)?;
         self.by_age.remove(&removal);
         Some(stamp)
@@ -50,8 +58,8 @@ mod tests {
         PublicKey::from_bytes(bytes)
     }
 
-    fn stamp(number: u64) -> Tai64n {
-        Tai64n::from_unix(number, 0)
+    fn stamp(number: u64) -> Stamp {
+        (Tai64n::from_unix(number, 0), Time::ZERO)
     }
 
     #[test]

@@ -241,6 +241,23 @@ fn an_initiation_that_was_recorded_is_refused_after_its_peer_was_removed_and_add
 }
 
 #[test]
+fn a_peer_whose_clock_ran_ahead_is_heard_twelve_hours_after_it_was_removed() {
+    let (mut a, mut b) = pair();
+    let mut ahead = clock_at(Duration::ZERO);
+    ahead.wall = clock_at(seconds(1_000_000)).wall;
+    shake(&mut a, &mut b, ahead);
+    b.shaker.remove_peer(b.peer);
+    b.peer = b.shaker.add_peer(public_key(1)).unwrap();
+    for (hours, answer) in [(11, Err(DropReason::ReplayedInitiation)), (12, Ok(b.peer))] {
+        let clock = clock_at(seconds(hours * 3600));
+        let mut restarted = End::new(1, 2);
+        restarted.wants(clock);
+        let initiation = restarted.datagram();
+        assert_eq!(b.receives(&initiation, a.address, clock), answer);
+    }
+}
+
+#[test]
 fn a_peer_is_answered_twenty_times_in_a_row_and_then_once_a_second() {
     let (_, mut b) = pair();
     // Fresh ends with the same key and growing stamps, as an ill-behaved peer could be.
