@@ -22,6 +22,7 @@ mod filter;
 pub mod gate;
 mod name;
 mod name_index;
+mod never_forwarded;
 mod prefix;
 mod resource;
 mod time;
@@ -46,6 +47,7 @@ pub use error::{
 pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
+pub use never_forwarded::{EMBEDDINGS, Embedding, NEVER_FORWARDED, is_forwarded};
 pub use prefix::Prefix;
 pub use resource::{
     MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,

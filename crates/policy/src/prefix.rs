@@ -54,6 +54,11 @@ impl Prefix {
         Self { address, len }
     }
 
+    /// A range that is known to be one: see the test of [`crate::never_forwarded`].
+    pub(crate) const fn constant(address: IpAddr, len: u8) -> Self {
+        Self { address, len }
+    }
+
     /// The first address.
     #[must_use]
     pub const fn address(self) -> IpAddr {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
+use culvert_policy::{EMBEDDINGS, Embedding, NEVER_FORWARDED};
 use ipnet::IpNet;
 
 use crate::{Family, InterfaceName};
@@ -12,16 +13,9 @@ use crate::{Family, InterfaceName};
 /// outside of it is ever changed.
 pub(super) const TABLE_PREFIX: &str = "culvert_";
 
-/// Destinations that nobody reaches through a gateway, whatever the resources are: the gateway
-/// itself, its link, the metadata services of clouds (most are on the link; Azure's and Alibaba's
-/// are not), and groups.
-const UNREACHABLE_V4: &str =
-    "{ 0.0.0.0/8, 100.100.100.200, 127.0.0.0/8, 168.63.129.16, 169.254.0.0/16, 224.0.0.0/3 }";
-/// The same of IPv6 with Amazon's metadata service, and IPv4 in IPv6's clothing.
-const UNREACHABLE_V6: &str = "{ ::/127, ::ffff:0:0/96, fd00:ec2::254, fe80::/10, ff00::/8 }";
-
 /// Chains that others lead to.
 const PREROUTING_FROM_TUNNEL: &str = "prerouting_from_tunnel";
+const EMBEDDED_IPV4: &str = "embedded_ipv4";
 const FORWARD_FROM_TUNNEL: &str = "forward_from_tunnel";
 const FORWARD_TO_TUNNEL: &str = "forward_to_tunnel";
 
@@ -78,6 +72,7 @@ impl GatewayRules {
             chains: [
                 Some(self.prerouting()),
                 Some(self.prerouting_from_tunnel()),
+                Some(embedded_ipv4()),
                 Some(self.input()),
                 Some(self.forward()),
                 Some(self.forward_from_tunnel()),
@@ -129,8 +124,16 @@ impl GatewayRules {
                 None => format!("meta nfproto {protocol} counter drop"),
             });
         }
-        rules.push(format!("ip daddr {UNREACHABLE_V4} counter drop"));
-        rules.push(format!("ip6 daddr {UNREACHABLE_V6} counter drop"));
+        for family in [Family::V4, Family::V6] {
+            let ranges = NEVER_FORWARDED
+                .iter()
+                .filter(|range| Family::of(range.address()) == family);
+            if let Some(ranges) = set(ranges) {
+                let header = header(family);
+                rules.push(format!("{header} daddr {ranges} counter drop"));
+            }
+        }
+        rules.push(format!("meta nfproto ipv6 jump {EMBEDDED_IPV4}"));
         Chain {
             name: PREROUTING_FROM_TUNNEL,
             hook: None,
@@ -234,6 +237,30 @@ impl GatewayRules {
     }
 }
 
+/// Drops what is for an IPv4 address that is never forwarded to, written as an IPv6 address.
+fn embedded_ipv4() -> Chain {
+    let drop = |embedding: &Embedding| {
+        let ((mask, fixed), place) = (embedding.known_by(), embedding.place());
+        let ranges = set(embedding.refused().map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        }))?;
+        let (known, place) = (mask.to_bits(), place.to_bits());
+        let looked_at = Ipv6Addr::from_bits(known | place);
+        Some(format!(
+            "ip6 daddr & {mask} == {fixed} ip6 daddr & {looked_at} {ranges} counter drop"
+        ))
+    };
+    Chain {
+        name: EMBEDDED_IPV4,
+        hook: None,
+        rules: EMBEDDINGS.iter().filter_map(drop).collect(),
+    }
+}
+
 /// The name of the table of an interface.
 pub(super) fn table_of(interface: &InterfaceName) -> String {
     format!("{TABLE_PREFIX}{interface}")
@@ -249,7 +276,7 @@ pub(super) fn remove_text(table: &str) -> String {
 #[derive(Debug)]
 struct Table {
     name: String,
-    chains: [Option<Chain>; 7],
+    chains: [Option<Chain>; 8],
 }
 
 /// A chain at a hook, or one that such a chain leads to. What its rules do not decide goes on to other tables.

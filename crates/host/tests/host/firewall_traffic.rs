@@ -130,18 +130,75 @@ fn a_source_outside_the_client_ranges_is_dropped() {
     assert!(!forged(&network));
 }
 
+/// Metadata services of clouds, and ways to write them as IPv6 addresses that a translator or a tunnel of
+/// the network would undo.
+const METADATA_SERVICES: [&str; 22] = [
+    "169.254.169.254",
+    "169.254.0.23",
+    "168.63.129.16",
+    "100.100.100.200",
+    "192.0.0.192",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fd00:c1::a9fe:a9fe",
+    "fd00:42::42",
+    "fd00:a9fe:a9fe::1",
+    "fd00:100::100:200",
+    "::ffff:0:a9fe:a9fe",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b::6464:64c8",
+    "64:ff9b:1::a9fe:a9fe",
+    "64:ff9b:1:a9fe:a9:fe00::",
+    "64:ff9b:1:3:a9:fea9:fe00:0",
+    "2002:a9fe:a9fe::1",
+    "2001:0:a9fe:a9fe::1",
+    "2001:0:102:304::5601:5601",
+    "fd00:7::200:5efe:a9fe:a9fe",
+];
+
 #[test]
-fn clients_do_not_reach_each_other_or_the_metadata_service() {
+fn no_spelling_of_a_metadata_service_is_reached_from_the_tunnel() {
     let network = Network::new();
     network.add_route_back();
-    run(
-        &network.server,
-        "ip address add 169.254.169.254/32 dev veth2",
-    );
-    run(
-        &network.gateway,
-        "ip route add 169.254.169.254/32 dev veth2",
-    );
+    // Others of the same shapes are resources like any other.
+    let others = [
+        "100.100.100.201",
+        "fd20:ce::253",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::a00:1",
+        "2002:a00:1::1",
+        "2001:0:102:304::f5ff:fffe",
+        "fd00:7::200:5efe:a00:1",
+    ];
+    for address in METADATA_SERVICES.iter().chain(&others) {
+        let of_host = if address.contains(':') { "128" } else { "32" };
+        run(
+            &network.server,
+            &format!("ip address add {address}/{of_host} dev veth2 nodad"),
+        );
+        run(
+            &network.gateway,
+            &format!("ip route add {address}/{of_host} dev veth2"),
+        );
+        assert!(
+            network.client_reaches(address),
+            "without the firewall {address} is reached"
+        );
+    }
+    network.install(SourceAddress::Masquerade, HostAccess::Deny);
+    for address in METADATA_SERVICES {
+        assert!(network.client_is_cut_off(address), "{address}");
+    }
+    for address in others {
+        assert!(network.client_reaches(address), "{address}");
+    }
+}
+
+#[test]
+fn clients_do_not_reach_each_other() {
+    let network = Network::new();
+    network.add_route_back();
     // Two clients behind the tunnel, whose packets for each other go to the gateway first.
     run(&network.client, "sysctl -q -w net.ipv4.ip_forward=1");
     run(
@@ -172,13 +229,8 @@ fn clients_do_not_reach_each_other_or_the_metadata_service() {
             );
             (host, link)
         });
-    assert!(
-        network.client_reaches("169.254.169.254"),
-        "without the firewall it is reached"
-    );
     assert!(reaches(&one, "10.200.1.4"), "without the firewall they do");
     network.install(SourceAddress::Masquerade, HostAccess::Deny);
-    assert!(network.client_is_cut_off("169.254.169.254"));
     assert!(cut_off(&one, "10.200.1.4"));
 }
 

@@ -3,11 +3,11 @@
 
 use super::DropReason;
 use crate::prefix::PrefixMap;
-use crate::{Filters, GrantError, Prefix, Service};
+use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
 use culvert_ids::{GrantId, ResourceId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Clients of one gateway: each is a peer of the tunnel, and engines are built for thousands.
@@ -323,39 +323,4 @@ fn lead(reach: &mut PrefixMap<Vec<Lead>>, grant: usize, to: &Reach) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Where clouds hand out credentials to whoever asks, beside the addresses of a link: Azure,
-/// Alibaba, Amazon by IPv6.
-const METADATA_SERVICES: [IpAddr; 3] = [
-    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
-    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
-];
-
-/// Whether packets are forwarded to the address, whatever is granted: not to the gateway itself by
-/// its loopback addresses, not to what is only valid on one link, not to the metadata services of
-/// clouds, not to groups of hosts, and not to IPv4 addresses written as IPv6 ones. A name that
-/// resolves to such an address is refused likewise.
-fn is_forwarded(address: IpAddr) -> bool {
-    if METADATA_SERVICES.contains(&address) {
-        return false;
-    }
-    match address {
-        IpAddr::V4(v4) => {
-            // "This network" (RFC 791 §3.2).
-            let is_this_network = v4.octets()[0] == 0;
-            !(is_this_network
-                || v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_multicast()
-                || v4.is_broadcast())
-        }
-        IpAddr::V6(v6) => {
-            // ::/96 holds the unspecified address, the loopback and IPv4-compatible ones; the
-            // other range is that of IPv4-mapped ones (RFC 4291 §2.5).
-            let embeds_v4 = v6.to_bits() >> 32 == 0 || v6.to_ipv4_mapped().is_some();
-            !(embeds_v4 || v6.is_unicast_link_local() || v6.is_multicast())
-        }
-    }
 }

@@ -5,8 +5,9 @@ use crate::setup::{
     CLIENT, CLIENT_V6, EXPIRY_MS, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
 use culvert_policy::GrantError;
-use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Mapping, PeerKey};
+use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Mapping, PeerKey};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 const SERVER: &str = "10.0.0.1";
 
@@ -225,47 +226,124 @@ fn an_address_that_moves_to_another_client_takes_no_flow_along() {
     );
 }
 
+/// Addresses, as clouds document them and as RFCs write them, that no grant leads to. They repeat
+/// no constant of the code.
 #[test]
 fn nothing_is_forwarded_to_the_gateway_itself_or_to_a_single_link() {
-    let mut setup = Setup::new(vec![
-        grant(1, "0.0.0.0/0", &["any"]),
-        grant(2, "::/0", &["any"]),
-    ]);
+    let mut setup = Setup::new(everywhere());
     for address in [
-        "127.0.0.1",
-        "169.254.169.254",
-        "224.0.0.1",
-        "255.255.255.255",
+        // The gateway itself, its links, groups.
         "0.0.0.0",
+        "0.1.2.3",
+        "127.0.0.1",
+        "127.255.255.254",
+        "169.254.1.1",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+        // Metadata services: Amazon and most others, its ECS, Scaleway, Tencent, Azure, Alibaba, Oracle Classic.
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.42.42",
+        "169.254.0.23",
         "168.63.129.16",
         "100.100.100.200",
+        "192.0.0.192",
+        "::",
+        "::1",
+        "fe80::1",
+        "febf:ffff::1",
+        "ff02::1",
+        "ff0e::1",
+        // OpenStack, Amazon, its Pod Identity, Google, Oracle, Scaleway, Linode, Alibaba.
+        "fe80::a9fe:a9fe",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "fd00:c1::a9fe:a9fe",
+        "fd00:42::42",
+        "fd00:a9fe:a9fe::1",
+        "fd00:100::100:200",
     ] {
-        setup.assert_refuses(
-            &udp((CLIENT, 5000), (address, 80)),
-            DropReason::NotForwarded,
-        );
-        let mapping = Mapping::new(NAME.parse().unwrap(), address.parse().unwrap());
-        assert_eq!(
-            mapping,
-            Err(GrantError::NotForwarded(address.parse().unwrap()))
-        );
+        assert_never_forwarded(&mut setup, address);
+    }
+}
+
+#[test]
+fn nothing_is_forwarded_to_a_refused_ipv4_address_however_ipv6_writes_it() {
+    let mut setup = Setup::new(everywhere());
+    for address in [
+        // IPv4-compatible, IPv4-mapped, IPv4-translated.
+        "::127.0.0.1",
+        "::10.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::ffff:0:169.254.169.254",
+        "::ffff:0:127.0.0.1",
+        // NAT64 (RFC 6052 §2.4 shows where 192.0.2.33 is at each length).
+        "64:ff9b::169.254.169.254",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::100.100.100.200",
+        "64:ff9b::168.63.129.16",
+        "64:ff9b::192.0.0.192",
+        "64:ff9b::255.255.255.255",
+        "64:ff9b::0.0.0.0",
+        "64:ff9b:1::169.254.169.254",
+        "64:ff9b:1:fffe::169.254.169.254",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:a9:fe:a9fe::",
+        "64:ff9b:1:abcd:a9:fea9:fe00::",
+        // 6to4, Teredo's server and client, ISATAP.
+        "2002:a9fe:a9fe::1",
+        "2002:7f00:1::1",
+        "2001:0:a9fe:a9fe:0:1234:f5ff:fffe",
+        "2001:0:4136:e378:8000:63bf:5601:5601",
+        "2001:0:4136:e378:8000:63bf:80ff:fffe",
+        "2001:db8::5efe:169.254.169.254",
+        "2001:db8::200:5efe:127.0.0.1",
+    ] {
+        assert_never_forwarded(&mut setup, address);
     }
     for address in [
-        "::1",
-        "::",
-        "fd00:ec2::254",
-        "fe80::1",
-        "ff02::1",
-        "::ffff:127.0.0.1",
-        "::127.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b:1::10.0.0.1",
+        "64:ff9b:1:a00:0:100::",
+        "64:ff9b:2::169.254.169.254",
+        "::ffff:0:10.0.0.1",
+        "2002:a00:1::1",
+        "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+        "2001:db8::5efe:10.0.0.1",
+        "2001:db8::a9fe:a9fe",
+        "fd20:ce::253",
+        "fd00:ec3::254",
     ] {
-        setup.assert_refuses(
-            &udp((CLIENT_V6, 5000), (address, 80)),
-            DropReason::NotForwarded,
-        );
+        setup.assert_sends(&udp((CLIENT_V6, 5000), (address, 80)));
         let mapping = Mapping::new("fd00:1::1".parse().unwrap(), address.parse().unwrap());
-        assert!(mapping.is_err(), "{address}");
+        assert!(mapping.is_ok(), "{address}");
     }
+}
+
+fn everywhere() -> Vec<Grant> {
+    vec![grant(1, "0.0.0.0/0", &["any"]), grant(2, "::/0", &["any"])]
+}
+
+/// Neither by its address nor by a name that has it.
+fn assert_never_forwarded(setup: &mut Setup, address: &'static str) {
+    let resolved: IpAddr = address.parse().unwrap();
+    let (client, visible) = match resolved {
+        IpAddr::V4(_) => (CLIENT, NAME),
+        IpAddr::V6(_) => (CLIENT_V6, "fd00:1::1"),
+    };
+    setup.assert_refuses(
+        &udp((client, 5000), (address, 80)),
+        DropReason::NotForwarded,
+    );
+    assert_eq!(
+        Mapping::new(visible.parse().unwrap(), resolved),
+        Err(GrantError::NotForwarded(resolved)),
+        "{address}"
+    );
 }
 
 #[test]
