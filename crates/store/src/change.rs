@@ -22,8 +22,9 @@ pub enum Mutation {
     SetPassword {
         /// Who.
         actor: ActorId,
-        /// What it may do then.
-        role: Role,
+        /// What it may do then; without one, what it may do now, and an actor that no longer signs in
+        /// stays so.
+        role: Option<Role>,
         /// What the password is checked by; it is never in the change log.
         verifier: SecretBytes,
         /// The version of the actor that the asker has seen; without one, whatever it is now.

@@ -168,6 +168,7 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Change>, StoreError> {
         let written = async {
             let mut writing = Writing::new(&self.writer, account, author, at).await?;
+            auth::check_author(&mut writing, author, &mutations).await?;
             writing.apply_all(mutations).await?;
             self.finish(writing).await
         };

@@ -85,6 +85,16 @@ impl Service {
     pub(super) async fn begin_session(
         &self,
         actor: ActorId,
+        mutations: Vec<Mutation>,
+    ) -> Result<Begun, Fault> {
+        self.begin_session_by(None, actor, mutations).await
+    }
+
+    /// The same. With an author, that one must still be accepted when it is written.
+    async fn begin_session_by(
+        &self,
+        author: Option<Author>,
+        actor: ActorId,
         mut mutations: Vec<Mutation>,
     ) -> Result<Begun, Fault> {
         let expires = now().unix_ms().saturating_add(SESSION_LIFETIME_MS);
@@ -93,10 +103,11 @@ impl Service {
         let mut issue = issue(scope, String::new(), store::TokenUses::Many, Some(expires))?;
         issue.row.name = format!("session {}", issue.row.id);
         let id = issue.row.id;
-        let author = Author {
+        let begun = Author {
             actor: Some(actor),
             token: Some(id),
         };
+        let author = author.unwrap_or(begun);
         let (create, secret) = issue.split();
         mutations.push(create);
         self.write(self.served, author, mutations).await?;
@@ -221,11 +232,12 @@ impl Service {
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(Mutation::SetPassword {
             actor,
-            role: caller.role(),
+            role: None,
             verifier,
             expected_version: None,
         });
-        self.begin_session(actor, mutations).await
+        self.begin_session_by(Some(caller.author()), actor, mutations)
+            .await
     }
 
     /// Lets a person sign in with this password, as this. The sessions that the person has end.
@@ -261,7 +273,7 @@ impl Service {
         mutations.push(match verifier {
             Some(verifier) => Mutation::SetPassword {
                 actor,
-                role,
+                role: Some(role),
                 verifier,
                 expected_version: expected,
             },

@@ -112,7 +112,7 @@ impl Service {
         if let Some(verifier) = password {
             mutations.push(Mutation::SetPassword {
                 actor: owner_id,
-                role: Role::Owner,
+                role: Some(Role::Owner),
                 verifier,
                 expected_version: None,
             });

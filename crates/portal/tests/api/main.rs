@@ -8,6 +8,7 @@
 mod account;
 mod advisories;
 mod apply;
+mod armed;
 #[path = "../authenticator/mod.rs"]
 mod authenticator;
 mod bounds;

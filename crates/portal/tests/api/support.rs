@@ -25,8 +25,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -335,25 +336,7 @@ impl Client {
     }
 
     async fn connect_from(from: Ipv4Addr, address: SocketAddr, portal: &Portal) -> Self {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let pinned = Pinned {
-            pin: portal.pin().to_string(),
-            algorithms: provider.signature_verification_algorithms,
-        };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(pinned))
-            .with_no_client_auth();
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind((from, 0).into()).unwrap();
-        let stream = socket.connect(address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .unwrap();
+        let stream = tls_stream(from, address, portal).await;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         let token = None;
@@ -444,6 +427,33 @@ impl Client {
         let response = self.sender.send_request(request.body(body).unwrap()).await;
         response.unwrap()
     }
+}
+
+/// A connection to the portal, which is known by its pin.
+pub(crate) async fn tls_stream(
+    from: Ipv4Addr,
+    address: SocketAddr,
+    portal: &Portal,
+) -> TlsStream<TcpStream> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let pinned = Pinned {
+        pin: portal.pin().to_string(),
+        algorithms: provider.signature_verification_algorithms,
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_no_client_auth();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let stream = socket.connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .unwrap()
 }
 
 /// Knows the portal by its pin, as machines do.

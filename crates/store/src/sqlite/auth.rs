@@ -5,8 +5,8 @@ use super::read;
 use super::value::{Columns, query};
 use super::write::Writing;
 use crate::{
-    Actor, ActorKind, Denial, Entity, EntityId, Holder, Kind, MachineId, Principal,
-    SESSION_IDLE_MS, StoreError, Token, TokenScope, TokenUse, TokenUses,
+    Actor, ActorKind, Author, Denial, Entity, EntityId, Holder, Kind, MachineId, Mutation,
+    Principal, SESSION_IDLE_MS, StoreError, Token, TokenScope, TokenUse, TokenUses,
 };
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_wire::Timestamp;
@@ -126,6 +126,32 @@ async fn enabled(
         return Err(Denial::ActorDisabled.into());
     }
     Ok(actor)
+}
+
+/// Refuses a write whose author is no longer accepted. A request may wait long between the check of
+/// its token and its write; the transaction has the writer, so that nothing comes between this check
+/// and the commit. The token that begins a session is made by the very write that it is the author of.
+pub(super) async fn check_author(
+    writing: &mut Writing,
+    author: Author,
+    mutations: &[Mutation],
+) -> Result<(), StoreError> {
+    let Some(token) = author.token else {
+        return Ok(());
+    };
+    let makes_it = |mutation: &Mutation| match mutation {
+        Mutation::CreateToken { token: made, .. } => made.id == token,
+        _ => false,
+    };
+    if mutations.iter().any(makes_it) {
+        return Ok(());
+    }
+    let (account, now) = (writing.account(), writing.at());
+    let (principal, _) = standing(writing.connection(), account, token, now).await?;
+    match principal.author() == author {
+        true => Ok(()),
+        false => Err(Denial::WrongKind.into()),
+    }
 }
 
 /// Uses up a token that has one use. The row is written over only as it was read, and the

@@ -6,7 +6,7 @@ use super::value::{Columns, query};
 use super::write::Writing;
 use crate::rules::name_key;
 use crate::{
-    Actor, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
+    Actor, Denial, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
     StoreError,
 };
 use culvert_ids::{AccountId, ActorId};
@@ -42,7 +42,7 @@ impl Writing {
     pub(super) async fn set_password(
         &mut self,
         actor: ActorId,
-        role: Role,
+        role: Option<Role>,
         verifier: &SecretBytes,
         expected_version: Option<u64>,
     ) -> Result<(), StoreError> {
@@ -56,6 +56,8 @@ impl Writing {
         let Some(mut after) = Actor::from_entity(before.clone()) else {
             return Err(StoreError::NotFound(actor.into()));
         };
+        let role = role.or(after.sign_in.map(|was| was.role));
+        let role = role.ok_or(Denial::Revoked)?;
         // A second factor stays: who sets a password does not thereby get past it.
         after.sign_in = Some(SignIn {
             role,

@@ -15,7 +15,7 @@ pub(super) async fn person(world: &World) -> ActorId {
     let ada = world.actor("Ada").await;
     let set = Mutation::SetPassword {
         actor: ada.id,
-        role: Role::Admin,
+        role: Some(Role::Admin),
         verifier: SecretBytes::new(b"verifier".to_vec()),
         expected_version: None,
     };
@@ -108,7 +108,7 @@ pub(crate) async fn a_second_factor_stays_with_the_password_and_goes_with_it(
 
     let again = Mutation::SetPassword {
         actor: ada,
-        role: Role::Admin,
+        role: Some(Role::Admin),
         verifier: SecretBytes::new(b"another".to_vec()),
         expected_version: None,
     };

@@ -94,6 +94,8 @@ macro_rules! conformance {
                 passkeys::a_passkey_that_has_not_counted_on_is_denied
                 passkeys::passkeys_are_bounded
                 people::a_session_ends_unused_and_with_the_password
+                people::a_write_by_a_token_that_no_longer_stands_changes_nothing
+                people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::an_issuer_stays_what_it_is
                 providers::a_subject_is_one_person_at_one_provider

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Denial, Holder, Mutation, Role, SESSION_IDLE_MS, SecretBytes, StoreError, StoreExt,
-    TokenScope, TokenUses,
+    Actor, Author, Denial, Holder, Mutation, Role, SESSION_IDLE_MS, SecretBytes, StoreError,
+    StoreExt, Token, TokenScope, TokenUses,
 };
 
 fn verifier(text: &str) -> SecretBytes {
@@ -15,7 +15,7 @@ fn verifier(text: &str) -> SecretBytes {
 fn set_password(actor: ActorId, role: Role, text: &str) -> Mutation {
     Mutation::SetPassword {
         actor,
-        role,
+        role: Some(role),
         verifier: verifier(text),
         expected_version: None,
     }
@@ -63,7 +63,7 @@ pub(crate) async fn a_password_is_found_under_its_name_until_it_ends(
     ));
     let stale = Mutation::SetPassword {
         actor: ada.id,
-        role: Role::Admin,
+        role: Some(Role::Admin),
         verifier: verifier("third"),
         expected_version: Some(1),
     };
@@ -141,4 +141,80 @@ pub(crate) async fn a_session_ends_unused_and_with_the_password(
     };
     world.update(ended).await.unwrap();
     assert_eq!(denied(NOW).await, Some(Denial::Revoked));
+}
+
+pub(crate) async fn a_write_by_a_token_that_no_longer_stands_changes_nothing(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let scope = TokenScope::Api {
+        actor: ada.id,
+        role: Role::Admin,
+    };
+    let key = world.token(scope, TokenUses::Many).await;
+    let author = Author {
+        actor: Some(ada.id),
+        token: Some(key.id),
+    };
+    let write = async |author: Author, name: &str| {
+        let create = vec![Mutation::Create(group(name).into())];
+        let written = world.store.write(world.account, author, NOW, create).await;
+        written.map(|changes| changes.len())
+    };
+    assert_eq!(write(author, "while it stands").await.unwrap(), 1);
+
+    let nobodys = Author {
+        actor: None,
+        ..author
+    };
+    assert!(matches!(
+        write(nobodys, "as nobody").await.unwrap_err(),
+        StoreError::Denied(Denial::WrongKind)
+    ));
+    let disabled = Actor {
+        disabled: true,
+        ..world.store.get_as(world.account, ada.id).await.unwrap()
+    };
+    world.update(disabled).await.unwrap();
+    assert!(matches!(
+        write(author, "as a disabled actor").await.unwrap_err(),
+        StoreError::Denied(Denial::ActorDisabled)
+    ));
+    let enabled = Actor {
+        disabled: false,
+        ..world.store.get_as(world.account, ada.id).await.unwrap()
+    };
+    world.update(enabled).await.unwrap();
+    let mut token: Token = world.store.get_as(world.account, key.id).await.unwrap();
+    token.revoked = Some(NOW);
+    world.update(token).await.unwrap();
+    assert!(matches!(
+        write(author, "with a revoked token").await.unwrap_err(),
+        StoreError::Denied(Denial::Revoked)
+    ));
+    let snapshot = world.store.snapshot(world.account).await.unwrap();
+    assert_eq!(snapshot.groups.len(), 1);
+}
+
+pub(crate) async fn a_password_without_a_role_leaves_the_role_and_begins_no_sign_in(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let change = || Mutation::SetPassword {
+        actor: ada.id,
+        role: None,
+        verifier: verifier("another"),
+        expected_version: None,
+    };
+    assert!(matches!(
+        world.write(vec![change()]).await.unwrap_err(),
+        StoreError::Denied(Denial::Revoked)
+    ));
+    let set = set_password(ada.id, Role::Auditor, "first");
+    world.write(vec![set]).await.unwrap();
+    world.write(vec![change()]).await.unwrap();
+    let ada: Actor = world.store.get_as(world.account, ada.id).await.unwrap();
+    assert_eq!(ada.sign_in.unwrap().role, Role::Auditor);
 }
