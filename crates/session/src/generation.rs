@@ -130,7 +130,7 @@ impl ClockWatch {
 mod tests {
     use super::*;
 
-    /// What Linux 6.8 multicast when its ACPI device `QEMUVGID` was notified.
+    /// In the form in which Linux 6.8 and later announce the ACPI device `QEMUVGID`; written by hand, not recorded.
     const ANNOUNCED: &[u8] =
         b"change@/devices/LNXSYSTM:00/LNXSYBUS:00/QEMUVGID:00\0ACTION=change\0\
         DEVPATH=/devices/LNXSYSTM:00/LNXSYBUS:00/QEMUVGID:00\0SUBSYSTEM=acpi\0NEW_VMGENID=1\0\
