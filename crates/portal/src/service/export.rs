@@ -414,15 +414,15 @@ impl Names {
     }
 }
 
-/// A line of values. One that a spreadsheet would take for a formula gets an apostrophe in front,
-/// which has it shown as the text that it is: clients choose their own names.
+/// A line of values. A value that a spreadsheet would take for a formula gets an apostrophe in
+/// front, so that it is shown as text: clients choose their own names.
 fn csv_line(values: impl IntoIterator<Item = String>) -> String {
     let mut line = String::new();
     for (number, value) in values.into_iter().enumerate() {
         if number > 0 {
             line.push(',');
         }
-        let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+        let is_formula = is_formula(&value);
         let is_quoted = is_formula || value.contains(['"', ',', '\n', '\r']);
         if is_quoted {
             line.push('"');
@@ -437,6 +437,17 @@ fn csv_line(values: impl IntoIterator<Item = String>) -> String {
     }
     line.push_str("\r\n");
     line
+}
+
+/// Whether a spreadsheet may evaluate a value. Some drop blanks before the sign when they import,
+/// and some, by their locale, read a full-width sign (U+FF1D and so on) as the ASCII one.
+fn is_formula(value: &str) -> bool {
+    // A byte order mark is no white space by Unicode, yet importers drop it.
+    let after_blanks = value.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    value.starts_with(['\t', '\r', '\n'])
+        || after_blanks.starts_with([
+            '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+        ])
 }
 
 #[cfg(test)]
@@ -467,9 +478,24 @@ mod tests {
             "\r=1",
             "\n=1",
             "=cmd|'/c calc'!A1",
+            // Full width, which some spreadsheets read as the sign itself.
+            "\u{ff1d}1+1",
+            "\u{ff0b}1",
+            "\u{ff0d}1",
+            "\u{ff20}SUM(A1)",
+            // Blanks before the sign, which some spreadsheets drop when they import.
+            " =1",
+            "  \u{ff1d}1",
+            "\u{a0}+1",
+            "\u{3000}@SUM(A1)",
+            "\u{feff}=1",
+            " \t-1",
         ] {
             let line = line(&[formula]);
             assert!(line.starts_with("\"'"), "{line:?}");
+        }
+        for text in ["a=1", "1-2", " a", "\u{3000}a", "a\u{ff1d}1", " ", ""] {
+            assert_eq!(line(&[text]), format!("{text}\r\n"));
         }
     }
 }
