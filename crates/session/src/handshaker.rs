@@ -19,7 +19,7 @@ use crate::ids::{Index, PeerId};
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::noise::Identity;
 use crate::random::{Entropy, Random};
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::SourceRates;
 use crate::time::{Clock, Tai64n, Time};
 use crate::transport::Transport;
 use core::fmt;
@@ -47,7 +47,7 @@ pub struct Handshaker {
     stamps: Stamps,
     outputs: VecDeque<Output>,
     random: Random,
-    rate_limit: RateLimit,
+    source_rates: SourceRates,
     keepalive_timeout: Duration,
     under_load_at: Option<Time>,
     is_up: bool,
@@ -71,7 +71,7 @@ impl Handshaker {
             stamps: Stamps::default(),
             outputs: VecDeque::new(),
             random: Random::from_seed(seed),
-            rate_limit: RateLimit::default(),
+            source_rates: SourceRates::new(&seed),
             keepalive_timeout: KEEPALIVE_TIMEOUT,
             under_load_at: None,
             is_up: false,

@@ -55,7 +55,7 @@ pub use handshaker::{Destination, HandshakeDatagram, Handshaker, Output};
 pub use ids::{Index, PeerId};
 pub use keys::{PresharedKey, PrivateKey, PublicKey};
 pub use random::Entropy;
-pub use rate_limit::{MAX_RATED_SOURCES, RATE_BURST, RATE_PER_SECOND};
+pub use rate_limit::{RATE_BURST, RATE_PER_SECOND};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, Verdict};
 pub use time::{Clock, Tai64n, Time};
 pub use transport::{

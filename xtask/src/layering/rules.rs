@@ -2,9 +2,10 @@
 
 /// Crates without I/O, clock, randomness or environment. Those not yet written stand here for when
 /// they are.
-pub(super) const PURE: [&str; 9] = [
+pub(super) const PURE: [&str; 10] = [
     "culvert-aead",
     "culvert-dns",
+    "culvert-fair",
     "culvert-ids",
     "culvert-packet",
     "culvert-path",
@@ -61,7 +62,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 27] = [
+pub(super) const EDGES: [(&str, &[&str]); 28] = [
     (
         "culvert",
         &[
@@ -153,6 +154,7 @@ pub(super) const EDGES: [(&str, &[&str]); 27] = [
             "culvert-wire",
         ],
     ),
+    ("culvert-fair", &[]),
     ("culvert-host", &["culvert-policy"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),
@@ -168,6 +170,7 @@ pub(super) const EDGES: [(&str, &[&str]); 27] = [
     (
         "culvert-portal",
         &[
+            "culvert-fair",
             "culvert-host",
             "culvert-ids",
             "culvert-policy",
@@ -175,7 +178,7 @@ pub(super) const EDGES: [(&str, &[&str]); 27] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-session", &["culvert-aead"]),
+    ("culvert-session", &["culvert-aead", "culvert-fair"]),
     (
         "culvert-sim",
         &[

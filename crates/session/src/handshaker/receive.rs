@@ -104,7 +104,7 @@ impl Handshaker {
             });
             return Err(DropReason::CookieRequired);
         }
-        if !self.rate_limit.allow(source.ip(), now) {
+        if !self.source_rates.allow(source.ip(), now) {
             return Err(DropReason::RateLimited);
         }
         Ok(())

@@ -1,0 +1,154 @@
+//! Token buckets of subscribers, in constant memory.
+
+use crate::subscriber::{MULTIPLES, Subscriber};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// Buckets that all networks share: 65,536 of 8 bytes are 512 KiB. Two networks that fall into one share
+/// its tokens, which a thousand active ones do with a chance of 1.5 %. A stranger can't choose whose bucket to
+/// fall into, since the hash is keyed, and can't reach many: what a /48 sends beyond its own rate touches no
+/// bucket of its /64s.
+pub const BUCKETS: usize = 1 << 16;
+
+/// A token bucket for each network of a subscriber: `burst` at once and one in `one_every` in the long run for
+/// the finest, and [multiples](crate::MULTIPLES) of both for the wider ones. All must have a token.
+///
+/// Nobody is refused for want of memory: there is nothing to fill.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    one_every: Duration,
+    burst: u32,
+    key: [u64; 2],
+    /// For each bucket, when it will be full again, in nanoseconds.
+    full_at: Vec<u64>,
+}
+
+impl RateLimit {
+    /// A limit that nobody has used yet. `burst` of 0 counts as 1; `key` is secret and random.
+    #[must_use]
+    pub fn new(one_every: Duration, burst: u32, key: [u64; 2]) -> Self {
+        Self {
+            one_every,
+            burst: burst.max(1),
+            key,
+            full_at: vec![0; BUCKETS],
+        }
+    }
+
+    /// Takes a token from each network of the subscriber. It costs a keyed hash and a look into the table for
+    /// each: 0.1 µs for IPv6 on a server's processor.
+    ///
+    /// # Errors
+    /// How long to wait where one of them has none; then none is taken.
+    pub fn take(&mut self, subscriber: Subscriber, now: Duration) -> Result<(), Duration> {
+        let now = nanos(now);
+        let one = nanos(self.one_every);
+        // The bucket of a wider network has a multiple of the tokens and of the rate: it fills in this time.
+        let full_in = one.saturating_mul(self.burst.into());
+        let charged = |full_at: u64, multiple: u32| {
+            let cost = one / u64::from(multiple);
+            full_at.max(now).saturating_add(cost)
+        };
+        let mut buckets = [None; MULTIPLES.len()];
+        for (slot, network) in buckets.iter_mut().zip(subscriber.networks().rev()) {
+            *slot = Some((self.bucket(&network), network.multiple()));
+        }
+        let buckets = buckets.into_iter().flatten();
+        let mut wait = 0;
+        for (bucket, multiple) in buckets.clone() {
+            let over = charged(self.full_at[bucket], multiple).saturating_sub(now);
+            wait = wait.max(over.saturating_sub(full_in));
+        }
+        if wait > 0 {
+            return Err(Duration::from_nanos(wait));
+        }
+        for (bucket, multiple) in buckets {
+            self.full_at[bucket] = charged(self.full_at[bucket], multiple);
+        }
+        Ok(())
+    }
+
+    fn bucket(&self, network: &impl Hash) -> usize {
+        let mut hasher = DefaultHasher::new();
+        self.key.hash(&mut hasher);
+        network.hash(&mut hasher);
+        // Below 65,536, whatever the width of usize.
+        (hasher.finish() % BUCKETS as u64) as usize
+    }
+}
+
+/// Half a millennium at most.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u64; 2] = [1, 2];
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(address: &str) -> Subscriber {
+        Subscriber::of(address.parse().unwrap())
+    }
+
+    /// The `number`th /64 of one /48.
+    fn of_site(number: u16) -> Subscriber {
+        at(&format!("2001:db8:1:{number:x}::1"))
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut limit = RateLimit::new(SECOND / 10, 5, KEY);
+        let who = at("203.0.113.7");
+        for _ in 0..5 {
+            assert_eq!(limit.take(who, SECOND), Ok(()));
+        }
+        assert_eq!(limit.take(who, SECOND), Err(SECOND / 10));
+        assert_eq!(limit.take(who, SECOND + SECOND / 10), Ok(()));
+        assert!(limit.take(who, SECOND + SECOND / 10).is_err());
+    }
+
+    #[test]
+    fn refusals_do_not_lengthen_the_wait() {
+        let mut limit = RateLimit::new(SECOND / 10, 1, KEY);
+        let who = at("203.0.113.7");
+        assert_eq!(limit.take(who, SECOND), Ok(()));
+        for _ in 0..1000 {
+            assert_eq!(limit.take(who, SECOND), Err(SECOND / 10));
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_subscriber_share_a_limit() {
+        let mut limit = RateLimit::new(SECOND, 1, KEY);
+        assert_eq!(limit.take(at("2001:db8::1"), SECOND), Ok(()));
+        assert!(limit.take(at("2001:db8::2"), SECOND).is_err());
+        assert_eq!(limit.take(at("2001:db8:0:1::1"), SECOND), Ok(()));
+    }
+
+    #[test]
+    fn a_site_of_65536_subscribers_has_four_times_the_tokens_of_one() {
+        let mut limit = RateLimit::new(SECOND / 20, 5, KEY);
+        let mut taken = 0;
+        for number in 0..=u16::MAX {
+            taken += u32::from(limit.take(of_site(number), SECOND).is_ok());
+        }
+        assert_eq!(taken, 4 * 5);
+        for number in 0..=u16::MAX {
+            taken += u32::from(limit.take(of_site(number), SECOND * 2).is_ok());
+        }
+        assert_eq!(taken, 2 * 4 * 5, "a second fills a bucket of five");
+    }
+
+    #[test]
+    fn whoever_is_refused_uses_up_no_tokens_of_others() {
+        let mut limit = RateLimit::new(SECOND, 1, KEY);
+        for number in 0..=u16::MAX {
+            let _ = limit.take(of_site(number), SECOND);
+        }
+        let used = limit.full_at.iter().filter(|at| **at > 0);
+        assert!(used.count() <= 3 * 4);
+    }
+}

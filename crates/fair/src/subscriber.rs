@@ -1,0 +1,183 @@
+//! Who holds an entry: the networks that an address belongs to, the finest first.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// How many times the share of one subscriber a network has: for IPv6 prefixes of 64, 56, 48 and 32 bits.
+///
+/// A host has a /64, a household a /56, a site a /48 (RFC 6177), an internet provider a /32. Each step
+/// doubles: an attacker who owns the whole network gets little for it, and a crowd of honest subscribers
+/// of one network has more than a single one.
+pub const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
+
+/// Bits of the prefixes that [`MULTIPLES`] are about.
+const PREFIX_BITS: [u32; 4] = [64, 56, 48, 32];
+
+/// What a proxy counts for: it speaks for many, so it gives way only where it holds a thousand times
+/// what anybody else does.
+const PROXY_MULTIPLE: u32 = 1_024;
+
+/// Who holds an entry, or asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subscriber(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    One(Network),
+    /// The first half of an IPv6 address.
+    V6(u64),
+}
+
+/// A network, or whatever else has a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Network {
+    bits: u64,
+    class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Class {
+    Everybody,
+    V4,
+    /// The index in [`PREFIX_BITS`].
+    V6(u8),
+    Key,
+    Proxy,
+}
+
+impl Subscriber {
+    /// The subscriber at an address. IPv4 addresses that are mapped to IPv6 are the IPv4 address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => Self::one(u64::from(v4.to_bits()), Class::V4),
+            IpAddr::V6(v6) => Self(Kind::V6(first_half(v6))),
+        }
+    }
+
+    /// A proxy at an address. It is trusted and speaks for many: it has no share of its own to exceed, and
+    /// counts for a thousandth.
+    #[must_use]
+    pub fn proxy(address: IpAddr) -> Self {
+        let bits = match address.to_canonical() {
+            IpAddr::V4(v4) => u64::from(v4.to_bits()),
+            IpAddr::V6(v6) => first_half(v6),
+        };
+        Self::one(bits, Class::Proxy)
+    }
+
+    /// Somebody who is known by other things than an address, such as an account: by a hash of them. Two of
+    /// one hash share a share.
+    #[must_use]
+    pub const fn key(hash: u64) -> Self {
+        Self::one(hash, Class::Key)
+    }
+
+    const fn one(bits: u64, class: Class) -> Self {
+        Self(Kind::One(Network { bits, class }))
+    }
+
+    /// The networks that the subscriber is in, the finest first.
+    pub(crate) fn networks(self) -> impl DoubleEndedIterator<Item = Network> + Clone {
+        let (count, bits) = match self.0 {
+            Kind::One(_) => (1, 0),
+            Kind::V6(bits) => (PREFIX_BITS.len(), bits),
+        };
+        (0..count).map(move |step| match self.0 {
+            Kind::One(network) => network,
+            Kind::V6(_) => Network {
+                bits: bits & (u64::MAX << (64 - PREFIX_BITS[step])),
+                // One of four.
+                class: Class::V6(u8::try_from(step).unwrap_or(u8::MAX)),
+            },
+        })
+    }
+
+    /// The finest of the networks.
+    pub(crate) fn finest(self) -> Network {
+        match self.0 {
+            Kind::One(network) => network,
+            Kind::V6(bits) => Network {
+                bits,
+                class: Class::V6(0),
+            },
+        }
+    }
+}
+
+impl Network {
+    /// The network that all others are in. It has no share.
+    pub(crate) const EVERYBODY: Self = Self {
+        bits: 0,
+        class: Class::Everybody,
+    };
+
+    /// Before and after all others in their order.
+    pub(crate) const FIRST: Self = Self::EVERYBODY;
+    pub(crate) const LAST: Self = Self {
+        bits: u64::MAX,
+        class: Class::Proxy,
+    };
+
+    /// How many times the share of a subscriber it has.
+    pub(crate) fn multiple(self) -> u32 {
+        match self.class {
+            Class::Everybody | Class::V4 | Class::Key => 1,
+            Class::V6(step) => MULTIPLES[usize::from(step)],
+            Class::Proxy => PROXY_MULTIPLE,
+        }
+    }
+
+    /// Whether the share bounds it even where the table has room.
+    pub(crate) const fn is_bounded(self) -> bool {
+        !matches!(self.class, Class::Everybody | Class::Proxy)
+    }
+}
+
+fn first_half(address: Ipv6Addr) -> u64 {
+    // The upper 64 bits of 128.
+    u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(address: &str) -> Vec<Network> {
+        let subscriber = Subscriber::of(address.parse().unwrap());
+        subscriber.networks().collect()
+    }
+
+    #[test]
+    fn an_ipv6_address_is_in_four_networks_and_an_ipv4_address_is_alone() {
+        let one = networks("2001:db8:1:2::1");
+        assert_eq!(one, networks("2001:db8:1:2:ffff::"));
+        for (other, shared) in [
+            ("2001:db8:1:3::1", 3),
+            ("2001:db8:1:102::1", 2),
+            ("2001:db8:2:2::1", 1),
+            ("2001:db9:1:2::1", 0),
+        ] {
+            let other = networks(other);
+            let same = one.iter().filter(|network| other.contains(network));
+            assert_eq!(same.count(), shared);
+        }
+        assert_eq!(networks("192.0.2.1").len(), 1);
+        assert_ne!(networks("192.0.2.1"), networks("192.0.2.2"));
+        assert_eq!(networks("::ffff:192.0.2.1"), networks("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_finest_network_is_the_first() {
+        for address in ["2001:db8:1:2::1", "192.0.2.1"] {
+            let subscriber = Subscriber::of(address.parse().unwrap());
+            assert_eq!(subscriber.networks().next(), Some(subscriber.finest()));
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_not_the_subscriber_at_its_address() {
+        let address = "192.0.2.1".parse().unwrap();
+        assert_ne!(Subscriber::proxy(address), Subscriber::of(address));
+        assert_ne!(Subscriber::key(1), Subscriber::key(2));
+    }
+}
