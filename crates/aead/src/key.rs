@@ -1,6 +1,8 @@
 use crate::vector::Wide;
 use crate::{Layout, MAX_RECORDS, Opened};
-use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
 use core::fmt;
 
 /// Bytes of a key, in both suites.
@@ -99,9 +101,20 @@ impl Key {
 
     /// Encrypts `in_out` in place, authenticates it together with `associated`, returns the tag.
     pub fn seal(&self, nonce: u64, associated: &[u8], in_out: &mut [u8]) -> [u8; TAG_LEN] {
+        self.seal_under(self.nonce(nonce), associated, in_out)
+    }
+
+    /// As [`Key::seal`], under any nonce: published vectors are not bound to 64-bit counters.
+    pub(crate) fn seal_under(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        in_out: &mut [u8],
+    ) -> [u8; TAG_LEN] {
+        let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = self
             .cipher
-            .seal_in_place_separate_tag(self.nonce(nonce), Aad::from(associated), in_out)
+            .seal_in_place_separate_tag(nonce, Aad::from(associated), in_out)
             .expect("sealing fails only on inputs longer than the 2^36 bytes a cipher allows");
         tag.as_ref()
             .try_into()
@@ -119,8 +132,22 @@ impl Key {
         associated: &[u8],
         sealed: &'a mut [u8],
     ) -> Result<&'a mut [u8], OpenError> {
+        self.open_under(self.nonce(nonce), associated, sealed)
+    }
+
+    /// As [`Key::open`], under any nonce.
+    pub(crate) fn open_under<'a>(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<&'a mut [u8], OpenError> {
         self.cipher
-            .open_in_place(self.nonce(nonce), Aad::from(associated), sealed)
+            .open_in_place(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(associated),
+                sealed,
+            )
             .map_err(|_| OpenError)
     }
 
@@ -174,13 +201,13 @@ impl Key {
 
     /// Noise §12: ChaCha20-Poly1305 takes 32 zero bits and the counter in little-endian order,
     /// AES-GCM the same with the counter in big-endian order.
-    fn nonce(&self, counter: u64) -> Nonce {
-        let mut bytes = [0; 12];
+    fn nonce(&self, counter: u64) -> [u8; NONCE_LEN] {
+        let mut bytes = [0; NONCE_LEN];
         bytes[4..].copy_from_slice(&match self.suite {
             Suite::ChaCha20Poly1305 => counter.to_le_bytes(),
             Suite::Aes256Gcm => counter.to_be_bytes(),
         });
-        Nonce::assume_unique_for_key(bytes)
+        bytes
     }
 }
 

@@ -26,6 +26,8 @@ mod layout;
 mod opened;
 #[cfg_attr(not(target_arch = "x86_64"), path = "absent.rs")]
 mod vector;
+#[cfg(test)]
+mod wycheproof;
 
 pub use key::{KEY_LEN, Key, OpenError, Suite, TAG_LEN};
 pub use layout::Layout;

@@ -89,6 +89,9 @@ fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> Secret {
 }
 
 #[cfg(test)]
+mod wycheproof;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -66,7 +66,10 @@ const ORDER: [(&str, &[&str]); 5] = [
             "KNOWN-ISSUES.md",
         ],
     ),
-    ("Trust", &["docs/threat-model.md", "SECURITY.md"]),
+    (
+        "Trust",
+        &["docs/threat-model.md", "docs/assurance.md", "SECURITY.md"],
+    ),
     (
         "Inside",
         &[

@@ -1,6 +1,8 @@
 //! Both ciphers, whole, against AWS-LC. What the processor lacks instructions for is passed over;
 //! `batches_are_worked_on_as_a_whole_where_the_processor_can` in `tests/batch.rs` says what that is.
 
+mod wycheproof;
+
 use super::*;
 use crate::{Key, MAX_RECORDS, TAG_LEN};
 use aes_gcm::tests::TestedLanes;

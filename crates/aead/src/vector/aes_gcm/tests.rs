@@ -3,6 +3,7 @@
 mod twice;
 
 use super::*;
+use crate::Suite;
 use crate::vector::tests::{Batches, hex};
 use proptest::prelude::*;
 use twice::Twice;
@@ -53,6 +54,8 @@ macro_rules! with_every_width {
         }
     };
 }
+
+mod wycheproof;
 
 /// SP 800-38D §6.3: "multiplication … on blocks", a bit at a time.
 fn slow_product(x: u128, y: u128) -> u128 {

@@ -142,4 +142,4 @@ fn add_initial(x: &mut Blocks, key: &[u32; 8], at: Positions) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

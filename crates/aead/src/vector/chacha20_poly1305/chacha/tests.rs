@@ -5,7 +5,7 @@ use crate::vector::tests::{hex, present};
 use proptest::prelude::*;
 
 /// RFC 8439 §2.3, word by word, with any nonce.
-fn reference(key: &[u8; 32], counter: u32, nonce: [u8; 12]) -> [u8; 64] {
+pub(in super::super) fn reference(key: &[u8; 32], counter: u32, nonce: [u8; 12]) -> [u8; 64] {
     let mut state = [0; 16];
     state[..4].copy_from_slice(&CONSTANTS);
     for (word, bytes) in state[4..12].iter_mut().zip(key.as_chunks().0) {
