@@ -18,7 +18,7 @@ TARGETS ?=
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
+.PHONY: help setup demo test test-scripts test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
 		cargo test --workspace --test access --test lab --test packages --test browser --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
+
+test-scripts: rust ## Tests of the scripts of this repository alone (about a minute)
+	@tests/scripts/run.sh
 
 test-packages: # What tests of the packages install
 	@scripts/packages-under-test.sh
@@ -87,7 +90,7 @@ lint: rust ## Format, clippy, layers, links
 lint-containers: ## The container file and the Compose file (PyPI)
 	@scripts/lint-containers.sh
 
-audit: rust ## Licences, duplicates, sources and known vulnerabilities of dependencies
+audit: rust ## Licences, duplicates, sources and advisories of dependencies; fails without a current advisory database
 	@.ci/audit
 
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
