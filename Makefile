@@ -14,11 +14,13 @@ LAB_TESTS ?= 4
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
+# What to break on purpose: session, policy, or a sample of portal and store.
+MUTANTS ?= session
 
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust
+.PHONY: help setup demo test test-scripts test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust mutants
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +97,9 @@ audit: rust ## Licences, duplicates, sources and advisories of dependencies; fai
 
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
+
+mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0"; hours)
+	@scripts/mutants.sh $(MUTANTS)
 
 docs: rust ## The documentation site, into target/site
 	@scripts/site.sh

@@ -107,4 +107,18 @@ mod tests {
             assert_eq!(reason.position(), position);
         }
     }
+
+    #[test]
+    fn a_metric_is_named_as_the_reason_is() {
+        for reason in DropReason::ALL {
+            let mut name = String::new();
+            for letter in format!("{reason:?}").chars() {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.extend(letter.to_lowercase());
+            }
+            assert_eq!(reason.name(), name);
+        }
+    }
 }

@@ -141,6 +141,39 @@ mod tests {
         assert_eq!(format!("{shared:?}"), "PresharedKey(redacted)");
     }
 
+    #[test]
+    fn a_public_key_shows_its_first_four_bytes() {
+        let key = PublicKey::from_bytes([0xab; 32]);
+        assert_eq!(format!("{key:?}"), "PublicKey(abababab…)");
+    }
+
+    #[test]
+    fn keys_are_equal_where_every_byte_is() {
+        for place in 0..32 {
+            let mut bytes = [0x55; 32];
+            // Bits 3 and up: clamping leaves them alone in the first byte, and below 6 in the last.
+            bytes[place] ^= 0b0000_1000;
+            let (this, other) = ([0x55; 32], bytes);
+            assert_ne!(PrivateKey::from_bytes(this), PrivateKey::from_bytes(other));
+            assert_ne!(
+                PresharedKey::from_bytes(this),
+                PresharedKey::from_bytes(other)
+            );
+        }
+        assert_eq!(
+            PrivateKey::from_bytes([0x55; 32]),
+            PrivateKey::from_bytes([0x55; 32])
+        );
+    }
+
+    #[test]
+    fn a_preshared_key_of_zeros_is_none() {
+        assert!(PresharedKey::from_bytes([0; 32]).is_zero());
+        let mut bytes = [0; 32];
+        bytes[31] = 1;
+        assert!(!PresharedKey::from_bytes(bytes).is_zero());
+    }
+
     /// RFC 7748 §6.1, Alice.
     #[test]
     fn the_public_key_of_rfc_7748_is_derived() {

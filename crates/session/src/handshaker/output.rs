@@ -133,3 +133,17 @@ impl fmt::Debug for HandshakeDatagram {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_shows_its_type_and_length_and_no_bytes() {
+        let datagram = HandshakeDatagram::new(&[2; 92]);
+        assert_eq!(
+            format!("{datagram:?}"),
+            "HandshakeDatagram(type 2, 92 bytes)"
+        );
+    }
+}

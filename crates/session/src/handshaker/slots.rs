@@ -102,3 +102,71 @@ impl Slots {
         self.receiving().next().is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::PeerId;
+    use crate::noise::SessionKeys;
+    use culvert_aead::Suite;
+    use zeroize::Zeroizing;
+
+    const START: Time = Time::from_nanos(1_000_000_000_000);
+
+    fn keys(role: Role, index: u32) -> Arc<Transport> {
+        let keys = SessionKeys {
+            send: Zeroizing::new([1; 32]),
+            receive: Zeroizing::new([2; 32]),
+        };
+        let indices = (Index(index), Index(index + 100));
+        let suite = Suite::default();
+        Arc::new(Transport::new(
+            PeerId(0),
+            role,
+            indices,
+            suite,
+            &keys,
+            START,
+        ))
+    }
+
+    /// Ours, and then the peer's, which its first data confirms: what an end has that saw one after the
+    /// other what the peer saw cross.
+    fn ours_then_theirs(is_ours_preferred: bool) -> Slots {
+        let mut slots = Slots::default();
+        slots.put_initiated(keys(Role::Initiator, 1));
+        slots.put_responded(keys(Role::Responder, 2));
+        let confirmed = slots.confirm(Index(2), is_ours_preferred, START);
+        assert!(confirmed.is_some());
+        assert_eq!(slots.sending().unwrap().local_index(), Index(2));
+        slots
+    }
+
+    #[test]
+    fn data_under_replaced_keys_of_ours_is_news_once_nothing_can_still_be_on_its_way() {
+        let slots = ours_then_theirs(true);
+        let ours = slots.previous.as_ref().unwrap();
+        let until = START.saturating_add(RESETTLE_AFTER);
+        let just_before = Time::from_nanos(until.as_nanos() - 1);
+        assert!(!ours.confirm(just_before));
+        assert!(ours.confirm(until));
+        assert!(!ours.confirm(until), "told once");
+    }
+
+    #[test]
+    fn data_under_replaced_keys_is_no_news_where_theirs_are_preferred() {
+        let slots = ours_then_theirs(false);
+        let ours = slots.previous.as_ref().unwrap();
+        assert!(!ours.confirm(START.saturating_add(RESETTLE_AFTER)));
+    }
+
+    #[test]
+    fn a_peer_that_goes_on_under_the_previous_keys_is_answered_under_them() {
+        let mut slots = ours_then_theirs(true);
+        assert!(!slots.resettle(Index(2)), "those are current");
+        assert!(!slots.resettle(Index(3)), "those are nobody's");
+        assert!(slots.resettle(Index(1)));
+        assert_eq!(slots.sending().unwrap().local_index(), Index(1));
+        assert!(slots.receiving().any(|keys| keys.local_index() == Index(2)));
+    }
+}

@@ -167,5 +167,7 @@ mod tests {
         assert!(batch.opened().is_empty());
         assert!(batch.expired().iter().eq(0..128));
         assert_eq!(batch.expired().len(), 128);
+        assert!(batch.expired().contains(127));
+        assert!(!batch.expired().contains(MAX_RECORDS));
     }
 }
