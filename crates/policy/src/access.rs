@@ -179,7 +179,8 @@ pub fn next_change_ms<'a>(
         .flat_map(|policy| policy.conditions.iter())
         .filter_map(|condition| match condition {
             Condition::Time(windows) => windows_change_ms(windows, now_ms),
-            Condition::Expires { at_ms } => Some(*at_ms).filter(|at_ms| now_ms < *at_ms),
+            // A policy that has expired may never hold again, and is not looked at.
+            Condition::Expires { at_ms } => Some(*at_ms),
             Condition::PublicAddress(_) | Condition::Country(_) | Condition::Verified => None,
         })
         .min()

@@ -172,6 +172,8 @@ mod tests {
             &"x".repeat(MAX_APPLICATION_NAME_CHARS),
         ] {
             assert_eq!(name(text).as_str(), text);
+            assert_eq!(name(text).to_string(), text);
+            assert_eq!(format!("{:?}", name(text)), text);
         }
         let long = "x".repeat(MAX_APPLICATION_NAME_CHARS + 1);
         for text in [

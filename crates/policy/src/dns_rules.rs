@@ -168,9 +168,11 @@ impl DnsRules {
         let mut rules = Self::default();
         let mut len = 0;
         for domain in search {
-            len += domain.as_str().len() + 1;
-            let has_room = rules.search.len() < MAX_SEARCH_DOMAINS && len <= MAX_SEARCH_LEN + 1;
+            // With the space behind it, which the last one does not have.
+            let longer = len + domain.as_str().len() + 1;
+            let has_room = rules.search.len() < MAX_SEARCH_DOMAINS && longer <= MAX_SEARCH_LEN + 1;
             if has_room && !rules.search.contains(&domain) {
+                len = longer;
                 rules.search.push(domain);
             }
         }
@@ -281,6 +283,40 @@ mod tests {
         }
         let mapped: DnsServer = "::ffff:10.0.0.53".parse().unwrap();
         assert_eq!(mapped.to_string(), "10.0.0.53");
+    }
+
+    #[test]
+    fn of_what_another_version_wrote_all_is_kept_that_fits() {
+        let told = |search: &[String]| {
+            let search = search.iter().map(|text| text.parse().unwrap());
+            let rules = DnsRules::told(search, std::iter::empty());
+            let kept = rules.search().iter().map(ToString::to_string);
+            kept.collect::<Vec<_>>()
+        };
+        let seven: Vec<String> = (0..7).map(|it| format!("d{it}.example")).collect();
+        assert_eq!(told(&seven), seven[..6]);
+        let twice = [&seven[..2], &seven[..2]].concat();
+        assert_eq!(told(&twice), seven[..2]);
+
+        // 199 and 47 bytes with a space between them are 247, the longest line; 48 are one too many.
+        let of_len = |len: usize| {
+            let mut text = "a.".repeat(len / 2);
+            text.truncate(len - 1);
+            text + "z"
+        };
+        let (long, fits, exceeds) = (of_len(199), of_len(47), of_len(48));
+        assert_eq!(long.len() + 1 + fits.len(), MAX_SEARCH_LEN);
+        assert_eq!(told(&[long.clone(), fits.clone()]), [&*long, &*fits]);
+        // One that has no room takes none from those behind it.
+        let all = [long.clone(), exceeds, fits.clone()];
+        assert_eq!(told(&all), [&*long, &*fits]);
+
+        let zones = (0..40).map(|it| zone(&format!("z{it:02}.example"), &["10.0.0.53"; 5]));
+        let again = zone("z00.example", &["192.0.2.53"]);
+        let rules = DnsRules::told(std::iter::empty(), [again].into_iter().chain(zones));
+        assert_eq!(rules.zones().len(), MAX_DNS_ZONES - 1, "one stands twice");
+        let first: Vec<_> = rules.zones().values().map(Vec::len).collect();
+        assert_eq!(first[..2], [1, MAX_DNS_SERVERS]);
     }
 
     #[test]

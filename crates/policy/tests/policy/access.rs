@@ -356,6 +356,28 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         )
 }
 
+#[test]
+fn what_can_not_come_to_allow_announces_no_change() {
+    let later = expires("2025-01-16T00:00:00Z");
+    let next =
+        |policy: &Policy, now: &str| next_change_ms([policy], resource(1), &member(), ms(now));
+    let expiring = policy(1, std::slice::from_ref(&later));
+    assert_eq!(next(&expiring, NOW), Some(ms("2025-01-16T00:00:00Z")));
+    assert_eq!(next(&expiring, "2025-01-16T00:00:00Z"), None);
+    let mut disabled = expiring;
+    disabled.disabled = true;
+    assert_eq!(next(&disabled, NOW), None);
+    for unmet in [
+        Condition::Verified,
+        addresses(&["192.0.2.0/24"]),
+        countries(&["DE"]),
+        expires(NOW),
+    ] {
+        let policy = policy(1, &[later.clone(), unmet]);
+        assert_eq!(next(&policy, NOW), None);
+    }
+}
+
 /// One condition, by the sentence that describes it.
 fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
     match condition {
