@@ -6,4 +6,5 @@
 mod access;
 mod names;
 mod resources;
+mod texts;
 mod time;

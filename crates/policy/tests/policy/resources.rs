@@ -267,3 +267,11 @@ proptest! {
 fn alike(a: &Resource, b: &Resource) -> bool {
     a.target.prefix() == b.target.prefix() && a.target.pattern() == b.target.pattern()
 }
+
+#[test]
+fn a_set_counts_its_resources() {
+    assert!(set([]).is_empty());
+    let one = set([network("10.0.0.0/8")]);
+    assert!(!one.is_empty());
+    assert_eq!(one.len(), 1);
+}
