@@ -13,7 +13,6 @@ mod commands;
 mod config_file;
 mod confinement;
 mod debug;
-mod descriptors;
 mod detach;
 mod device_sign_in;
 mod end;

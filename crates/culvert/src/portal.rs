@@ -4,7 +4,6 @@ mod backup;
 
 use crate::admin::FirstStart;
 use crate::arguments::LogLevel;
-use crate::descriptors;
 use crate::exit::{Failure, Status, print};
 use crate::logging;
 use clap::{Args, Subcommand};
@@ -213,8 +212,8 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         PortalCommand::Run(run) => {
             logging::start_service(run.log_level, &logging::Destination::StandardError)?;
-            descriptors::raise_for_portal();
-            runtime.block_on(serve(*run))
+            let descriptors = culvert_host::raise_descriptors(culvert_portal::DESCRIPTORS_NEEDED);
+            runtime.block_on(serve(*run, descriptors))
         }
         PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
@@ -226,7 +225,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn serve(arguments: RunArguments) -> Result<ExitCode, Failure> {
+async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let home = Home::open(&arguments.state.state_dir).map_err(failure)?;
     let store = open_store(&home.database_path()).await?;
@@ -240,6 +239,7 @@ async fn serve(arguments: RunArguments) -> Result<ExitCode, Failure> {
         metrics: arguments.metrics,
         trusted_proxies: arguments.trusted_proxy,
         geoip: arguments.geoip,
+        descriptors,
     };
     let state_dir = arguments.state.state_dir;
     let portal = Portal::start(options, home, Arc::clone(&store)).await;

@@ -23,5 +23,7 @@ mod webauthn;
 
 pub use api::openapi;
 pub use error::PortalError;
-pub use server::{CertificateFiles, Home, Options, Portal, PublicAddress, SetupState};
+pub use server::{
+    CertificateFiles, DESCRIPTORS_NEEDED, Home, Options, Portal, PublicAddress, SetupState,
+};
 pub use service::{SetupToken, issue_setup_token};

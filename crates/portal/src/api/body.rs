@@ -118,6 +118,34 @@ mod tests {
         assert!(field_of(fault).starts_with("filters[0]"));
     }
 
+    /// A body whose chunks come one after another, each after a pause.
+    fn trickle(pause: Duration, chunk: &'static str, count: usize) -> Body {
+        let chunks = futures_util::stream::unfold(0, move |sent| async move {
+            tokio::time::sleep(pause).await;
+            let chunk = Ok::<_, std::io::Error>(chunk);
+            (sent < count).then_some((chunk, sent + 1))
+        });
+        Body::from_stream(chunks)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_comes_slowly_is_read_for_thirty_seconds_and_no_longer() {
+        let second = Duration::from_secs(1);
+        let in_time = read(trickle(second, "a", 20), 100).await;
+        assert_eq!(in_time.unwrap().len(), 20);
+        let began = tokio::time::Instant::now();
+        let late = read(trickle(second, "a", usize::MAX), usize::MAX).await;
+        assert!(matches!(late, Err(Fault::Malformed(_))), "{late:?}");
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_without_end_is_read_up_to_the_limit() {
+        let endless = trickle(Duration::ZERO, "0123456789", usize::MAX);
+        let refused = read(endless, 100).await;
+        assert_eq!(refused, Err(Fault::TooLarge { limit: 100 }));
+    }
+
     #[test]
     fn nesting_without_end_is_refused() {
         let deep = "[".repeat(100_000);

@@ -34,7 +34,9 @@ impl FromRequestParts<Api> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Fault> {
         let Bearer(bearer) = Bearer::from_request_parts(parts, api).await?;
-        api.service.authenticate(&bearer).await
+        let caller = api.service.authenticate(&bearer).await?;
+        caller.note_connection(parts.extensions.get());
+        Ok(caller)
     }
 }
 

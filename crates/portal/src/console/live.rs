@@ -5,9 +5,10 @@ use super::Console;
 use super::forms::Asked;
 use super::person::session;
 use crate::fault::Fault;
-use crate::server::{Place, Places};
+use crate::server::{Connection, Place, Places};
 use crate::service::{Caller, ListRequest};
 use crate::sessions::Listener;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -59,11 +60,13 @@ impl Default for Streams {
 
 pub(super) async fn follow(
     State(console): State<Console>,
+    connection: Option<Extension<Arc<Connection>>>,
     headers: HeaderMap,
     Asked(asked): Asked,
 ) -> Result<Response, Fault> {
     let session = session(&headers).ok_or(Fault::Unauthenticated)?;
     let caller = console.service.resume_unused(&session).await?;
+    caller.note_connection(connection.as_ref().map(|Extension(connection)| connection));
     caller.has_enrolled()?;
     let full = || Fault::TooMany { wait: KEEP_ALIVE };
     let all = Arc::clone(&console.streams.all);

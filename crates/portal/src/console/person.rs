@@ -232,6 +232,7 @@ impl FromRequestParts<Console> for Person {
             true => console.service.resume_unused(&session).await?,
             false => console.service.resume(&session).await?,
         };
+        caller.note_connection(parts.extensions.get());
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(Refusal::Enrol);
         }

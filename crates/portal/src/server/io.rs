@@ -1,8 +1,9 @@
 //! A connection that can't be held open by doing nothing.
 
-use super::bounds::Counted;
+use super::connection::Connection;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -20,16 +21,16 @@ pub(crate) struct BoundedIo<S> {
     /// Runs while a write waits.
     stalled: Pin<Box<Sleep>>,
     is_stalled: bool,
-    _counted: Option<Counted>,
+    _counted: Option<Arc<Connection>>,
 }
 
 impl<S> BoundedIo<S> {
-    pub(crate) fn new(stream: S, counted: impl Into<Option<Counted>>) -> Self {
+    pub(crate) fn new(stream: S, counted: Option<Arc<Connection>>) -> Self {
         Self {
             stream,
             stalled: Box::pin(sleep(WRITE_STALL)),
             is_stalled: false,
-            _counted: counted.into(),
+            _counted: counted,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Accepts connections, within bounds, until it is told to stop.
 
-use super::bounds::{Admitted, Bounds};
+use super::bounds::{Bounds, Class};
 use super::certificate::{Certificate, provider};
+use super::connection::Connection;
 use super::io::BoundedIo;
 use super::metrics::Metrics;
 use axum::Router;
@@ -11,17 +12,23 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
+use rustls::server::Acceptor;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
+
+/// For how long a peer may take to say hello: it has connected, so nothing holds it up but a lost packet, which
+/// comes again after one second and after three.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For how long a peer may take over its TLS handshake, of two round trips.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,20 +60,21 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 pub(crate) struct Server {
     pub(crate) router: Router,
     /// Without it, plain HTTP.
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) bounds: Bounds,
     pub(crate) metrics: Arc<Metrics>,
     /// Whether an address is exempt from the limit of each: a proxy speaks for many.
     pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
 /// TLS 1.3 with the portal's certificate.
-pub(crate) fn tls(certificate: Arc<Certificate>) -> Result<TlsAcceptor, rustls::Error> {
+pub(crate) fn tls(certificate: Arc<Certificate>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
 /// Serves until `stop` turns true, then for as long as requests are under way, but not much longer.
@@ -75,26 +83,27 @@ pub(crate) async fn serve(
     server: Arc<Server>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let bounds = Bounds::default();
     let mut connections = JoinSet::new();
     let stopping = stop.clone();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &server.bounds) => accepted,
             () = stopped(&mut stop) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, peer, room)) => {
                 let server = Arc::clone(&server);
                 let address = peer.ip().to_canonical();
                 let is_proxy = (server.is_proxy)(address);
-                let Some(admitted) = bounds.admit(address, is_proxy) else {
-                    server.metrics.connections_refused.inc();
-                    continue;
+                let class = match server.tls {
+                    Some(_) => Class::Handshake,
+                    None => Class::Collector,
                 };
-                let stop = stopping.clone();
-                connections.spawn(connection(stream, peer, server, admitted, stop));
+                let admitted = server.bounds.admit(address, is_proxy, class, room);
+                if let Some(counted) = admitted {
+                    connections.spawn(connection(stream, peer, server, counted, stopping.clone()));
+                }
             }
             Err(error) if is_about_the_peer(&error) => {}
             Err(error) => {
@@ -111,6 +120,16 @@ pub(crate) async fn serve(
     }
 }
 
+/// A connection, and its place among the open sockets.
+async fn accept(
+    listener: &TcpListener,
+    bounds: &Bounds,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let room = bounds.room().await;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, room))
+}
+
 /// Returns once `stop` is true, or nobody is left who could say so.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
@@ -125,44 +144,71 @@ fn is_about_the_peer(error: &io::Error) -> bool {
     )
 }
 
+/// Serves a connection until it ends, or has to give way to another.
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     server: Arc<Server>,
-    admitted: Admitted,
+    counted: Arc<Connection>,
+    stop: watch::Receiver<bool>,
+) {
+    let serves = speak(stream, peer, &server, Arc::clone(&counted), stop);
+    tokio::select! {
+        () = counted.evicted() => tracing::debug!(%peer, "the connection gave way to another"),
+        () = serves => {}
+    }
+}
+
+async fn speak(
+    stream: TcpStream,
+    peer: SocketAddr,
+    server: &Server,
+    counted: Arc<Connection>,
     stop: watch::Receiver<bool>,
 ) {
     // Answers are small and whole; waiting for more of them only delays them.
     let _ = stream.set_nodelay(true);
-    let stream = BoundedIo::new(stream, admitted.counted);
+    let stream = BoundedIo::new(stream, Some(Arc::clone(&counted)));
     let Some(tls) = server.tls.clone() else {
-        drop(admitted.handshake);
-        return http(stream, peer, &server, stop).await;
+        return http(stream, peer, server, counted, stop).await;
     };
-    match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => {
-            drop(admitted.handshake);
-            http(stream, peer, &server, stop).await;
+    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, tls)).await;
+    match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(stream) if counted.has_shaken_hands() => {
+            http(stream, peer, server, counted, stop).await;
         }
-        Ok(Err(error)) => {
+        Ok(_) => {}
+        Err(error) => {
             server.metrics.handshakes_failed.inc();
             tracing::debug!(%peer, %error, "TLS handshake");
-        }
-        Err(_) => {
-            server.metrics.handshakes_failed.inc();
-            tracing::debug!(%peer, "TLS handshake took too long");
         }
     }
 }
 
-async fn http<S>(stream: S, peer: SocketAddr, server: &Server, mut stop: watch::Receiver<bool>)
+async fn shake_hands<S>(stream: S, tls: Arc<ServerConfig>) -> io::Result<TlsStream<S>>
 where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), stream);
+    let hello = timeout(HELLO_TIMEOUT, hello).await;
+    let hello = hello.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    hello.into_stream(tls).await
+}
+
+async fn http<S>(
+    stream: S,
+    peer: SocketAddr,
+    server: &Server,
+    counted: Arc<Connection>,
+    mut stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let router = server.router.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(Arc::clone(&counted));
         router.clone().oneshot(request)
     });
     let connection = http1::Builder::new()
@@ -182,5 +228,54 @@ where
     };
     if let Err(error) = served {
         tracing::debug!(%peer, %error, "connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::server::{ClientHello, ResolvesServerCert};
+    use rustls::sign::CertifiedKey;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::Instant;
+
+    #[derive(Debug)]
+    struct NoCertificate;
+
+    impl ResolvesServerCert for NoCertificate {
+        fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+            None
+        }
+    }
+
+    fn config() -> Arc<ServerConfig> {
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(NoCertificate));
+        Arc::new(config)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_has_five_seconds_to_say_hello_however_it_fills_them() {
+        for sends_a_byte_each_second in [false, true] {
+            let (ours, mut theirs) = tokio::io::duplex(1024);
+            let trickle = tokio::spawn(async move {
+                // The beginning of a hello of 149 bytes.
+                for byte in [22, 3, 1, 0, 149, 1, 0, 0, 145, 3].into_iter().cycle() {
+                    sleep(Duration::from_secs(1)).await;
+                    if sends_a_byte_each_second {
+                        theirs.write_all(&[byte]).await?;
+                    }
+                }
+                io::Result::Ok(())
+            });
+            let began = Instant::now();
+            let error = shake_hands(ours, config()).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(began.elapsed(), Duration::from_secs(5));
+            trickle.abort();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What the portal counts, in the text format of Prometheus.
 
+use super::bounds::Class;
 use crate::hub::HubStatus;
 use crate::sessions::Backlog;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -25,8 +26,12 @@ pub(crate) struct Metrics {
     request_seconds: Family<RouteOnly, Histogram>,
     store_seconds: Family<Operation, Histogram>,
     store_errors: Family<Operation, Counter>,
-    /// Connections that were reset because there were too many.
+    connections: Family<OfClass, Gauge>,
+    connections_evicted: Family<OfClass, Counter>,
+    /// Connections that were refused because their own network has as many as it may.
     pub(crate) connections_refused: Counter,
+    /// Requests whose trusted proxy did not say readably where they came from.
+    pub(crate) proxies_unreadable: Counter,
     /// TLS handshakes that failed or took too long.
     pub(crate) handshakes_failed: Counter,
     /// Requests that an address was refused by its rate limit.
@@ -183,6 +188,11 @@ struct Route {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfClass {
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteOnly {
     route: String,
 }
@@ -201,7 +211,10 @@ impl Metrics {
             request_seconds: Family::new_with_constructor(seconds),
             store_seconds: Family::new_with_constructor(seconds),
             store_errors: Family::default(),
+            connections: Family::default(),
+            connections_evicted: Family::default(),
             connections_refused: Counter::default(),
+            proxies_unreadable: Counter::default(),
             handshakes_failed: Counter::default(),
             rate_limited: Counter::default(),
             denied_tokens: Counter::default(),
@@ -236,8 +249,23 @@ impl Metrics {
             self.store_errors.clone(),
         );
         to.register(
+            "connections",
+            "Open connections by class",
+            self.connections.clone(),
+        );
+        to.register(
+            "connections_evicted",
+            "Connections closed to make room for those of others, by class",
+            self.connections_evicted.clone(),
+        );
+        to.register(
+            "proxies_unreadable",
+            "Requests whose trusted proxy did not say readably where they came from",
+            self.proxies_unreadable.clone(),
+        );
+        to.register(
             "connections_refused",
-            "Connections reset because there were too many",
+            "Connections refused because their own network has as many as it may",
             self.connections_refused.clone(),
         );
         to.register(
@@ -272,6 +300,21 @@ impl Metrics {
                 method,
                 status,
             })
+            .inc();
+    }
+
+    /// Notes how many connections of a class there are.
+    pub(crate) fn connections(&self, class: Class, count: usize) {
+        let class = class.name();
+        let gauge = self.connections.get_or_create(&OfClass { class });
+        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Notes that a connection was closed to make room for another.
+    pub(crate) fn connection_evicted(&self, class: Class) {
+        let class = class.name();
+        self.connections_evicted
+            .get_or_create(&OfClass { class })
             .inc();
     }
 

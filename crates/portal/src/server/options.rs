@@ -18,6 +18,8 @@ pub struct Options {
     pub trusted_proxies: Vec<Prefix>,
     /// A database of countries in the format of MaxMind.
     pub geoip: Option<PathBuf>,
+    /// Files that the process may have open. Fewer than all connections need leave room for fewer.
+    pub descriptors: Option<u64>,
 }
 
 /// A certificate and its key, in PEM.
@@ -40,6 +42,7 @@ impl Options {
             metrics: None,
             trusted_proxies: Vec::new(),
             geoip: None,
+            descriptors: None,
         }
     }
 }

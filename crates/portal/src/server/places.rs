@@ -33,11 +33,6 @@ impl<K: Copy + Eq + Hash> Places<K> {
         let places = self.clone();
         Some(Place { places, holder })
     }
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap().is_empty()
-    }
 }
 
 impl<K: Copy + Eq + Hash> Drop for Place<K> {

@@ -1,6 +1,7 @@
 //! A running portal.
 
 use super::address::portal_url;
+use super::bounds::{Bounds, DESCRIPTORS_NEEDED, Limits};
 use super::certificate::{Certificate, FileLook, Reloaded};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
 use super::home::Home;
@@ -135,6 +136,7 @@ impl Portal {
         let server = Server {
             router: main_router(&sessions, health.clone(), keeper, console),
             tls: Some(tls),
+            bounds: Bounds::new(limits(options.descriptors), Arc::clone(&metrics)),
             metrics,
             is_proxy: Box::new(proxies(options.trusted_proxies)),
         };
@@ -282,11 +284,29 @@ fn main_router(
 async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Receiver<bool>) {
     let server = Server {
         metrics: Arc::clone(&health.metrics),
+        bounds: Bounds::new(Limits::METRICS, Arc::clone(&health.metrics)),
         router: health_routes(health.clone()).merge(open_metrics(health)),
         tls: None,
         is_proxy: Box::new(|_| false),
     };
     serve(listener, Arc::new(server), stop).await;
+}
+
+/// How many connections there may be, and a warning where that is fewer than there could be.
+fn limits(descriptors: Option<u64>) -> Limits {
+    let Some(descriptors) = descriptors else {
+        return Limits::FULL;
+    };
+    let limits = Limits::within(descriptors);
+    if limits != Limits::FULL {
+        tracing::warn!(
+            descriptors,
+            connections = limits.connections(),
+            "the limit of open files is too low for all connections that the portal could take: allow \
+             {DESCRIPTORS_NEEDED} (`LimitNOFILE=` of a systemd service, `ulimit -n` of a shell)"
+        );
+    }
+    limits
 }
 
 fn proxies(trusted: Vec<Prefix>) -> impl Fn(IpAddr) -> bool {

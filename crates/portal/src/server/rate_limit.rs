@@ -1,68 +1,47 @@
-//! How much one address may ask before anybody knows who it is.
+//! How much one subscriber may ask before anybody knows who it is.
 
+use culvert_fair::Subscriber;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Buckets that all addresses share: 65,536 of 16 bytes are 1 MiB. Two addresses that fall into one
-/// share its limit, which a thousand active addresses do with a chance of 1.5 %; nobody can choose
-/// whose bucket to fall into, since the hash is keyed.
-const BUCKETS: usize = 1 << 16;
-
-/// A token bucket for each address: `burst` at once, one in `one_every` in the long run. Memory is the
-/// same whatever comes.
+/// A token bucket for each address: `burst` at once, one in `one_every` in the long run; a wider IPv6 network has
+/// a multiple of both. Memory is the same whatever comes: half a mebibyte.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    one_every: Duration,
-    burst: u32,
+    limit: Mutex<culvert_fair::RateLimit>,
     hasher: RandomState,
-    /// For each bucket, since the start, when it will be full again.
-    full_at: Mutex<Vec<Duration>>,
     start: Instant,
 }
 
 impl RateLimit {
     /// A limit that nobody has used yet. `burst` is not 0.
     pub(crate) fn new(one_every: Duration, burst: u32) -> Self {
+        let hasher = RandomState::new();
+        // The hashes of a keyed hasher are as secret as its key.
+        let key = [hasher.hash_one(0u8), hasher.hash_one(1u8)];
         Self {
-            one_every,
-            burst,
-            hasher: RandomState::new(),
-            full_at: Mutex::new(vec![Duration::ZERO; BUCKETS]),
+            limit: Mutex::new(culvert_fair::RateLimit::new(one_every, burst, key)),
+            hasher,
             start: Instant::now(),
         }
     }
 
     /// Takes one; or says how long to wait for it.
     pub(crate) fn take(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
-        self.take_for(&one_subscriber(address), now)
+        self.take_of(Subscriber::of(address), now)
     }
 
     /// The same for what is no address.
     pub(crate) fn take_for(&self, key: &impl Hash, now: Instant) -> Result<(), Duration> {
-        let now = now.saturating_duration_since(self.start);
-        let one = self.one_every;
-        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // Below 65,536, whatever the width of usize.
-        let index = (self.hasher.hash_one(key) % BUCKETS as u64) as usize;
-        let full_at = buckets[index].max(now) + one;
-        let full = one * self.burst;
-        match full_at.checked_sub(now + full) {
-            None | Some(Duration::ZERO) => {
-                buckets[index] = full_at;
-                Ok(())
-            }
-            Some(wait) => Err(wait),
-        }
+        self.take_of(Subscriber::key(self.hasher.hash_one(key)), now)
     }
-}
 
-/// One subscriber of IPv6 has a /64 at least, and may use every address of it.
-fn one_subscriber(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+    fn take_of(&self, subscriber: Subscriber, now: Instant) -> Result<(), Duration> {
+        let now = now.saturating_duration_since(self.start);
+        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        limit.take(subscriber, now)
     }
 }
 
@@ -70,40 +49,19 @@ fn one_subscriber(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_burst_passes_and_then_the_rate() {
-        let limit = RateLimit::new(Duration::from_millis(100), 5);
-        let start = limit.start;
-        let address = ip("203.0.113.7");
-        for _ in 0..5 {
-            assert_eq!(limit.take(address, start), Ok(()));
-        }
-        let wait = limit.take(address, start).unwrap_err();
-        assert_eq!(wait, Duration::from_millis(100));
-        assert_eq!(limit.take(address, start + wait), Ok(()));
-        assert!(limit.take(address, start + wait).is_err());
-    }
-
-    #[test]
-    fn refusals_do_not_lengthen_the_wait() {
-        let limit = RateLimit::new(Duration::from_millis(100), 1);
-        let start = limit.start;
-        let address = ip("203.0.113.7");
-        assert_eq!(limit.take(address, start), Ok(()));
-        for _ in 0..1000 {
-            assert_eq!(limit.take(address, start), Err(Duration::from_millis(100)));
-        }
-    }
-
-    #[test]
-    fn addresses_of_one_ipv6_subscriber_share_a_limit() {
-        let limit = RateLimit::new(Duration::from_secs(1), 1);
-        let start = limit.start;
-        assert_eq!(limit.take(ip("2001:db8::1"), start), Ok(()));
-        assert!(limit.take(ip("2001:db8::2"), start).is_err());
+    fn an_address_and_a_name_have_limits_of_their_own() {
+        let limit = RateLimit::new(SECOND, 1);
+        let now = limit.start;
+        let [one, other] = ["203.0.113.7", "203.0.113.8"].map(|text| text.parse().unwrap());
+        assert_eq!(limit.take(one, now), Ok(()));
+        assert_eq!(limit.take(one, now), Err(SECOND));
+        assert_eq!(limit.take(other, now), Ok(()));
+        assert_eq!(limit.take_for(&"ada", now), Ok(()));
+        assert_eq!(limit.take_for(&"ada", now), Err(SECOND));
+        assert_eq!(limit.take_for(&"bob", now), Ok(()));
+        assert_eq!(limit.take(one, now + SECOND), Ok(()));
     }
 }

@@ -1,8 +1,10 @@
 //! What every request goes through, whatever it asks for.
 
+use super::connection::Connection;
 use super::listener::Peer;
 use super::metrics::Metrics;
-use super::public_address::PublicAddress;
+use super::notice::Notice;
+use super::public_address::{Origin, ProxysWord, PublicAddress, UnnamedClient};
 use super::rate_limit::RateLimit;
 use crate::api;
 use crate::fault::Fault;
@@ -24,6 +26,9 @@ const REQUESTS_AT_ONCE: u32 = 500;
 /// The same for sessions: 2,000 clients behind one address may come back together.
 const ONE_SESSION_EVERY: Duration = Duration::from_millis(5);
 const SESSIONS_AT_ONCE: u32 = 2_000;
+
+/// When to come back where others behind the same proxy and address have as many connections as they may.
+const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 
 /// Bytes of what is asked for, path and query. A form that asks has seven fields at most, of 200
 /// characters (`templates/form.html`) that take nine bytes each at worst.
@@ -67,6 +72,7 @@ pub(crate) struct Gatekeeper {
     trusted_proxies: Vec<Prefix>,
     requests: RateLimit,
     sessions: RateLimit,
+    unreadable: Notice,
 }
 
 impl Gatekeeper {
@@ -76,7 +82,34 @@ impl Gatekeeper {
             trusted_proxies,
             requests: RateLimit::new(ONE_REQUEST_EVERY, REQUESTS_AT_ONCE),
             sessions: RateLimit::new(ONE_SESSION_EVERY, SESSIONS_AT_ONCE),
+            unreadable: Notice::default(),
         }
+    }
+
+    /// Where the request comes from, as an extension of it.
+    fn locate(&self, request: &mut Request) -> IpAddr {
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip());
+        let Origin { address, word } = Origin::of(peer, request.headers(), &self.trusted_proxies);
+        if word == ProxysWord::Unreadable {
+            self.metrics.proxies_unreadable.inc();
+            if let Some(count) = self.unreadable.due(Instant::now()) {
+                tracing::warn!(
+                    count,
+                    proxy = %address.0,
+                    "a trusted proxy says where requests come from, but not as an address: its clients share \
+                     its limits, and no policy that asks for an address or a country lets them in. Have it \
+                     write `X-Forwarded-For: ADDRESS`"
+                );
+            }
+        }
+        let extensions = request.extensions_mut();
+        extensions.insert(address);
+        if word != ProxysWord::Good {
+            extensions.insert(UnnamedClient);
+        }
+        let PublicAddress(address) = address;
+        address
     }
 
     /// Refuses what need not be looked at, before anything is read or looked up.
@@ -86,10 +119,15 @@ impl Gatekeeper {
             CLIENT_SESSION_PATH | GATEWAY_SESSION_PATH => &self.sessions,
             _ => &self.requests,
         };
-        limit.take(from, Instant::now()).map_err(|wait| {
+        let limited = |wait| {
             self.metrics.rate_limited.inc();
             Fault::TooMany { wait }
-        })?;
+        };
+        limit.take(from, Instant::now()).map_err(limited)?;
+        let connection = request.extensions().get::<Arc<Connection>>();
+        if connection.is_some_and(|connection| !connection.asks(from)) {
+            return Err(limited(CONNECTION_WAIT));
+        }
         if path.starts_with(culvert_wire::api::PREFIX) {
             check_address(request.uri())?;
         }
@@ -121,16 +159,13 @@ pub(crate) async fn around(
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let peer = request.extensions().get::<Peer>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip());
-    let from = PublicAddress::of(peer, request.headers(), &keeper.trusted_proxies);
+    let from = keeper.locate(&mut request);
     let method = name_of(request.method());
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or_else(|| NO_ROUTE.to_owned(), |route| route.as_str().to_owned());
     let id = request_id();
-    request.extensions_mut().insert(from);
 
-    let response = match keeper.admit(&request, from.0) {
+    let response = match keeper.admit(&request, from) {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     };
@@ -142,7 +177,7 @@ pub(crate) async fn around(
         .request(&route, method, status.as_u16(), took);
     tracing::debug!(
         id,
-        from = %from.0,
+        %from,
         method,
         route,
         status = status.as_u16(),

@@ -2,9 +2,11 @@
 
 use super::{Service, now};
 use crate::fault::Fault;
+use crate::server::Connection;
 use culvert_ids::{AccountId, ActorId, TokenId};
-use culvert_store::{Author, Denial, Holder, Principal, Role, StoreError};
+use culvert_store::{Author, Holder, Principal, Role, StoreError};
 use culvert_wire::token::{Token, TokenKind};
+use std::sync::Arc;
 
 /// Who asks. There is no other way to one than [`Service::authenticate`] and [`Service::resume`].
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,13 @@ impl Caller {
         }
     }
 
+    /// Has the connection of the request count as the caller's rather than as a stranger's.
+    pub(crate) fn note_connection(&self, connection: Option<&Arc<Connection>>) {
+        if let (Some(connection), Some(actor)) = (connection, self.principal.holder.actor()) {
+            connection.is_of(actor);
+        }
+    }
+
     /// Who acts.
     pub(super) fn actor(&self) -> Result<ActorId, Fault> {
         let actor = self.principal.holder.actor();
@@ -122,16 +131,6 @@ impl Service {
         let mut caller = self.identify(session, TokenKind::Session).await?;
         caller.must_enrol = self.lacks_factor(&caller).await?;
         Ok(caller)
-    }
-
-    /// Refuses a caller whose token is no longer accepted, or has a lesser role by now: asked again by
-    /// what lasts longer than its request.
-    pub(super) async fn check_again(&self, caller: &Caller) -> Result<(), Fault> {
-        let standing = self.store.standing(caller.account(), caller.token(), now());
-        match self.ask("standing", standing).await?.holder.role() {
-            Some(role) if role >= caller.role() => Ok(()),
-            _ => Err(StoreError::from(Denial::LesserRole).into()),
-        }
     }
 
     fn note_use(&self, caller: &Caller) {

@@ -67,8 +67,8 @@ impl Shared {
             token: visitor.principal.token,
             public_key,
             ciphers,
-            public_address: Some(visitor.from),
-            country: self.country(visitor.from),
+            public_address: visitor.address,
+            country: visitor.address.and_then(|address| self.country(address)),
             features,
         };
         Ok((Join::Client(join), seen))
@@ -168,7 +168,7 @@ fn enrolment<I>(
 fn seen(visitor: &Visitor, software: String) -> Seen {
     Seen {
         at: super::now(),
-        address: Some(visitor.from),
+        address: visitor.address,
         software,
     }
 }

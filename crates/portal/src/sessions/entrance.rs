@@ -4,6 +4,7 @@ use super::upgrade::Upgrade;
 use super::{Shared, Side, Visitor, session};
 use crate::PublicAddress;
 use crate::fault::Fault;
+use crate::server::{Connection, UnnamedClient};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -93,6 +94,11 @@ async fn admit(shared: Arc<Shared>, side: Side, request: Request) -> Result<Resp
     if principal.account != shared.account {
         return Err(Fault::Unauthenticated.into());
     }
+    let connection = request.extensions().get::<Arc<Connection>>();
+    if connection.is_some_and(|connection| !connection.is_of_machine(from)) {
+        return Err(full());
+    }
+    let is_named = request.extensions().get::<UnnamedClient>().is_none();
     let upgrade = Upgrade::of(request).ok_or_else(|| {
         Fault::Malformed("this is a WebSocket: send `Upgrade: websocket`".to_owned())
     })?;
@@ -100,6 +106,7 @@ async fn admit(shared: Arc<Shared>, side: Side, request: Request) -> Result<Resp
         side,
         principal,
         from,
+        address: is_named.then_some(from),
     };
     let (response, socket) = upgrade.accept(max_message_len(side));
     tokio::spawn(async move {

@@ -79,6 +79,8 @@ struct Visitor {
     principal: Principal,
     /// From where, as the portal sees it.
     from: IpAddr,
+    /// The same, where that is the machine and no proxy which does not say for whom it asks.
+    address: Option<IpAddr>,
 }
 
 /// The sessions of an account. A copy is the same sessions.

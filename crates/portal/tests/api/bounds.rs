@@ -1,5 +1,7 @@
-use crate::support::Running;
+use crate::support::{Running, api_token, tls_stream};
+use culvert_store::Role;
 use serde_json::json;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -62,18 +64,78 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
     refused.problem(429);
 }
 
+/// The hello of OpenSSL 3.0 to `localhost` with TLS 1.2 as its newest version, and a cipher suite of TLS 1.2 that goes with the
+/// portal's certificate.
+const HELLO_OF_TLS_1_2: &[u8] = b"\x16\x03\x01\x00\x95\x01\x00\x00\x91\x03\x03\x18\x6d\x21\xba\x6f\
+\xde\x01\x5a\xfd\xe7\x87\x0d\x37\x05\x13\x41\x7d\xc3\xa3\xa3\x05\x67\x5f\x15\xc9\xa6\xd0\xbb\xce\
+\x22\xe7\x41\x00\x00\x04\xc0\x2b\x00\xff\x01\x00\x00\x64\x00\x00\x00\x0e\x00\x0c\x00\x00\x09\
+localhost\x00\x0b\x00\x04\x03\x00\x01\x02\x00\x0a\x00\x0c\x00\x0a\x00\x1d\x00\x17\x00\x1e\x00\x19\
+\x00\x18\x00\x23\x00\x00\x00\x16\x00\x00\x00\x17\x00\x00\x00\x0d\x00\x2a\x00\x28\x04\x03\x05\x03\
+\x06\x03\x08\x07\x08\x08\x08\x09\x08\x0a\x08\x0b\x08\x04\x08\x05\x08\x06\x04\x01\x05\x01\x06\x01\
+\x03\x03\x03\x01\x03\x02\x04\x02\x05\x02\x06\x02";
+
+/// A fatal alert, `protocol_version` (RFC 8446 §6.2).
+const WRONG_VERSION: &[u8] = &[21, 3, 3, 0, 2, 2, 70];
+
 #[tokio::test]
 async fn nothing_but_tls_1_3_is_spoken() {
     let running = Running::start().await;
-    let mut plain = TcpStream::connect(running.portal.address()).await.unwrap();
-    plain
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
-    let mut answer = Vec::new();
-    // An alert, or a reset.
-    let _ = plain.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    // Our own client says that it speaks TLS 1.3, and is served.
+    running.client().await.get("/healthz").await.expect(200);
+    let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    for (said, answer) in [(HELLO_OF_TLS_1_2, WRONG_VERSION), (&request[..], b"")] {
+        let mut stream = TcpStream::connect(running.portal.address()).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        let mut answered = Vec::new();
+        // What is no TLS may be answered by a reset.
+        let _ = stream.read_to_end(&mut answered).await;
+        assert!(answered.starts_with(answer), "{answered:?}");
+        assert!(!answered.starts_with(b"HTTP"), "{answered:?}");
+    }
+}
+
+/// A request with a body in chunks that has no end, sent until there is an answer.
+async fn send_without_end(running: &Running, head: &str) -> String {
+    let address = running.portal.address();
+    let stream = tls_stream(Ipv4Addr::LOCALHOST, address, &running.portal).await;
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let head = format!("{head}host: localhost\r\ntransfer-encoding: chunked\r\n\r\n");
+    writer.write_all(head.as_bytes()).await.unwrap();
+    let endless = tokio::spawn(async move {
+        let chunk = format!("1000\r\n{}\r\n", " ".repeat(0x1000));
+        // The portal may close the connection.
+        while writer.write_all(chunk.as_bytes()).await.is_ok() {}
+    });
+    let mut status = [0; 12];
+    let answered = tokio::time::timeout(ANSWERED_WITHIN, reader.read_exact(&mut status)).await;
+    answered.expect("an answer").unwrap();
+    endless.abort();
+    String::from_utf8_lossy(&status[9..]).into_owned()
+}
+
+/// For how long an answer is waited for, on a busy machine.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_body_without_end_is_not_read_to_it_whoever_sends_it() {
+    let running = Running::start().await;
+    let token = api_token(running.store.as_ref(), running.account(), Role::Owner).await;
+    let json = "content-type: application/json\r\n";
+    let known = format!("authorization: Bearer {token}\r\n{json}");
+    let form = "content-type: application/x-www-form-urlencoded\r\norigin: https://localhost\r\n";
+    for (path, headers, status) in [
+        // Nobody who is not known makes the portal read a body, but by what strangers may send.
+        ("/api/v1/groups", json, "401"),
+        ("/api/v1/apply", json, "401"),
+        ("/api/v1/setup", json, "401"),
+        ("/api/v1/device-sign-ins", json, "413"),
+        ("/sign-in", form, "413"),
+        ("/api/v1/groups", &known, "413"),
+        ("/api/v1/apply", &known, "413"),
+    ] {
+        let head = format!("POST {path} HTTP/1.1\r\n{headers}");
+        assert_eq!(send_without_end(&running, &head).await, status, "{head}");
+    }
 }
 
 #[tokio::test]
@@ -82,7 +144,7 @@ async fn health_and_metrics_tell_what_is_so() {
     let mut stranger = running.client().await;
     assert_eq!(stranger.get("/healthz").await.expect(200).text, "alive\n");
     stranger.get("/metrics").await.problem(401);
-    let mut auditor = running.with_role(culvert_store::Role::Auditor).await;
+    let mut auditor = running.with_role(Role::Auditor).await;
     auditor.get("/api/v1/groups/x").await.problem(404);
     let metrics = auditor.get("/metrics").await.expect(200);
     for line in [

@@ -23,6 +23,7 @@ mod console_routes;
 mod console_safety;
 mod devices;
 mod document;
+mod door;
 mod factors;
 mod identities;
 mod lifetimes;

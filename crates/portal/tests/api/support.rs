@@ -61,13 +61,24 @@ impl Running {
 
     /// One that has a name.
     pub(crate) async fn start_as(dir: TempDir, url: Option<&str>) -> Self {
+        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
+        options.url = url.map(str::to_owned);
+        Self::start_with(dir, options).await
+    }
+
+    /// One that believes the proxies of a network.
+    pub(crate) async fn start_behind(proxies: &str) -> Self {
+        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
+        options.trusted_proxies = vec![proxies.parse().unwrap()];
+        Self::start_with(tempfile::tempdir().unwrap(), options).await
+    }
+
+    async fn start_with(dir: TempDir, mut options: Options) -> Self {
         let state = dir.path().join("portal");
         let home = Home::open(&state).unwrap();
         let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
         let store: Arc<dyn Store> = Arc::new(store.unwrap());
-        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
-        options.url = url.map(str::to_owned);
         let portal = Portal::start(options, home, Arc::clone(&store)).await;
         Self {
             portal: portal.unwrap(),
