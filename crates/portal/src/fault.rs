@@ -1,6 +1,6 @@
 //! Why a request is refused.
 
-use culvert_store::StoreError;
+use culvert_store::{Denial, StoreError};
 use culvert_wire::api::FieldProblem;
 use std::fmt;
 use std::time::Duration;
@@ -88,6 +88,9 @@ impl From<StoreError> for Fault {
             | StoreError::InUse { .. }
             | StoreError::NoAddress { .. }
             | StoreError::TooMany { .. } => Self::Conflict(error.to_string()),
+            StoreError::Denied(Denial::LesserRole) => Self::Forbidden(
+                "your role is a lesser one than when this request began: load it anew".to_owned(),
+            ),
             StoreError::Denied(_) => Self::Unauthenticated,
             error if error.is_local() => {
                 tracing::error!(%error, "the database");

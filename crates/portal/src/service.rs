@@ -68,7 +68,7 @@ use passwords::Passwords;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use touch::Touched;
 use zeroize::Zeroizing;
 
@@ -95,7 +95,7 @@ pub(crate) struct Service {
     /// its token lie in three tables, and are one sink's.
     changing_sinks: Mutex<()>,
     /// Places for those who export a log.
-    exports: Arc<Semaphore>,
+    exports: export::Exports,
     passwords: Passwords,
     factors: Factors,
     challenges: Challenges,
@@ -131,7 +131,7 @@ impl Service {
             touched: Touched::default(),
             sinks,
             changing_sinks: Mutex::default(),
-            exports: Arc::new(Semaphore::new(export::MAX_EXPORTS)),
+            exports: export::Exports::default(),
             passwords: Passwords::default(),
             factors: Factors::default(),
             challenges: Challenges::new()?,

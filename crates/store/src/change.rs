@@ -71,6 +71,10 @@ pub struct Author {
     pub actor: Option<ActorId>,
     /// The token that was presented.
     pub token: Option<TokenId>,
+    /// The role by which the write was permitted. A token that no longer has it writes nothing. The
+    /// change log does not keep it.
+    #[serde(skip)]
+    pub role: Option<Role>,
 }
 
 impl Author {
@@ -78,7 +82,13 @@ impl Author {
     pub const PORTAL: Self = Self {
         actor: None,
         token: None,
+        role: None,
     };
+
+    /// As the change log names it.
+    pub const fn logged(self) -> Self {
+        Self { role: None, ..self }
+    }
 }
 
 /// A change's place in the change log of its account: 1, 2, 3…; 0 is before the first.

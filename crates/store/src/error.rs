@@ -199,6 +199,8 @@ pub enum Denial {
     ActorDisabled,
     /// An administrator revoked the machine.
     MachineRevoked,
+    /// The token, or its actor, has a lesser role than the one by which the write was permitted.
+    LesserRole,
 }
 
 impl Denial {
@@ -213,6 +215,7 @@ impl Denial {
             Self::Used => "one-time token used already",
             Self::ActorDisabled => "disabled actor",
             Self::MachineRevoked => "revoked machine",
+            Self::LesserRole => "lesser role than when the request began",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the portal asks of its logs, and of those who get them besides.
 
+use crate::{Author, SecretBytes, StoreError};
 use crate::{Change, FlowBatch, FlowFilter, FlowSeq, LoggedAccess, LoggedFlow, Page, PageLimit};
-use crate::{SecretBytes, StoreError};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
 use culvert_wire::Timestamp;
@@ -113,13 +113,16 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         sink: &str,
     ) -> Result<Option<SecretBytes>, StoreError>;
 
-    /// Sets it, or takes it away.
+    /// Sets it, or takes it away, if the author is still accepted.
     ///
     /// # Errors
-    /// [`StoreError::TooMany`] where it is longer than [`crate::MAX_SECRET_LEN`].
+    /// [`StoreError::Denied`]; [`StoreError::TooMany`] where it is longer than
+    /// [`crate::MAX_SECRET_LEN`].
     async fn set_sink_secret(
         &self,
         account: AccountId,
+        author: Author,
+        at: Timestamp,
         sink: &str,
         secret: Option<SecretBytes>,
     ) -> Result<(), StoreError>;

@@ -29,7 +29,7 @@ pub enum Holder {
         actor: ActorId,
         /// What the actor is.
         actor_kind: ActorKind,
-        /// What it may do.
+        /// What it may do: no more than the actor, where the actor signs in.
         role: Role,
     },
     /// An actor's, to connect clients.
@@ -76,6 +76,14 @@ impl Holder {
             Self::Setup | Self::Gateway { .. } => None,
         }
     }
+
+    /// What it may do with the configuration now.
+    pub const fn role(self) -> Option<Role> {
+        match self {
+            Self::Api { role, .. } | Self::Session { role, .. } => Some(role),
+            Self::Setup | Self::Client { .. } | Self::Gateway { .. } => None,
+        }
+    }
 }
 
 impl Principal {
@@ -84,6 +92,7 @@ impl Principal {
         Author {
             actor: self.holder.actor(),
             token: Some(self.token),
+            role: self.holder.role(),
         }
     }
 }

@@ -237,6 +237,17 @@ impl Store for SqliteStore {
         Ok(principal)
     }
 
+    async fn standing(
+        &self,
+        account: AccountId,
+        token: TokenId,
+        now: Timestamp,
+    ) -> Result<Principal, StoreError> {
+        let (principal, _) =
+            auth::standing(&mut *self.reading().await?, account, token, now).await?;
+        Ok(principal)
+    }
+
     async fn password(
         &self,
         account: AccountId,

@@ -114,6 +114,17 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
 
+    /// Whom a token stands for now that was accepted before: for what lasts longer than its request.
+    ///
+    /// # Errors
+    /// As [`Self::authenticate`].
+    async fn standing(
+        &self,
+        account: AccountId,
+        token: TokenId,
+        now: Timestamp,
+    ) -> Result<Principal, StoreError>;
+
     /// Who signs in under the name, whatever the case of its letters, and what the password is to be
     /// checked by; nobody who is disabled or has none.
     async fn password(

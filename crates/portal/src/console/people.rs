@@ -227,7 +227,9 @@ pub(super) async fn show(
 
 fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
     let fields = vec![
-        Field::choice("role", "As", ROLES).value(role),
+        Field::choice("role", "As", ROLES).value(role).hint(
+            "Their API tokens may do no more. When they no longer sign in, the tokens are revoked.",
+        ),
         Field::password("password", "Password", "new-password")
             .optional()
             .hint(hint),

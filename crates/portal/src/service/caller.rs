@@ -4,7 +4,7 @@ use super::{Service, now};
 use crate::fault::Fault;
 use crate::server::Connection;
 use culvert_ids::{AccountId, ActorId, TokenId};
-use culvert_store::{Author, Holder, Principal, Role, StoreError};
+use culvert_store::{Author, Denial, Holder, Principal, Role, StoreError};
 use culvert_wire::token::{Token, TokenKind};
 use std::sync::Arc;
 
@@ -131,6 +131,16 @@ impl Service {
         let mut caller = self.identify(session, TokenKind::Session).await?;
         caller.must_enrol = self.lacks_factor(&caller).await?;
         Ok(caller)
+    }
+
+    /// Refuses a caller whose token is no longer accepted, or has a lesser role by now: asked again by
+    /// what lasts longer than its request.
+    pub(super) async fn check_again(&self, caller: &Caller) -> Result<(), Fault> {
+        let standing = self.store.standing(caller.account(), caller.token(), now());
+        match self.ask("standing", standing).await?.holder.role() {
+            Some(role) if role >= caller.role() => Ok(()),
+            _ => Err(StoreError::from(Denial::LesserRole).into()),
+        }
     }
 
     fn note_use(&self, caller: &Caller) {

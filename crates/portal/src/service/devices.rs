@@ -278,7 +278,12 @@ impl Service {
         let end = &text[text.len() - 8..];
         issue.row.name = format!("{} signed in {end}", device.machine);
         let (create, secret) = issue.split();
-        let changes = self.write(self.served, author, vec![create]).await?;
+        let changes = match self.write(self.served, author, vec![create]).await {
+            Ok(changes) => changes,
+            // Whoever approved it has signed out, or may do less by now.
+            Err(store::StoreError::Denied(_)) => return Ok(DeviceAnswer::Denied),
+            Err(error) => return Err(error.into()),
+        };
         let token: store::Token = made(changes, id.into())?;
         Ok(DeviceAnswer::Approved {
             token: self.issued(token, secret).secret,

@@ -2,6 +2,7 @@
 
 use super::{Caller, Service, show};
 use crate::fault::Fault;
+use crate::server::{Place, Places};
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, PageLimit, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry};
@@ -10,11 +11,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Exports at once: each keeps one of the database's four readers busy while whoever asked reads
 /// fast.
-pub(super) const MAX_EXPORTS: usize = 2;
+const MAX_EXPORTS: usize = 2;
+
+/// Of one actor: one who reads slowly leaves a place for others.
+const MAX_EXPORTS_PER_ACTOR: u32 = 1;
 
 /// Names that an export remembers, so that a name is read once and not for each of its entries.
 const MAX_NAMES: usize = 4_096;
@@ -144,8 +148,31 @@ struct Export {
     before: Option<u64>,
     names: Names,
     step: Step,
-    /// Its place among [`MAX_EXPORTS`].
-    _place: OwnedSemaphorePermit,
+    /// Its place among [`MAX_EXPORTS`], and the actor's own.
+    _places: (OwnedSemaphorePermit, Place<ActorId>),
+}
+
+/// Places for those who export a log.
+pub(super) struct Exports {
+    all: Arc<Semaphore>,
+    by_actor: Places<ActorId>,
+}
+
+impl Default for Exports {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            by_actor: Places::default(),
+        }
+    }
+}
+
+impl Exports {
+    fn take(&self, actor: ActorId) -> Option<(OwnedSemaphorePermit, Place<ActorId>)> {
+        let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some((all, of_actor))
+    }
 }
 
 enum Step {
@@ -164,8 +191,8 @@ impl Service {
         format: ExportFormat,
     ) -> Result<impl Stream<Item = Result<String, std::io::Error>> + Send + use<>, Fault> {
         caller.may_read()?;
-        let place = Arc::clone(&self.exports).try_acquire_owned();
-        let place = place.map_err(|_| Fault::TooMany {
+        let places = self.exports.take(caller.actor()?);
+        let places = places.ok_or(Fault::TooMany {
             wait: std::time::Duration::from_secs(10),
         })?;
         let export = Export {
@@ -179,7 +206,7 @@ impl Service {
                 ExportFormat::Csv => Step::Head,
                 ExportFormat::JsonLines => Step::Page,
             },
-            _place: place,
+            _places: places,
         };
         Ok(stream::try_unfold(export, |mut export| async move {
             let part = export.next().await.map_err(|fault| {
@@ -206,6 +233,7 @@ impl Export {
 
     async fn page(&mut self) -> Result<Option<String>, Fault> {
         let service = Arc::clone(&self.service);
+        service.check_again(&self.caller).await?;
         let account = self.caller.account();
         let mut text = String::new();
         let next = match self.filter {

@@ -66,11 +66,18 @@ impl Service {
     ) -> Result<(), Fault> {
         let now = now();
         let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
+        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
+        // A person's token may do no more than the person.
+        let bounded: BTreeSet<ActorId> = actors
+            .iter()
+            .filter(|actor| actor.sign_in.is_some() && !signs_in_as_owner(actor))
+            .map(|actor| actor.id)
+            .collect();
         let by_token = tokens
             .iter()
             .filter(|token| is_live_owner_token(token, now))
-            .filter_map(|token| Some((Some(token.id), token.scope.actor()?)));
-        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
+            .filter_map(|token| Some((Some(token.id), token.scope.actor()?)))
+            .filter(|(_, actor)| !bounded.contains(actor));
         let by_password = actors
             .iter()
             .filter(|actor| has_password_as_owner(actor))

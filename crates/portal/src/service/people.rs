@@ -106,6 +106,7 @@ impl Service {
         let begun = Author {
             actor: Some(actor),
             token: Some(id),
+            role: None,
         };
         let author = author.unwrap_or(begun);
         let (create, secret) = issue.split();
@@ -264,10 +265,8 @@ impl Service {
         if role == Role::Owner {
             caller.may_change_owners()?;
         } else {
-            self.keep_an_owner(caller.account(), |token, owner| {
-                owner == actor && token.is_none()
-            })
-            .await?;
+            self.keep_an_owner(caller.account(), |_, owner| owner == actor)
+                .await?;
         }
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(match verifier {
@@ -306,10 +305,8 @@ impl Service {
         let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_touch_actor(caller, actor).await?;
-        self.keep_an_owner(caller.account(), |token, owner| {
-            owner == actor && token.is_none()
-        })
-        .await?;
+        self.keep_an_owner(caller.account(), |_, owner| owner == actor)
+            .await?;
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(Mutation::Update {
             entity: store::Actor {

@@ -1,7 +1,7 @@
 //! Log sinks.
 
 use super::retention::checked;
-use super::{Caller, Service};
+use super::{Caller, Service, now};
 use crate::fault::Fault;
 use crate::sinks;
 use culvert_store as store;
@@ -57,7 +57,9 @@ impl Service {
         let ends = self.ask("log_ends", self.store.log_ends(account)).await?;
         let places = self.store.note_sink_positions(account, &sink.name, &ends);
         self.ask("sink_positions", places).await?;
-        let secret = self.store.set_sink_secret(account, &sink.name, token);
+        let secret = self
+            .store
+            .set_sink_secret(account, caller.author(), now(), &sink.name, token);
         self.ask("sink_secret", secret).await?;
         let name = sink.name.clone();
         let add = |row: &mut store::Account| {
@@ -90,7 +92,9 @@ impl Service {
                 true => None,
                 false => Some(checked_token(&known.sink, token)?),
             };
-            let secret = self.store.set_sink_secret(account, name, token);
+            let secret = self
+                .store
+                .set_sink_secret(account, caller.author(), now(), name, token);
             self.ask("sink_secret", secret).await?;
         }
         let (logs, paused) = (patch.logs, patch.paused);

@@ -3,8 +3,8 @@
 use crate::support::{Running, make_actor, make_token, tls_stream};
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
-    Actor, ActorKind, Author, ChangeFilter, Entity, Mutation, PageLimit, Role, StoreExt, Token,
-    TokenScope,
+    Actor, ActorKind, Author, ChangeFilter, Entity, Mutation, PageLimit, Role, SecretBytes, SignIn,
+    StoreExt, Token, TokenScope,
 };
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -20,6 +20,10 @@ enum ShutOut {
     Revoke,
     Disable,
     Delete,
+    /// The person signs in as less.
+    Demote,
+    /// The person no longer signs in.
+    EndSignIn,
 }
 
 /// A request of which all but the last byte is with the portal.
@@ -84,6 +88,15 @@ async fn shut_out(running: &Running, how: ShutOut, actor: ActorId, token: TokenI
             let disabled = true;
             (Actor { disabled, ..owner }.into(), version)
         }
+        ShutOut::Demote | ShutOut::EndSignIn => {
+            let version = owner.stamp.version;
+            let demoted = owner.sign_in.map(|was| SignIn {
+                role: Role::Auditor,
+                ..was
+            });
+            let sign_in = demoted.filter(|_| matches!(how, ShutOut::Demote));
+            (Actor { sign_in, ..owner }.into(), version)
+        }
         ShutOut::Delete => {
             let delete = vec![Mutation::Delete {
                 id: actor.into(),
@@ -103,6 +116,20 @@ async fn shut_out(running: &Running, how: ShutOut, actor: ActorId, token: TokenI
     updated.unwrap();
 }
 
+async fn sign_in_as_owner(running: &Running, actor: ActorId) {
+    let set = vec![Mutation::SetPassword {
+        actor,
+        role: Some(Role::Owner),
+        verifier: SecretBytes::new(b"verifier".to_vec()),
+        expected_version: None,
+    }];
+    let (store, now) = (&running.store, crate::support::now());
+    let set = store
+        .write(running.account(), Author::PORTAL, now, set)
+        .await;
+    set.unwrap();
+}
+
 #[tokio::test]
 async fn a_request_that_waited_for_its_body_changes_nothing_once_its_caller_is_shut_out() {
     let running = Running::start().await;
@@ -113,6 +140,8 @@ async fn a_request_that_waited_for_its_body_changes_nothing_once_its_caller_is_s
         ShutOut::Revoke,
         ShutOut::Disable,
         ShutOut::Delete,
+        ShutOut::Demote,
+        ShutOut::EndSignIn,
     ];
     for (turn, how) in ways.into_iter().enumerate() {
         let bodies = [
@@ -130,6 +159,7 @@ async fn a_request_that_waited_for_its_body_changes_nothing_once_its_caller_is_s
         ];
         for (path, body) in bodies {
             let actor = make_actor(store.as_ref(), account, ActorKind::Admin).await;
+            sign_in_as_owner(&running, actor).await;
             let role = Role::Owner;
             let scope = TokenScope::Api { actor, role };
             let (token, bearer) = make_token(store.as_ref(), account, scope).await;
@@ -146,6 +176,7 @@ async fn a_request_that_waited_for_its_body_changes_nothing_once_its_caller_is_s
             });
             match how {
                 ShutOut::Nothing => assert!(status == 201 && made, "{path}: {status}"),
+                ShutOut::Demote => assert!(status == 403 && !made, "{path}, {how:?}: {status}"),
                 _ => assert!(status == 401 && !made, "{path}, {how:?}: {status}"),
             }
         }

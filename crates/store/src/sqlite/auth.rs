@@ -62,11 +62,16 @@ pub(super) async fn standing(
     let holder = match row.scope {
         TokenScope::Setup if row.used.is_some() => return Err(Denial::Used.into()),
         TokenScope::Setup => Holder::Setup,
-        TokenScope::Api { actor, role } => Holder::Api {
-            actor,
-            actor_kind: actor_kind(connection, account, actor).await?,
-            role,
-        },
+        TokenScope::Api { actor, role } => {
+            let found = enabled(connection, account, actor).await?;
+            // A person's token may do no more than the person. Machines do not sign in.
+            let role = found.sign_in.map_or(role, |person| role.min(person.role));
+            Holder::Api {
+                actor,
+                actor_kind: found.kind,
+                role,
+            }
+        }
         TokenScope::Client { actor } => Holder::Client {
             actor,
             actor_kind: actor_kind(connection, account, actor).await?,
@@ -147,10 +152,28 @@ pub(super) async fn check_author(
         return Ok(());
     }
     let (account, now) = (writing.account(), writing.at());
-    let (principal, _) = standing(writing.connection(), account, token, now).await?;
-    match principal.author() == author {
+    check(writing.connection(), account, author, now).await
+}
+
+/// Refuses an author whose token is no longer accepted, or no longer has the role by which the write
+/// was permitted. The portal itself has no token.
+pub(super) async fn check(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    author: Author,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let Some(token) = author.token else {
+        return Ok(());
+    };
+    let (principal, _) = standing(connection, account, token, now).await?;
+    if principal.holder.actor() != author.actor {
+        return Err(Denial::WrongKind.into());
+    }
+    // A role that is none is less than any.
+    match author.role <= principal.holder.role() {
         true => Ok(()),
-        false => Err(Denial::WrongKind.into()),
+        false => Err(Denial::LesserRole.into()),
     }
 }
 

@@ -4,10 +4,10 @@ use super::fault::fault;
 use super::read::{self, fetch};
 use super::seen::check_batch;
 use super::value::{Columns, Value, query};
-use super::{SqliteStore, access, flows, sinks};
+use super::{SqliteStore, access, auth, flows, sinks};
 use crate::{
-    ACTIVITY_BUCKET_MS, Activity, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow, Logs,
-    MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
+    ACTIVITY_BUCKET_MS, Activity, Author, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow,
+    Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::AccountId;
@@ -137,11 +137,15 @@ impl Logs for SqliteStore {
     async fn set_sink_secret(
         &self,
         account: AccountId,
+        author: Author,
+        at: Timestamp,
         sink: &str,
         secret: Option<SecretBytes>,
     ) -> Result<(), StoreError> {
         let written = async {
-            sinks::set_secret(self.writing().await?, account, sink, secret.as_ref()).await
+            let mut transaction = self.writing().await?;
+            auth::check(&mut transaction, account, author, at).await?;
+            sinks::set_secret(transaction, account, sink, secret.as_ref()).await
         };
         self.writer.note(written.await)
     }

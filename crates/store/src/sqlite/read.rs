@@ -300,6 +300,7 @@ fn read_change(account: AccountId, row: Columns<'_>) -> Result<Change, StoreErro
         author: Author {
             actor: actor.map(ActorId::from_bytes),
             token: token.map(TokenId::from_bytes),
+            role: None,
         },
         operation,
         id: EntityId::from_bytes(kind, row.bytes("row_id")?),

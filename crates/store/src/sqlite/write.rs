@@ -7,8 +7,8 @@ use super::value::{Columns, Value, places, query};
 use super::writer::Writer;
 use crate::rules::{self, name_key};
 use crate::{
-    Author, Change, Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_MUTATIONS,
-    MAX_ROWS_PER_KIND, Mutation, Operation, Seq, Stamp, StoreError, Token,
+    Author, Change, Entity, EntityId, EntityKind, ListFilter, MAX_CHANGES_PER_WRITE, MAX_MUTATIONS,
+    MAX_ROWS_PER_KIND, Mutation, Operation, PageLimit, Seq, Stamp, StoreError, Token, TokenScope,
 };
 use culvert_ids::AccountId;
 use culvert_wire::Timestamp;
@@ -234,9 +234,50 @@ impl Writing {
     ) -> Result<(), StoreError> {
         let before = self.current(wanted.id(), expected_version).await?;
         if let Some(after) = rules::merge(&before, wanted)? {
-            self.replace(before, after).await?;
+            let signed_in = signs_in(&before);
+            let after = self.replace(before, after).await?;
+            if signed_in && !signs_in(&after) {
+                self.revoke_api_tokens_of(after.id()).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Revokes the API tokens of a person who no longer signs in: without a sign-in, nothing would bound
+    /// the roles of the tokens.
+    async fn revoke_api_tokens_of(&mut self, actor: EntityId) -> Result<(), StoreError> {
+        let (account, at) = (self.account, self.at);
+        let filter = ListFilter {
+            refers_to: vec![actor],
+            ..ListFilter::default()
+        };
+        let mut after = None;
+        loop {
+            let page = read::list(
+                &mut self.transaction,
+                account,
+                EntityKind::Token,
+                &filter,
+                after,
+                PageLimit::MAX,
+            )
+            .await?;
+            for row in page.items {
+                let Entity::Token(token) = row else { continue };
+                if token.revoked.is_some() || !matches!(token.scope, TokenScope::Api { .. }) {
+                    continue;
+                }
+                let revoked = Token {
+                    revoked: Some(at),
+                    ..token.clone()
+                };
+                self.replace(token.into(), revoked.into()).await?;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Writes a row over the one that it was, what the store alone changes included.
@@ -400,7 +441,7 @@ impl Writing {
             seq,
             account: self.account,
             at: self.at,
-            author: self.author,
+            author: self.author.logged(),
             operation,
             id,
             before,
@@ -462,4 +503,8 @@ impl Writing {
         self.transaction.commit().await.map_err(fault)?;
         Ok(self.changes)
     }
+}
+
+fn signs_in(row: &Entity) -> bool {
+    matches!(row, Entity::Actor(actor) if actor.sign_in.is_some())
 }

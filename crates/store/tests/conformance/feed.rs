@@ -15,6 +15,7 @@ pub(crate) async fn changes_are_numbered_without_gaps_and_say_who_did_what(
     let author = Author {
         actor: Some(ada.id),
         token: None,
+        role: None,
     };
     let mut engineers = group("Engineers");
     let create = vec![Mutation::Create(engineers.clone().into())];
@@ -94,6 +95,7 @@ pub(crate) async fn the_change_log_is_filtered_and_paged(factory: impl AsyncFn()
     let author = Author {
         actor: Some(ada.id),
         token: None,
+        role: None,
     };
     for number in 0..10 {
         let create = vec![Mutation::Create(group(&format!("Group {number}")).into())];

@@ -308,7 +308,9 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
         store.prune_activity(unknown, NOW).await.map(|_| ()),
         store.sink_positions(unknown, "siem").await.map(|_| ()),
         store.sink_secret(unknown, "siem").await.map(|_| ()),
-        store.set_sink_secret(unknown, "siem", None).await,
+        store
+            .set_sink_secret(unknown, Author::PORTAL, NOW, "siem", None)
+            .await,
         store.forget_sink(unknown, "siem").await,
         store
             .secret(unknown, SecretName::Pairs, secret)

@@ -4,8 +4,9 @@ use super::Fixture;
 use super::world::{HOUR_MS, NOW, World, later};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::{
-    AccessEntry, AccessFilter, Activity, ChangeFilter, Decision, FlowBatch, FlowEntry, FlowFilter,
-    FlowSeq, LogEntries, MAX_BATCH, MAX_SECRET_LEN, PageLimit, SecretBytes, Seq, StoreError,
+    AccessEntry, AccessFilter, Activity, Author, ChangeFilter, Decision, FlowBatch, FlowEntry,
+    FlowFilter, FlowSeq, LogEntries, MAX_BATCH, MAX_SECRET_LEN, PageLimit, SecretBytes, Seq,
+    StoreError,
 };
 use culvert_wire::messages::FlowEnd;
 use culvert_wire::model::Log;
@@ -286,11 +287,13 @@ pub(crate) async fn a_sink_has_its_places_and_a_secret_until_it_is_forgotten(
     let secret = async || store.sink_secret(account, "siem").await.unwrap();
     assert_eq!(secret().await, None);
     let token = SecretBytes::new(b"token".to_vec());
-    let set = store.set_sink_secret(account, "siem", Some(token.clone()));
+    let set = store.set_sink_secret(account, Author::PORTAL, NOW, "siem", Some(token.clone()));
     set.await.unwrap();
     assert_eq!(secret().await, Some(token.clone()));
     let long = SecretBytes::new(vec![0; MAX_SECRET_LEN + 1]);
-    let refused = store.set_sink_secret(account, "siem", Some(long)).await;
+    let refused = store
+        .set_sink_secret(account, Author::PORTAL, NOW, "siem", Some(long))
+        .await;
     assert!(matches!(refused, Err(StoreError::TooMany { .. })));
     assert_eq!(secret().await, Some(token), "a refusal changes nothing");
     store.forget_sink(account, "siem").await.unwrap();

@@ -95,6 +95,8 @@ macro_rules! conformance {
                 passkeys::passkeys_are_bounded
                 people::a_session_ends_unused_and_with_the_password
                 people::a_write_by_a_token_that_no_longer_stands_changes_nothing
+                people::a_person_s_token_may_do_no_more_than_the_person
+                people::a_write_needs_the_role_that_it_was_permitted_by
                 people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::an_issuer_stays_what_it_is

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, Denial, Holder, Mutation, Role, SESSION_IDLE_MS, SecretBytes, StoreError,
-    StoreExt, Token, TokenScope, TokenUses,
+    Actor, Author, ChangeFilter, Denial, Holder, Mutation, PageLimit, Role, SESSION_IDLE_MS,
+    SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 
 fn verifier(text: &str) -> SecretBytes {
@@ -156,6 +156,7 @@ pub(crate) async fn a_write_by_a_token_that_no_longer_stands_changes_nothing(
     let author = Author {
         actor: Some(ada.id),
         token: Some(key.id),
+        role: None,
     };
     let write = async |author: Author, name: &str| {
         let create = vec![Mutation::Create(group(name).into())];
@@ -217,4 +218,88 @@ pub(crate) async fn a_password_without_a_role_leaves_the_role_and_begins_no_sign
     world.write(vec![change()]).await.unwrap();
     let ada: Actor = world.store.get_as(world.account, ada.id).await.unwrap();
     assert_eq!(ada.sign_in.unwrap().role, Role::Auditor);
+}
+
+pub(crate) async fn a_person_s_token_may_do_no_more_than_the_person(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let scope = TokenScope::Api {
+        actor: ada.id,
+        role: Role::Admin,
+    };
+    let key = world.token(scope, TokenUses::Many).await;
+    let role = async || {
+        let standing = world.store.standing(world.account, key.id, NOW).await;
+        standing.map(|principal| principal.holder.role().unwrap())
+    };
+    assert_eq!(role().await.unwrap(), Role::Admin, "nobody signs in");
+    for (person, token) in [
+        (Role::Owner, Role::Admin),
+        (Role::Auditor, Role::Auditor),
+        (Role::Admin, Role::Admin),
+    ] {
+        let set = set_password(ada.id, person, "any");
+        world.write(vec![set]).await.unwrap();
+        assert_eq!(role().await.unwrap(), token, "of {person:?}");
+    }
+    let ended = Actor {
+        sign_in: None,
+        ..world.store.get_as(world.account, ada.id).await.unwrap()
+    };
+    world.update(ended).await.unwrap();
+    assert!(matches!(
+        role().await.unwrap_err(),
+        StoreError::Denied(Denial::Revoked)
+    ));
+}
+
+pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (store, account) = (&world.store, world.account);
+    let ada = world.actor("Ada").await;
+    let scope = TokenScope::Api {
+        actor: ada.id,
+        role: Role::Owner,
+    };
+    let key = world.token(scope, TokenUses::Many).await;
+    let permitted = store.standing(account, key.id, NOW).await.unwrap();
+    let author = permitted.author();
+    let write = async |name: &str| {
+        let create = vec![Mutation::Create(group(name).into())];
+        store.write(account, author, NOW, create).await
+    };
+    let set_secret = async || {
+        let secret = Some(verifier("shown to the sink"));
+        store
+            .set_sink_secret(account, author, NOW, "siem", secret)
+            .await
+    };
+    write("as an owner").await.unwrap();
+    let log = store
+        .change_log(account, &ChangeFilter::default(), None, PageLimit::MAX)
+        .await;
+    assert_eq!(log.unwrap().items[0].author, author.logged());
+
+    world
+        .write(vec![set_password(ada.id, Role::Admin, "any")])
+        .await
+        .unwrap();
+    let refused = [
+        write("as an administrator").await.unwrap_err(),
+        set_secret().await.unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, StoreError::Denied(Denial::LesserRole)));
+    }
+    assert!(store.sink_secret(account, "siem").await.unwrap().is_none());
+    world
+        .write(vec![set_password(ada.id, Role::Owner, "any")])
+        .await
+        .unwrap();
+    set_secret().await.unwrap();
+    assert!(store.sink_secret(account, "siem").await.unwrap().is_some());
 }

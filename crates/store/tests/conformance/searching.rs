@@ -226,6 +226,7 @@ pub(crate) async fn the_change_log_is_searched_by_what_was_before_and_after(
     let author = Author {
         actor: Some(scene.ada.id),
         token: None,
+        role: None,
     };
     let delete = vec![delete(group.id, true)];
     let deleted = world.store.write(world.account, author, NOW, delete).await;

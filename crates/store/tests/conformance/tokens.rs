@@ -157,6 +157,7 @@ pub(crate) async fn ts_2025_007_a_one_time_token_used_by_many_at_once_is_used_on
                 let author = Author {
                     actor: None,
                     token: Some(key.id),
+                    role: None,
                 };
                 assert!(changes.iter().all(|change| change.author == author));
             }
