@@ -10,7 +10,9 @@ use culvert_gateway::core::{Gateway, Options, Output, PeerUpdate};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_wire::messages::{FromGateway, Interface, Ranges, ReasonCode, Sequenced, ToGateway};
 use culvert_wire::model::{Filter, Target, TargetKind};
-use culvert_wire::{Cipher, GrantClaims, PROTOCOL, PresharedKey, PublicKey, Timestamp, encode};
+use culvert_wire::{
+    Cipher, GrantClaims, GrantTarget, PROTOCOL, PresharedKey, PublicKey, Timestamp, encode,
+};
 use pasetors::keys::AsymmetricSecretKey;
 use pasetors::version4::{PublicToken, V4};
 
@@ -54,15 +56,17 @@ fn claims() -> GrantClaims {
         client_ipv6: "fd00:2021:1111::9".parse().unwrap(),
         gateway: GATEWAY,
         resource: ResourceId::from_bytes([5; 16]),
-        target: Target {
-            kind: TargetKind::Address,
-            address: "10.0.0.1".to_owned(),
-        },
+        target: address("10.0.0.1"),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
         iat: Timestamp::from_unix_ms(UNIX_MS),
         exp: Timestamp::from_unix_ms(UNIX_MS + 3_600_000),
     }
+}
+
+fn address(text: &str) -> GrantTarget {
+    let (kind, address) = (TargetKind::Address, text.to_owned());
+    Target { kind, address }.into()
 }
 
 /// A gateway that the portal has welcomed.
@@ -205,7 +209,7 @@ fn cve_2026_38651_a_grant_that_the_portal_did_not_sign_opens_nothing() {
 
     // The signature of something else that the portal has signed.
     let mut wider = claims();
-    wider.target.address = "10.0.0.2".to_owned();
+    wider.target = address("10.0.0.2");
     let wider = serde_json::to_vec(&wider).unwrap();
     let moved = [wider.as_slice(), &body[signature..]].concat();
     gateway.assert_opens_nothing(&together(header, &moved));
@@ -269,7 +273,7 @@ fn ghsa_mrpr_a_well_signed_grant_is_worth_nothing_elsewhere_or_at_another_time()
             ReasonCode::BadGrant,
         ),
         (
-            &|it| it.target.address = "10.0.0.0/8".to_owned(),
+            &|it| it.target = address("10.0.0.0/8"),
             ReasonCode::BadGrant,
         ),
     ];

@@ -25,6 +25,9 @@ pub enum PolicyError {
     /// A rule about names.
     #[error(transparent)]
     Dns(#[from] DnsRuleError),
+    /// Where names may lead.
+    #[error(transparent)]
+    Within(#[from] WithinError),
     /// A grant, or a gateway's table of them.
     #[error(transparent)]
     Grant(#[from] GrantError),
@@ -50,6 +53,30 @@ pub enum ApplicationError {
     /// A form of rule that this version does not know.
     #[error("its rule about applications needs a newer version of culvert: update this machine")]
     Unknown,
+}
+
+/// What is wrong with the ranges that names of a resource may lead into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WithinError {
+    /// Not a range.
+    #[error(transparent)]
+    Range(#[from] TargetError),
+    /// Of a resource that is addresses.
+    #[error("only names lead to addresses: a network or an address has no `within`")]
+    NotNames,
+    /// A list without a range.
+    #[error("name a network that the addresses may be in, or leave `within` out")]
+    Empty,
+    /// More ranges than one resource may have.
+    #[error("{count} networks: at most {max}", max = crate::MAX_WITHIN)]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// An address that no packet is forwarded to, whatever is granted.
+    #[error("no gateway forwards to {0}: it is its own, its link's, or a cloud's metadata service")]
+    NeverForwarded(Prefix),
 }
 
 /// What is wrong with rules about names.

@@ -4,6 +4,7 @@
 //!
 //! - [`Resource`], [`Filters`], [`Resources`]: what may be given access to, and which of several
 //!   that overlap is meant by an address or a name.
+//! - [`Within`]: where the addresses of a resource's names may be; the gateway sees to it.
 //! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
 //! - [`DnsRules`]: which names clients ask of whom, and how short ones are completed.
 //! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
@@ -27,6 +28,7 @@ mod prefix;
 mod resource;
 mod time;
 mod translate;
+mod within;
 
 pub use access::{Decision, Policy, Refusal, Subject, Unmet, evaluate, next_change_ms};
 pub use applications::{
@@ -42,7 +44,7 @@ pub use dns_rules::{
 };
 pub use error::{
     ApplicationError, ConditionError, DnsRuleError, FilterError, GrantError, PolicyError,
-    TargetError,
+    TargetError, WithinError,
 };
 pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
@@ -54,3 +56,4 @@ pub use resource::{
 };
 pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
 pub use translate::Checksum;
+pub use within::{MAX_WITHIN, Within};

@@ -203,7 +203,7 @@ async fn a_full_database_refuses_writes_whole_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn resources_of_the_first_version_are_for_every_application() {
+async fn resources_of_the_first_version_are_for_every_application_and_lead_anywhere() {
     let place = Place::new();
     let store = place.set_up().await;
     let site = Site {
@@ -221,6 +221,7 @@ async fn resources_of_the_first_version_are_for_every_application() {
         },
         filters: vec![Filter::Any],
         applications: Applications::Only(vec!["backup".to_owned()]),
+        within: Some(vec!["10.0.0.0/8".to_owned()]),
         stamp: Stamp::default(),
     };
     let id = resource.id;
@@ -235,7 +236,8 @@ async fn resources_of_the_first_version_are_for_every_application() {
     store.close().await;
     let mut other = place.raw().await;
     other
-        .execute("ALTER TABLE resource DROP COLUMN applications; DROP INDEX access_log_actor; \
+        .execute("ALTER TABLE resource DROP COLUMN applications; \
+             ALTER TABLE resource DROP COLUMN within; DROP INDEX access_log_actor; \
              DROP INDEX access_log_decision; DROP INDEX change_log_at; \
              ALTER TABLE access_log DROP COLUMN actor_id; ALTER TABLE account DROP COLUMN last_flow; \
              DROP TABLE flow_log; DROP TABLE flow_source; DROP TABLE activity; \
@@ -252,6 +254,7 @@ async fn resources_of_the_first_version_are_for_every_application() {
     let store = place.open().await.unwrap();
     let found: Resource = store.get_as(ACCOUNT, id).await.unwrap();
     assert_eq!(found.applications, Applications::Any);
+    assert_eq!(found.within, None);
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub use apply::{
 };
 pub use client::{Client, ClientPatch};
 pub use device::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
-pub use explanation::{Explanation, GatewayChoice, PolicyExplanation, Verdict};
+pub use explanation::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
 pub use gateway::{Gateway, GatewayPatch};
 pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
 pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};

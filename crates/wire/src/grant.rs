@@ -2,6 +2,7 @@
 
 use crate::{Cipher, PublicKey, Timestamp, model};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use culvert_policy::{PolicyError, Within};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +27,7 @@ pub struct GrantClaims {
     /// To what.
     pub resource: ResourceId,
     /// Where the resource is.
-    pub target: model::Target,
+    pub target: GrantTarget,
     /// What of it may be used; an empty list is nothing.
     pub filters: model::Understood<model::Filter>,
     /// The suite that the tunnel between the two uses.
@@ -35,4 +36,65 @@ pub struct GrantClaims {
     pub iat: Timestamp,
     /// When it ends.
     pub exp: Timestamp,
+}
+
+/// Where a grant leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum GrantTarget {
+    /// To names whose addresses must be within these ranges. It has no `kind`, so that a gateway that
+    /// knows nothing of ranges refuses the grant rather than lead the names anywhere.
+    NamesWithin {
+        /// A name or a pattern.
+        names: String,
+        /// Ranges, at least one.
+        within: Vec<String>,
+    },
+    /// To addresses, or to names wherever they lead.
+    Plain(model::Target),
+}
+
+impl GrantTarget {
+    /// Where it leads, with the ranges that names may lead into.
+    #[must_use]
+    pub fn new(target: model::Target, within: Option<&Within>) -> Self {
+        match within {
+            None => Self::Plain(target),
+            Some(within) => Self::NamesWithin {
+                names: target.address,
+                within: within.ranges().iter().map(ToString::to_string).collect(),
+            },
+        }
+    }
+
+    /// What it is a grant for.
+    #[must_use]
+    pub fn target(&self) -> model::Target {
+        match self {
+            Self::NamesWithin { names, .. } => model::Target {
+                kind: model::TargetKind::Dns,
+                address: names.clone(),
+            },
+            Self::Plain(target) => target.clone(),
+        }
+    }
+
+    /// The target and the ranges, in the types that decide.
+    ///
+    /// # Errors
+    /// [`PolicyError`] where one of them can't be.
+    pub fn parse(&self) -> Result<(culvert_policy::Target, Option<Within>), PolicyError> {
+        let target = (&self.target()).try_into()?;
+        let within = match self {
+            Self::NamesWithin { within, .. } => Some(model::within(within)?),
+            Self::Plain(_) => None,
+        };
+        Ok((target, within))
+    }
+}
+
+impl From<model::Target> for GrantTarget {
+    fn from(target: model::Target) -> Self {
+        Self::Plain(target)
+    }
 }

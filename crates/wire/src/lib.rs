@@ -28,7 +28,7 @@ pub mod words;
 
 pub use cipher::Cipher;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
-pub use grant::GrantClaims;
+pub use grant::{GrantClaims, GrantTarget};
 pub use keys::{KeyError, PresharedKey, PublicKey};
 pub use timestamp::Timestamp;
 

@@ -270,6 +270,7 @@ pub(super) const fn refusal(code: ReasonCode) -> Refusal {
         | ReasonCode::NoGateway
         | ReasonCode::GatewayRefused
         | ReasonCode::NameNotFound
+        | ReasonCode::NameOutside
         | ReasonCode::TooMany
         | ReasonCode::BadGrant
         | ReasonCode::Internal

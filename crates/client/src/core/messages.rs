@@ -114,6 +114,7 @@ impl<P> Client<P> {
             | ReasonCode::NoGateway
             | ReasonCode::GatewayRefused
             | ReasonCode::NameNotFound
+            | ReasonCode::NameOutside
             | ReasonCode::TooMany
             | ReasonCode::Expired
             | ReasonCode::PolicyChanged

@@ -95,6 +95,7 @@ struct ResourceEntry {
     filters: Option<Vec<Filter>>,
     #[serde(default)]
     applications: Applications,
+    within: Option<OneOrMore>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -289,6 +290,7 @@ impl ResourceEntry {
             address: self.address,
             filters,
             applications: self.applications,
+            within: self.within.map(OneOrMore::into_vec),
         })
     }
 }
@@ -410,6 +412,26 @@ mod tests {
         ] {
             let error = error_of(&format!("{head}applications = {text}"));
             assert!(error.starts_with("6: "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_resource_says_in_which_networks_its_names_must_be() {
+        let head = "[[resource]]\nname='a'\nsite='s'\naddress='a.b'\nallow='any'\n";
+        let texts = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect());
+        for (text, within) in [
+            ("", None),
+            ("within = '10.0.0.0/8'", texts(&["10.0.0.0/8"])),
+            (
+                "within = ['10.0.0.0/8', 'fd00::1']",
+                texts(&["10.0.0.0/8", "fd00::1"]),
+            ),
+            ("within = 'anywhere'", texts(&["anywhere"])),
+            // An empty list is not the same as none: the portal refuses it.
+            ("within = []", texts(&[])),
+        ] {
+            let file = AccessFile::parse(&format!("{head}{text}")).unwrap();
+            assert_eq!(file.desired.resources[0].within, within, "{text}");
         }
     }
 

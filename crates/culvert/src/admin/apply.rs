@@ -62,6 +62,7 @@ pub(super) async fn run(
     }
     let mut shell = common.shell()?;
     let planned = send(&mut shell.api, (path, &file), prune, true).await?;
+    planned.warnings.iter().for_each(|text| output::warn(text));
     if arguments.dry_run || planned.changes.is_empty() {
         return tell_plan(shell.format, &planned);
     }

@@ -79,7 +79,7 @@ fn value(field: &str, value: &Value) -> String {
         "applications" => Applications::deserialize(value)
             .ok()
             .map(|rule| applications(&rule)),
-        "dns.search" => Vec::<String>::deserialize(value)
+        "dns.search" | "within" => Vec::<String>::deserialize(value)
             .ok()
             .map(|list| list_or_none(&list)),
         "dns.domains" => Vec::<DnsDomain>::deserialize(value).ok().map(|list| {

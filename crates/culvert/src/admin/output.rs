@@ -137,6 +137,11 @@ pub(super) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", visible(&line.to_string()));
 }
 
+/// What the portal warns of, on standard error beside what was asked for.
+pub(super) fn warn(text: &str) {
+    note(format_args!("warning: {text}"));
+}
+
 /// Rows under headings. The first column, which holds ids or times, is never wrapped.
 pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = plain_table();

@@ -2,9 +2,9 @@
 
 use super::Shell;
 use super::common::{Search, Seen, Which, something, usage};
-use super::output::instant;
+use super::output::{self, instant};
 use super::words::{
-    Allowed, allowed, applications, filters, parse_allowed, parse_applications, target_kind,
+    Allowed, allowed, applications, filters, parse_allowed, parse_applications, target_kind, within,
 };
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
@@ -56,6 +56,12 @@ pub(super) struct CreateArguments {
     /// The names are those after "culvert run --app". The client's machine sees to it.
     #[arg(long, value_name = "WHICH", value_parser = parse_applications, default_value = "any")]
     applications: Applications,
+    /// Only of names: a network that their addresses must be in, or "anywhere"; may be repeated
+    ///
+    /// Without it, names may lead to any host that the site's gateways reach, for whoever may change a
+    /// record of the zone.
+    #[arg(long, value_name = "NETWORK")]
+    within: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -77,6 +83,9 @@ pub(super) struct SetArguments {
     /// Which programs of a client may reach it, instead: any, only:backup,sync or except:browser
     #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
     applications: Option<Applications>,
+    /// A network that the addresses of its names must be in, instead, or "anywhere"; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    within: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -84,7 +93,7 @@ Examples:
   culvert admin resource create intranet --site office --address 10.0.0.0/8 \\
     --allow tcp:80,443 --allow icmp
   culvert admin resource create wiki --site office --address wiki.corp.example \\
-    --allow tcp:443
+    --allow tcp:443 --within 10.0.0.0/8
   culvert admin resource list --site office
   culvert admin resource show wiki
   culvert admin resource set wiki --allow tcp:443,8443
@@ -103,8 +112,11 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 address: create.address,
                 filters: allowed(&create.allow).map_err(usage)?,
                 applications: create.applications,
+                within: given(create.within),
             };
-            shell.create::<Resource>(&new).await.map(drop)
+            let made = shell.create::<Resource>(&new).await?;
+            made.warnings.iter().for_each(|text| output::warn(text));
+            Ok(())
         }
         ResourceCommand::Set(set) => {
             let filters = match set.allow.is_empty() {
@@ -118,6 +130,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 address: set.address,
                 filters,
                 applications: set.applications,
+                within: given(set.within),
             })?;
             shell.change(&set.seen, |_: &Resource| Ok(patch)).await
         }
@@ -154,11 +167,17 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("kind", resource.kind.to_string()),
             ("allows", shown(&resource.filters)),
             ("applications", applications(&resource.applications)),
+            ("within", within(resource.within.as_deref())),
             ("created", instant(Some(resource.created))),
             ("changed", instant(Some(resource.updated))),
             ("version", resource.version.to_string()),
         ]
     })
+}
+
+/// What an option that may be repeated was given; none where it is not there.
+fn given(texts: Vec<String>) -> Option<Vec<String>> {
+    (!texts.is_empty()).then_some(texts)
 }
 
 fn shown(written: &[Filter]) -> String {

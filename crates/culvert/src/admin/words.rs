@@ -5,7 +5,7 @@ mod instant;
 
 pub(super) use culvert_wire::words::{
     Allowed, Wanted, allowed, applications, conditions, filters, parse_allowed, parse_applications,
-    target_kind,
+    target_kind, within,
 };
 pub(super) use instant::{Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime};
 

@@ -99,6 +99,56 @@ fn the_document_says_what_the_program_says() {
 }
 
 #[test]
+fn names_that_may_lead_anywhere_are_warned_of() {
+    let (portal, shell) = Portal::set_up();
+    let file = portal.path("access.toml");
+    let text = |within: &str| {
+        format!(
+            "[[site]]\nname = 'a'\n[[resource]]\nname = 'r'\nsite = 'a'\naddress = '*.corp.example'\n\
+             allow = 'any'\n{within}"
+        )
+    };
+    let warned = |text: String, options: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let words = ["apply", "-f", file.to_str().unwrap()];
+        let said = shell.run(&[&words, options].concat());
+        assert!(said.0.status.success(), "{said:?}");
+        String::from_utf8(said.0.stderr).unwrap()
+    };
+    for within in ["", "within = 'anywhere'"] {
+        for options in ["--dry-run", "--yes"] {
+            let warning = warned(text(within), &[options]);
+            let begin = "warning: resource \"r\": its names may lead to any host";
+            assert!(warning.starts_with(begin), "{warning:?}");
+            assert_eq!(warning.lines().count(), 1, "{warning:?}");
+        }
+    }
+    for within in [
+        "within = '10.0.0.0/8'",
+        "within = ['10.0.0.0/8', 'fd00::/8']",
+    ] {
+        assert_eq!(warned(text(within), &["--yes"]), "");
+    }
+    let shown = shell.json(&["resource", "show", "r"]);
+    let networks = serde_json::json!(["10.0.0.0/8", "fd00::/8"]);
+    assert_eq!(shown["within"], networks);
+    // The options do the same.
+    shell
+        .line("resource set r --within 10.1.0.0/16 --within fd00::/8")
+        .ok();
+    let networks = serde_json::json!(["10.1.0.0/16", "fd00::/8"]);
+    assert_eq!(shell.json(&["resource", "show", "r"])["within"], networks);
+    shell.line("resource set r --within anywhere").ok();
+    assert_eq!(shell.json(&["resource", "show", "r"]).get("within"), None);
+    let created = shell.line("resource create s --site a --address s.corp.example --allow any");
+    let warning = String::from_utf8(created.0.stderr).unwrap();
+    assert!(
+        warning.starts_with("warning: its names may lead"),
+        "{warning}"
+    );
+}
+
+#[test]
 fn prune_deletes_what_the_file_does_not_name_and_nothing_else_does() {
     let (portal, shell) = Portal::set_up();
     let file = portal.path("access.toml");

@@ -2,10 +2,11 @@
 
 use super::Gateway;
 use super::kept::KeptGrant;
+use super::names::Lead;
 use super::verify::{GrantFault, Verified};
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_policy::gate;
-use culvert_policy::{DomainName, Filters, GrantError, Prefix, Target};
+use culvert_policy::{DomainName, Filters, GrantError, Prefix, Target, Within};
 use culvert_wire::messages::WantedName;
 use culvert_wire::model::Understood;
 use culvert_wire::{GrantClaims, PresharedKey, model};
@@ -45,6 +46,8 @@ impl Given {
 pub(super) struct Held {
     pub(super) claims: GrantClaims,
     pub(super) target: Target,
+    /// Where its names may lead.
+    pub(super) within: Option<Within>,
     pub(super) filters: Filters,
     /// Filters that the portal has set since.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
@@ -327,7 +330,7 @@ impl Gateway {
             let reach = match &held.target {
                 Target::Network(prefix) => gate::Reach::Addresses(*prefix),
                 Target::Address(address) => gate::Reach::Addresses(Prefix::host(*address)),
-                Target::Name(_) => gate::Reach::Names(self.mappings(&held.names)),
+                Target::Name(_) => gate::Reach::Names(self.mappings(held)),
             };
             grants.push(gate::Grant {
                 id: held.claims.grant,
@@ -364,14 +367,20 @@ impl Gateway {
             })
     }
 
-    fn mappings(&self, names: &BTreeMap<DomainName, Visible>) -> Vec<gate::Mapping> {
+    fn mappings(&self, held: &Held) -> Vec<gate::Mapping> {
         let mut mappings = Vec::new();
-        for (name, &(ipv4, ipv6)) in names {
-            let (resolved_v4, resolved_v6) = self.names.chosen(name);
-            let v4 = resolved_v4.map(|resolved| gate::Mapping::new(ipv4.into(), resolved.into()));
-            let v6 = resolved_v6.map(|resolved| gate::Mapping::new(ipv6.into(), resolved.into()));
-            mappings.extend([v4, v6].into_iter().flatten().flatten());
+        for (name, &(ipv4, ipv6)) in &held.names {
+            let (v4, v6) = self.names.leads(name, held.within.as_ref());
+            mappings.extend([mapping(ipv4, v4), mapping(ipv6, v6)].into_iter().flatten());
         }
         mappings
+    }
+}
+
+fn mapping<A: Into<IpAddr>>(visible: A, lead: Lead<A>) -> Option<gate::Mapping> {
+    match lead {
+        Lead::Nowhere => None,
+        Lead::To(resolved) => gate::Mapping::new(visible.into(), resolved.into()).ok(),
+        Lead::Outside(_) => Some(gate::Mapping::outside(visible.into())),
     }
 }

@@ -12,6 +12,7 @@ mod clients;
 mod flows;
 mod grants;
 mod kept;
+mod log_limit;
 mod messages;
 mod names;
 mod output;
@@ -38,6 +39,7 @@ use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad, Interface
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use flows::Flows;
 use grants::Grants;
+use log_limit::LogLimit;
 use names::Names;
 use questions::Questions;
 use std::collections::VecDeque;
@@ -77,6 +79,8 @@ pub struct Counters {
     pub expired: u64,
     /// Names that were not asked for, since too many of their client's were.
     pub questions_refused: u64,
+    /// Names that turned out to lead out of the networks that their resource allows.
+    pub names_outside: u64,
     /// Messages of the portal that broke the protocol.
     pub protocol_errors: u64,
 }
@@ -129,6 +133,10 @@ pub struct Gateway {
     keep_ms: Option<u64>,
     outputs: VecDeque<Output>,
     counters: Counters,
+    /// Lines about names that lead out of the networks of their resource.
+    log_outside: LogLimit,
+    /// Lines about names whose address is another one.
+    log_moved: LogLimit,
 }
 
 impl Gateway {
@@ -154,6 +162,8 @@ impl Gateway {
             keep_ms: None,
             outputs: VecDeque::new(),
             counters: Counters::default(),
+            log_outside: LogLimit::default(),
+            log_moved: LogLimit::default(),
         }
     }
 
@@ -173,7 +183,7 @@ impl Gateway {
             candidates: self.candidates.clone(),
             draining: self.drain.own,
             grants: self.grants.ids().collect(),
-            features: vec![GatewayFeature::Flows],
+            features: vec![GatewayFeature::Flows, GatewayFeature::Within],
         };
         self.outputs.push_back(Output::ToPortal(hello));
     }

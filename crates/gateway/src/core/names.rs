@@ -1,11 +1,13 @@
 //! Names that clients want, and what the DNS says of them.
 
 use super::Gateway;
-use culvert_ids::ClientId;
-use culvert_policy::DomainName;
+use super::log_limit::LogLimit;
+use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::gate::{MAX_NAMES_PER_GRANT, Mapping};
+use culvert_policy::{DomainName, Within};
 use culvert_wire::messages::ResolvedName;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How long a grant waits for the DNS, in milliseconds: below what the portal waits for the gateway.
@@ -45,14 +47,31 @@ pub enum Resolution {
     NoAnswer,
 }
 
+/// Addresses of one family that are kept of a name, as many as the largest answers in use have: the ranges
+/// of two resources may each allow another one of them. In all, 20 MB.
+const MAX_ADDRESSES_PER_NAME: usize = 16;
+
 /// A name.
 #[derive(Debug, Default)]
 pub(super) struct Name {
     /// The DNS has answered once.
     pub(super) is_known: bool,
-    pub(super) ipv4: Option<Ipv4Addr>,
-    pub(super) ipv6: Option<Ipv6Addr>,
+    /// Those that may be forwarded to. The ones that it has had for longest are in front, so that clients
+    /// stay at the address that they use.
+    pub(super) ipv4: Vec<Ipv4Addr>,
+    pub(super) ipv6: Vec<Ipv6Addr>,
     pub(super) renew_ms: u64,
+}
+
+/// Where a name leads in one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead<A> {
+    /// It has no address.
+    Nowhere,
+    /// There.
+    To(A),
+    /// It has addresses, such as this one, but none within the ranges of its resource.
+    Outside(A),
 }
 
 /// All names.
@@ -93,18 +112,34 @@ impl Names {
         self.0.remove(name);
     }
 
-    /// What it leads to, of each family.
-    pub(super) fn chosen(&self, name: &DomainName) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
-        let name = self.0.get(name);
-        name.map_or((None, None), |name| (name.ipv4, name.ipv6))
+    /// Where it leads in each family, for a resource that allows these ranges alone.
+    pub(super) fn leads(
+        &self,
+        name: &DomainName,
+        within: Option<&Within>,
+    ) -> (Lead<Ipv4Addr>, Lead<Ipv6Addr>) {
+        self.0
+            .get(name)
+            .map_or((Lead::Nowhere, Lead::Nowhere), |name| {
+                (lead(&name.ipv4, within), lead(&name.ipv6, within))
+            })
     }
 
-    pub(super) fn families(&self, name: &DomainName) -> ResolvedName {
-        let (ipv4, ipv6) = self.chosen(name);
+    /// An address of a name that has none within the ranges.
+    pub(super) fn outside(&self, name: &DomainName, within: Option<&Within>) -> Option<IpAddr> {
+        match self.leads(name, within) {
+            (Lead::To(_), _) | (_, Lead::To(_)) | (Lead::Nowhere, Lead::Nowhere) => None,
+            (Lead::Outside(address), _) => Some(address.into()),
+            (_, Lead::Outside(address)) => Some(address.into()),
+        }
+    }
+
+    pub(super) fn families(&self, name: &DomainName, within: Option<&Within>) -> ResolvedName {
+        let (ipv4, ipv6) = self.leads(name, within);
         ResolvedName {
             name: name.as_str().to_owned(),
-            ipv4: ipv4.is_some(),
-            ipv6: ipv6.is_some(),
+            ipv4: matches!(ipv4, Lead::To(_)),
+            ipv6: matches!(ipv6, Lead::To(_)),
         }
     }
 
@@ -121,6 +156,7 @@ impl Gateway {
             for client in self.grants.clients_of_name(name) {
                 self.rebuild_or_deny(client);
             }
+            self.note_outside_of_held(name, now_ms);
         }
         self.name_settled(name, now_ms);
         self.finish(now_ms);
@@ -139,23 +175,62 @@ impl Gateway {
         let Some(known) = self.names.0.get_mut(name) else {
             return false;
         };
-        let before = (known.ipv4, known.ipv6);
+        let before = (known.ipv4.clone(), known.ipv6.clone());
         match resolution {
             Resolution::Found { ipv4, ipv6, ttl_s } => {
                 known.is_known = true;
-                known.ipv4 = choose(known.ipv4, &ipv4, may_lead_to);
-                known.ipv6 = choose(known.ipv6, &ipv6, may_lead_to);
+                known.ipv4 = usable(&before.0, &ipv4, may_lead_to);
+                known.ipv6 = usable(&before.1, &ipv6, may_lead_to);
                 let ttl_ms = u64::from(ttl_s) * 1000;
                 known.renew_ms = now_ms + ttl_ms.clamp(MIN_RENEWAL_MS, MAX_RENEWAL_MS);
             }
             Resolution::NotFound => {
                 known.is_known = true;
-                (known.ipv4, known.ipv6) = (None, None);
+                known.ipv4.clear();
+                known.ipv6.clear();
                 known.renew_ms = now_ms + RETRY_MS;
             }
             Resolution::NoAnswer => known.renew_ms = now_ms + RETRY_MS,
         }
-        (known.ipv4, known.ipv6) != before
+        let log = &mut self.log_moved;
+        log_move(name, before.0.first(), known.ipv4.first(), log, now_ms);
+        log_move(name, before.1.first(), known.ipv6.first(), log, now_ms);
+        (&known.ipv4, &known.ipv6) != (&before.0, &before.1)
+    }
+
+    /// Counts and logs that a name of resources in use leads out of their ranges now.
+    fn note_outside_of_held(&mut self, name: &DomainName, now_ms: u64) {
+        let held = self
+            .grants
+            .held()
+            .filter(|held| held.names.contains_key(name));
+        let outside: BTreeMap<ResourceId, IpAddr> = held
+            .filter_map(|held| {
+                let address = self.names.outside(name, held.within.as_ref())?;
+                Some((held.claims.resource, address))
+            })
+            .collect();
+        for (resource, address) in outside {
+            self.note_outside(name, address, resource, now_ms);
+        }
+    }
+
+    /// Counts and logs that a name leads out of the ranges of a resource.
+    pub(super) fn note_outside(
+        &mut self,
+        name: &DomainName,
+        address: IpAddr,
+        resource: ResourceId,
+        now_ms: u64,
+    ) {
+        self.counters.names_outside += 1;
+        if let Some(left_out) = self.log_outside.take(now_ms) {
+            tracing::warn!(
+                %name, %address, %resource, left_out,
+                "a name leads out of the networks that its resource allows, and is not followed: if it \
+                 is right, add its network to `within` of the resource"
+            );
+        }
     }
 
     /// Asks again for names in use whose time is over, and forgets the others.
@@ -197,18 +272,58 @@ impl Gateway {
     }
 }
 
-/// The address that a name leads to: the one before, while the DNS still names it.
-fn choose<A: Copy + PartialEq + Into<IpAddr>>(
-    before: Option<A>,
+/// Tells where a name leads after it led elsewhere before.
+fn log_move<A: Copy + PartialEq + Display>(
+    name: &DomainName,
+    from: Option<&A>,
+    to: Option<&A>,
+    log: &mut LogLimit,
+    now_ms: u64,
+) {
+    let Some(from) = from.filter(|from| Some(*from) != to) else {
+        return;
+    };
+    let Some(left_out) = log.take(now_ms) else {
+        return;
+    };
+    match to {
+        Some(to) => tracing::info!(%name, %from, %to, left_out, "a name has another address"),
+        None => tracing::info!(%name, %from, left_out, "a name has lost its address"),
+    }
+}
+
+/// The addresses of an answer that may be used, those that the name had before in front.
+fn usable<A: Copy + PartialEq + Into<IpAddr>>(
+    before: &[A],
     found: &[A],
     may_lead_to: impl Fn(IpAddr) -> bool,
-) -> Option<A> {
-    let mut usable = found
+) -> Vec<A> {
+    let mut usable: Vec<A> = before
         .iter()
-        .filter(|address| may_lead_to((**address).into()));
-    let first = usable.clone().next();
-    usable
-        .find(|address| Some(**address) == before)
-        .or(first)
+        .filter(|address| found.contains(address))
         .copied()
+        .collect();
+    for &address in found {
+        if usable.len() >= MAX_ADDRESSES_PER_NAME {
+            break;
+        }
+        if may_lead_to(address.into()) && !usable.contains(&address) {
+            usable.push(address);
+        }
+    }
+    usable
+}
+
+/// The first of the addresses that is within the ranges.
+fn lead<A: Copy + Into<IpAddr>>(addresses: &[A], within: Option<&Within>) -> Lead<A> {
+    let Some(&first) = addresses.first() else {
+        return Lead::Nowhere;
+    };
+    let Some(within) = within else {
+        return Lead::To(first);
+    };
+    let mut addresses = addresses.iter().copied();
+    addresses
+        .find(|address| within.contains((*address).into()))
+        .map_or(Lead::Outside(first), Lead::To)
 }

@@ -155,8 +155,8 @@ impl Gateway {
         let statuses = names.map(|(name, known)| NameStatus {
             name: name.to_string(),
             answered: known.is_known,
-            ipv4: known.ipv4,
-            ipv6: known.ipv6,
+            ipv4: known.ipv4.first().copied(),
+            ipv6: known.ipv6.first().copied(),
             renewed_in_ms: known.renew_ms.saturating_sub(now_ms),
         });
         statuses.collect()

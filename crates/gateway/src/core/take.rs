@@ -168,13 +168,21 @@ impl Gateway {
             self.refuse(claims.grant, &fault);
             return;
         }
+        if let Err(fault) = self.check_within(&pending, now_ms) {
+            self.refuse(claims.grant, &fault);
+            return;
+        }
+        let within = pending.verified.within.as_ref();
         let names = pending.names.keys();
-        let answered: Vec<ResolvedName> = names.map(|name| self.names.families(name)).collect();
+        let answered: Vec<ResolvedName> = names
+            .map(|name| self.names.families(name, within))
+            .collect();
         let superseded = self.superseded(&pending);
         let mut held = Held {
             expires_ms: now_ms + claims.exp.unix_ms().saturating_sub(unix_ms),
             claims,
             target: pending.verified.target,
+            within: pending.verified.within,
             filters: pending.verified.filters,
             changed_filters: None,
             token: pending.token,
@@ -217,6 +225,24 @@ impl Gateway {
             grant: id,
             names: answered,
         });
+    }
+
+    /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
+    /// and whoever asks for it is told why.
+    fn check_within(&mut self, pending: &Pending, now_ms: u64) -> Result<(), GrantFault> {
+        let Verified { claims, within, .. } = &pending.verified;
+        let names = pending.names.keys();
+        let outside: Vec<(DomainName, IpAddr)> = names
+            .filter_map(|name| Some((name.clone(), self.names.outside(name, within.as_ref())?)))
+            .collect();
+        for (name, address) in &outside {
+            self.note_outside(name, *address, claims.resource, now_ms);
+        }
+        let are_all = outside.len() == pending.names.len();
+        match outside.into_iter().next() {
+            Some((name, address)) if are_all => Err(GrantFault::Outside { name, address }),
+            _ => Ok(()),
+        }
     }
 
     /// What waits is out of date where the portal has said something else since: another grant by the same

@@ -3,7 +3,7 @@
 use super::Network;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use culvert_policy::{Filters, Target};
+use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::messages::{Reason, ReasonCode};
 use culvert_wire::{GrantClaims, model};
 use pasetors::Public;
@@ -68,6 +68,16 @@ pub enum GrantFault {
         "a name is not one of the resource, or its addresses are not its own of the range for names"
     )]
     Name,
+    /// Every name that was asked for leads out of the networks that the resource allows.
+    #[error(
+        "{name} leads to {address}, outside of the networks that the resource allows (`within`)"
+    )]
+    Outside {
+        /// The first of the names.
+        name: DomainName,
+        /// An address of it.
+        address: IpAddr,
+    },
     /// More clients, grants or names than the gateway holds.
     #[error("the gateway holds no more: {0}")]
     TooMany(String),
@@ -91,6 +101,7 @@ impl GrantFault {
             | Self::Resource(_)
             | Self::Name => ReasonCode::BadGrant,
             Self::Expired(_) => ReasonCode::Expired,
+            Self::Outside { .. } => ReasonCode::NameOutside,
             Self::TooMany(_) => ReasonCode::TooMany,
             Self::NoDns(_) => ReasonCode::GatewayRefused,
         };
@@ -112,6 +123,7 @@ pub(super) struct GrantKeys {
 pub(super) struct Verified {
     pub(super) claims: GrantClaims,
     pub(super) target: Target,
+    pub(super) within: Option<Within>,
     pub(super) filters: Filters,
 }
 
@@ -161,13 +173,16 @@ impl Network {
                 return Err(GrantFault::Address);
             }
         }
-        let target = Target::try_from(&claims.target)
+        let (target, within) = claims
+            .target
+            .parse()
             .map_err(|error| GrantFault::Resource(error.to_string()))?;
         let filters = model::filters(&claims.filters)
             .map_err(|error| GrantFault::Resource(error.to_string()))?;
         Ok(Verified {
             claims,
             target,
+            within,
             filters,
         })
     }

@@ -119,6 +119,7 @@ fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStat
         revoked,
         expired,
         questions_refused,
+        names_outside,
         protocol_errors,
     } = *counters;
     let list = [
@@ -127,6 +128,7 @@ fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStat
         ("grants_revoked", revoked),
         ("grants_expired", expired),
         ("questions_refused", questions_refused),
+        ("names_outside", names_outside),
         ("protocol_errors", protocol_errors),
         ("generation_changes", generation_changes),
     ];

@@ -72,7 +72,7 @@ fn hello_says_that_it_can_tell_and_nothing_is_told_unasked() {
     let Some(FromGateway::Hello { features, .. }) = play.said.first() else {
         panic!("{:?}", play.said);
     };
-    assert_eq!(features, &[GatewayFeature::Flows]);
+    assert!(features.contains(&GatewayFeature::Flows));
     play.welcome(&[]);
     play.grant(&claims(1, 5, 9));
     end(&mut play, [443]);

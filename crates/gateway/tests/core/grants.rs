@@ -88,7 +88,7 @@ fn what_a_grant_says_must_hold_here_and_now() {
             "somebody else",
         ),
         (
-            |it| it.target = target("10.0.9.1/24"),
+            |it| it.target = target("10.0.9.1/24").into(),
             ReasonCode::BadGrant,
             "resource",
         ),

@@ -106,7 +106,7 @@ fn nothing_is_believed_that_the_portal_has_not_signed() {
 
     let mut forged = kept.clone();
     let mut wider = claims(1, 5, 9);
-    wider.target = crate::play::target("0.0.0.0/0");
+    wider.target = crate::play::target("0.0.0.0/0").into();
     forged.grants[0].token = Signer::new(8).sign(&wider);
     restart_with(&play, &forged, 0).assert_reaches_nothing();
 

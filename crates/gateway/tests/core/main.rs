@@ -16,3 +16,4 @@ mod play;
 mod questions;
 mod report;
 mod session;
+mod within;

@@ -93,7 +93,7 @@ pub(crate) fn claims(grant: u8, client: u8, resource: u8) -> GrantClaims {
         client_ipv6: Ipv6Addr::new(0xfd00, 0x2021, 0x1111, 0, 0, 0, 1, client.into()),
         gateway: GATEWAY,
         resource: resource_id(resource),
-        target: target(&format!("10.0.{resource}.0/24")),
+        target: target(&format!("10.0.{resource}.0/24")).into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
         iat: Timestamp::from_unix_ms(START_UNIX_MS),
@@ -104,7 +104,7 @@ pub(crate) fn claims(grant: u8, client: u8, resource: u8) -> GrantClaims {
 /// The same for a DNS pattern.
 pub(crate) fn name_claims(grant: u8, client: u8, resource: u8, pattern: &str) -> GrantClaims {
     GrantClaims {
-        target: target(pattern),
+        target: target(pattern).into(),
         ..claims(grant, client, resource)
     }
 }

@@ -48,6 +48,8 @@ reasons! {
     Protocol = "protocol",
     /// They allow the protocol, but not the port.
     Port = "port",
+    /// The name that the destination stands for has no address that its resource allows (`within`).
+    OutsideWithin = "outside_within",
     /// An ICMP message that is neither a query, nor an answer, nor an error.
     IcmpType = "icmp_type",
     /// A packet to a client, or an answer or ICMP error of one, that belongs to no flow which the

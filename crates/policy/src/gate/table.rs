@@ -53,7 +53,8 @@ pub enum Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mapping {
     visible: IpAddr,
-    resolved: IpAddr,
+    /// None where the name leads nowhere that its resource allows.
+    resolved: Option<IpAddr>,
 }
 
 impl Mapping {
@@ -72,7 +73,16 @@ impl Mapping {
                 return Err(GrantError::NotForwarded(address));
             }
         }
+        let resolved = Some(resolved);
         Ok(Self { visible, resolved })
+    }
+
+    /// The client sends to `visible`, whose name has no address but such as its resource does not allow
+    /// ([`crate::Within`]).
+    #[must_use]
+    pub const fn outside(visible: IpAddr) -> Self {
+        let resolved = None;
+        Self { visible, resolved }
     }
 
     /// What the client sends to.
@@ -81,9 +91,9 @@ impl Mapping {
         self.visible
     }
 
-    /// Where new flows go.
+    /// Where new flows go, if anywhere.
     #[must_use]
-    pub const fn resolved(self) -> IpAddr {
+    pub const fn resolved(self) -> Option<IpAddr> {
         self.resolved
     }
 }
@@ -103,8 +113,19 @@ pub struct ClientGrants {
 struct Lead {
     /// Its place in [`ClientGrants::grants`].
     grant: usize,
-    /// What the range, a single address then, stands for.
-    resolved: Option<IpAddr>,
+    /// Where new flows go.
+    goes: Goes,
+}
+
+/// Where new flows to a range go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goes {
+    /// Where the client sends them.
+    There,
+    /// To what the range, a single address then, stands for.
+    To(IpAddr),
+    /// Nowhere: the name that it stands for has no address that its resource allows.
+    Outside,
 }
 
 impl ClientGrants {
@@ -182,12 +203,20 @@ impl ClientGrants {
             if now_ms >= grant.expires_ms {
                 continue;
             }
+            let resolved = match lead.goes {
+                Goes::There => None,
+                Goes::To(resolved) => Some(resolved),
+                Goes::Outside => {
+                    reason = DropReason::OutsideWithin;
+                    continue;
+                }
+            };
             if grant.filters.allows(service) {
                 return Ok(Permit {
                     grant: grant.id,
                     resource: grant.resource,
                     expires_ms: grant.expires_ms,
-                    resolved: lead.resolved,
+                    resolved,
                 });
             }
             match grant.filters.allows_protocol(service) {
@@ -300,8 +329,8 @@ impl GateTable {
 fn lead(reach: &mut PrefixMap<Vec<Lead>>, grant: usize, to: &Reach) -> Result<(), GrantError> {
     let mappings = match to {
         Reach::Addresses(prefix) => {
-            let resolved = None;
-            reach.entry(*prefix).push(Lead { grant, resolved });
+            let goes = Goes::There;
+            reach.entry(*prefix).push(Lead { grant, goes });
             return Ok(());
         }
         Reach::Names(mappings) => mappings,
@@ -312,13 +341,10 @@ fn lead(reach: &mut PrefixMap<Vec<Lead>>, grant: usize, to: &Reach) -> Result<()
     }
     for &Mapping { visible, resolved } in mappings {
         let leads = reach.entry(Prefix::host(visible));
-        let lead = Lead {
-            grant,
-            resolved: Some(resolved),
-        };
+        let goes = resolved.map_or(Goes::Outside, Goes::To);
         match leads.iter().find(|lead| lead.grant == grant) {
-            None => leads.push(lead),
-            Some(before) if before.resolved == lead.resolved => {}
+            None => leads.push(Lead { grant, goes }),
+            Some(before) if before.goes == goes => {}
             Some(_) => return Err(GrantError::Ambiguous(visible)),
         }
     }

@@ -69,7 +69,7 @@ impl Model {
             Reach::Addresses(prefix) => prefix.contains(to).then_some((prefix.len(), None)),
             Reach::Names(names) => {
                 let name = names.iter().find(|name| name.visible() == to);
-                name.map(|name| (32, Some(name.resolved())))
+                name.map(|name| (32, name.resolved()))
             }
         };
         let holding = self

@@ -139,6 +139,13 @@ impl Progress {
                 Field::line("address", "Address")
                     .hint("10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example")
                     .value(text("address", "")),
+                Field::lines("within", "Networks of its names")
+                    .optional()
+                    .hint(
+                        "Only of names: the networks that their addresses must be in, one a line. Left \
+                         empty, they may lead to any host that the gateways reach.",
+                    )
+                    .value(text("within", "")),
                 Field::lines("filters", "Allowed")
                     .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
                     .value(text("filters", "any")),
@@ -302,6 +309,7 @@ async fn make_resource(
             address: text("address"),
             filters,
             applications: Applications::Any,
+            within: Some(networks(fields)),
         }],
         policies: vec![DesiredPolicy {
             name: text("name"),
@@ -318,6 +326,16 @@ async fn make_resource(
         .await;
     applied.map_err(by_field)?;
     Ok(Made::Thing)
+}
+
+/// Where names may lead; an empty field asks for nothing.
+fn networks(fields: &Fields) -> Vec<String> {
+    let each = fields.text("within").split_whitespace();
+    let networks: Vec<String> = each.map(str::to_owned).collect();
+    match networks.is_empty() {
+        true => vec![words::ANYWHERE.to_owned()],
+        false => networks,
+    }
 }
 
 /// The API tells of `groups[0].name`, this page of `group`.

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ResourceId, SiteId};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
-use culvert_wire::model::{Applications, Filter};
+use culvert_wire::model::{Applications, Filter, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
@@ -62,6 +62,7 @@ struct Written {
     site: String,
     address: String,
     allowed: String,
+    within: String,
     applications: String,
 }
 
@@ -72,6 +73,7 @@ impl Written {
             site: fields.text("site").to_owned(),
             address: fields.text("address").to_owned(),
             allowed: fields.text("filters").to_owned(),
+            within: fields.text("within").to_owned(),
             applications: fields.text("applications").to_owned(),
         }
     }
@@ -82,6 +84,10 @@ impl Written {
             site,
             address: resource.address.clone(),
             allowed: words::filters(&resource.filters).replace(' ', "\n"),
+            within: match resource.kind {
+                TargetKind::Dns => words::within(resource.within.as_deref()).replace(' ', "\n"),
+                TargetKind::Cidr | TargetKind::Address => String::new(),
+            },
             applications: words::applications(&resource.applications),
         }
     }
@@ -98,6 +104,13 @@ impl Written {
             Field::lines("filters", "Allowed")
                 .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
                 .value(&self.allowed),
+            Field::lines("within", "Networks of its names")
+                .optional()
+                .hint(
+                    "Only of names: the networks that their addresses must be in, one a line. Empty or \
+                     anywhere lets them lead to any host that the site's gateways reach.",
+                )
+                .value(&self.within),
             Field::line("applications", "Programs of the client")
                 .optional()
                 .hint("any, only:backup,sync or except:browser")
@@ -121,6 +134,16 @@ impl Written {
         }
     }
 
+    /// As the API takes it; an empty field asks for nothing.
+    fn networks(&self) -> Vec<String> {
+        let each = self.within.split_whitespace().map(str::to_owned);
+        let networks: Vec<String> = each.collect();
+        match networks.is_empty() {
+            true => vec![words::ANYWHERE.to_owned()],
+            false => networks,
+        }
+    }
+
     async fn site(&self, console: &Console, caller: &Caller) -> Result<SiteId, Fault> {
         let found = console.service.site_named(caller, &self.site).await?;
         Ok(found.id)
@@ -140,6 +163,7 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         site: String::new(),
         address: String::new(),
         allowed: String::new(),
+        within: String::new(),
         applications: "any".to_owned(),
     };
     let form = written.form("What it is", "/resources/new".to_owned(), "Make");
@@ -159,6 +183,7 @@ pub(super) async fn create(
             address: written.address.clone(),
             filters: written.filters()?,
             applications: written.programs()?,
+            within: Some(written.networks()),
         };
         console.service.create_resource(&person.caller, new).await
     };
@@ -180,6 +205,9 @@ pub(super) async fn show(
     let written = Written::as_is(&resource, site.name);
     let mut page = person.page(&resource.name, AT);
     page.done = asked.done();
+    let warnings = resource.warnings.iter().cloned();
+    page.sections
+        .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
     if !person.may_change() {
         page.sections.push(Section::Facts {
             title: "Resource".to_owned(),
@@ -208,12 +236,20 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
+/// A warning of the API as a sentence of its own.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
 fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
     vec![
         ("Name", Cell::text(&written.name)),
         ("Site", Cell::text(&written.site)),
         ("Address", Cell::code(&written.address)),
         ("Allowed", Cell::code(&written.allowed)),
+        ("Networks of its names", Cell::code(&written.within)),
         ("Programs of the client", Cell::code(&written.applications)),
     ]
 }
@@ -233,6 +269,7 @@ pub(super) async fn change(
             address: Some(written.address.clone()),
             filters: Some(written.filters()?),
             applications: Some(written.programs()?),
+            within: Some(written.networks()),
         };
         let service = &console.service;
         service

@@ -45,6 +45,8 @@ pub(super) enum NoGateway {
     Absent,
     /// Those that there are have as many grants as they may.
     Busy,
+    /// Those that there are would lead the resource's names anywhere.
+    Outdated,
 }
 
 impl NoGateway {
@@ -62,6 +64,12 @@ impl NoGateway {
             (Self::Busy, None) => {
                 Refusal::plain(ReasonCode::TryLater, "the site's gateways are too busy")
             }
+            (Self::Outdated, None) => Refusal::new(
+                ReasonCode::NoGateway,
+                "no gateway of the site can be used",
+                "the resource says where its names may lead (`within`), and the site's gateways do not see \
+                 to that: update them",
+            ),
         }
     }
 }
@@ -104,6 +112,7 @@ impl Hub {
             load: GatewayLoad::default(),
             load_at: None,
             tells_flows: join.features.contains(&GatewayFeature::Flows),
+            keeps_within: join.features.contains(&GatewayFeature::Within),
             given: 0,
         };
         let tells_flows = joined.tells_flows;
@@ -191,15 +200,22 @@ impl Hub {
         let Some(row) = self.directory.resource(resource) else {
             return Err(NoGateway::Absent);
         };
+        let (mut best, mut is_busy, mut is_outdated) = (None, false, false);
+        let mut is_capable = |id: &GatewayId| {
+            let keeps = self.gateways.get(id).map(|session| session.keeps_within);
+            let is_capable = row.within.is_none() || keeps == Some(true);
+            is_outdated |= !is_capable;
+            is_capable
+        };
         let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
             !avoid.contains(id)
                 && self.gateways.contains_key(id)
                 && self.directory.admit_gateway(*id).is_ok()
         });
+        let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
         let renewed = self.grants.current(client, resource);
         let renewed = renewed.map(|grant| grant.row.gateway);
-        let (mut best, mut is_busy) = (None, false);
-        for id in present.filter(|id| !self.is_draining(*id)) {
+        for &id in present.iter().filter(|id| !self.is_draining(**id)) {
             let count = self.grants.count(id);
             if count.grants >= MAX_GRANTS_PER_GATEWAY || count.offers >= MAX_OFFERS_PER_GATEWAY {
                 is_busy = true;
@@ -216,11 +232,11 @@ impl Hub {
         if let Some((.., id)) = best {
             return Ok(id);
         }
-        let is_present = |id: &GatewayId| self.gateways.contains_key(id) && !avoid.contains(id);
-        match renewed.filter(is_present) {
-            Some(id) if self.directory.admit_gateway(id).is_ok() => Ok(id),
-            _ if is_busy => Err(NoGateway::Busy),
-            _ => Err(NoGateway::Absent),
+        match renewed.filter(|id| present.contains(id)) {
+            Some(id) => Ok(id),
+            None if is_outdated && present.is_empty() => Err(NoGateway::Outdated),
+            None if is_busy => Err(NoGateway::Busy),
+            None => Err(NoGateway::Absent),
         }
     }
 

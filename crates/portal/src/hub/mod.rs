@@ -20,6 +20,7 @@ mod gateways;
 mod grants;
 pub mod limits;
 mod output;
+mod outside;
 mod random;
 mod reasons;
 mod review;
@@ -43,6 +44,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, ReasonCode, ToClient, ToGateway};
 use grants::{Grant, Grants, Stage};
 use output::Outbox;
+use outside::OutsideNames;
 use random::Random;
 use session::{ClientSession, GatewaySession};
 use slots::Slots;
@@ -63,6 +65,7 @@ pub struct Hub {
     slots: Slots,
     timers: Timers,
     outbox: Outbox,
+    outside: OutsideNames,
     counters: Counters,
 }
 
@@ -100,6 +103,7 @@ impl Hub {
             slots: Slots::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
+            outside: OutsideNames::default(),
             counters: Counters::default(),
         };
         hub.restore(grants, now);

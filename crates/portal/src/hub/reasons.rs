@@ -71,6 +71,15 @@ impl Refusal {
         }
     }
 
+    /// The name's addresses are none that the resource allows. To the client it has none.
+    pub(super) fn outside(text: &str) -> Self {
+        Self::new(
+            ReasonCode::NameNotFound,
+            "the name has no address that its resource allows",
+            format!("the gateway refused: {text}"),
+        )
+    }
+
     pub(super) fn no_resource() -> Self {
         Self::new(
             ReasonCode::NoAccess,

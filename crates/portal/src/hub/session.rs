@@ -99,6 +99,8 @@ pub(super) struct GatewaySession {
     pub(super) load_at: Option<Timestamp>,
     /// It can tell of flows, and is told whether it is to.
     pub(super) tells_flows: bool,
+    /// It leads names only where their resource allows.
+    pub(super) keeps_within: bool,
     /// Clients that were given to it since it said how busy it is.
     pub(super) given: u32,
 }

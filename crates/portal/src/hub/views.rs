@@ -2,7 +2,7 @@
 
 use super::{Hub, Stage};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
-use culvert_policy::{Applications, Explanation, Subject};
+use culvert_policy::{Applications, Explanation, Subject, Within};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::GatewayLoad;
@@ -90,6 +90,10 @@ pub struct Explained {
     pub barred: Option<String>,
     /// Which programs of the client may reach it: the client's part.
     pub applications: Applications,
+    /// Where the resource's names may lead: the gateway's part.
+    pub within: Option<Within>,
+    /// When a gateway last refused a name of it because of that, and what it said.
+    pub outside: Option<(Timestamp, String)>,
     /// The gateway that would be given; none where none can be.
     pub gateway: Option<GatewayId>,
 }
@@ -158,12 +162,9 @@ impl Hub {
         now: Timestamp,
     ) -> Option<Explained> {
         let row = self.directory.client(client)?;
-        let applications = self
-            .directory
-            .resource(resource)?
-            .parsed
-            .applications
-            .clone();
+        let resource_row = self.directory.resource(resource)?;
+        let applications = resource_row.parsed.applications.clone();
+        let within = resource_row.within.clone();
         let facts = self.facts.get(&client).copied().unwrap_or_default();
         let subject = Subject {
             groups: self.directory.groups_of(row.actor).collect(),
@@ -181,6 +182,8 @@ impl Hub {
             policies,
             barred,
             applications,
+            within,
+            outside: self.outside.of(resource),
             gateway: self.choose((client, resource), &BTreeSet::new()).ok(),
         })
     }

@@ -49,6 +49,7 @@ impl Service {
                 return Ok(ApplyReport {
                     applied: !options.dry_run,
                     changes: plan.changes,
+                    warnings: plan.warnings,
                 });
             }
             let _alone = self.shutting_out.lock().await;
@@ -61,6 +62,7 @@ impl Service {
                     return Ok(ApplyReport {
                         applied: true,
                         changes: plan.changes,
+                        warnings: plan.warnings,
                     });
                 }
                 // Something was changed since the snapshot; the next plan knows of it.

@@ -7,8 +7,9 @@ use crate::hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::{Decision, PolicyOutcome};
 use culvert_store as store;
-use culvert_wire::Timestamp;
-use culvert_wire::api::{Explanation, GatewayChoice, PolicyExplanation, Verdict};
+use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
+use culvert_wire::model::TargetKind;
+use culvert_wire::{Timestamp, words};
 
 impl Service {
     /// What would be decided if the client asked now, and why.
@@ -46,13 +47,17 @@ impl Service {
             }
             None => None,
         };
-        let text = in_words(
+        let mut text = in_words(
             &explained,
             &client_row.name,
             &resource_row.name,
             &policies,
             gateway.as_ref(),
         );
+        for line in names_in_words(&explained, resource_row.target.kind) {
+            text.push('\n');
+            text.push_str(&line);
+        }
         let until = match explained.policies.decision() {
             Decision::Allow {
                 until_ms: Some(until_ms),
@@ -68,6 +73,11 @@ impl Service {
             text,
             policies,
             applications: (&explained.applications).into(),
+            within: explained.within.map(|within| {
+                let ranges = within.ranges().iter();
+                ranges.map(ToString::to_string).collect()
+            }),
+            outside: explained.outside.map(|(at, text)| OutsideName { at, text }),
             gateway,
         })
     }
@@ -100,6 +110,22 @@ const fn verdict(is_allow: bool) -> Verdict {
         true => Verdict::Allow,
         false => Verdict::Deny,
     }
+}
+
+/// Where names of the resource may lead.
+fn names_in_words(explained: &Explained, kind: TargetKind) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &explained.within {
+        Some(within) => lines.push(format!("at the gateway: names may lead only into {within}")),
+        None => {
+            let warning = words::within_warning(kind, None);
+            lines.extend(warning.map(|warning| format!("warning: {warning}")));
+        }
+    }
+    if let Some((at, text)) = &explained.outside {
+        lines.push(format!("a gateway refused a name at {at}: {text}"));
+    }
+    lines
 }
 
 /// A sentence, and a line for each policy.

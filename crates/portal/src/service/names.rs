@@ -1,9 +1,9 @@
 //! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
 
 use crate::fault::Fault;
-use culvert_policy::{Applications, ResourceName, Target};
+use culvert_policy::{Applications, ResourceName, Target, WithinError};
 use culvert_store::MAX_NAME_CHARS;
-use culvert_wire::model;
+use culvert_wire::{model, words};
 
 /// A name of anything.
 pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
@@ -70,6 +70,26 @@ pub(super) fn applications(
     let parsed = Applications::try_from(applications)
         .map_err(|error| Fault::invalid(format!("{at}applications"), error))?;
     Ok((&parsed).into())
+}
+
+/// Where the addresses of names may be, in the form in which it is kept: one for each set of networks.
+pub(super) fn within(
+    at: &str,
+    kind: model::TargetKind,
+    written: Option<&[String]>,
+) -> Result<Option<Vec<String>>, Fault> {
+    let wrong = |error: &dyn std::fmt::Display| Fault::invalid(format!("{at}within"), error);
+    let parsed = words::parse_within(written.unwrap_or(&[words::ANYWHERE.to_owned()]));
+    let Some(networks) = parsed.map_err(|error| wrong(&error))? else {
+        return Ok(None);
+    };
+    if kind != model::TargetKind::Dns {
+        return Err(wrong(&WithinError::NotNames));
+    }
+    let within = model::within(&networks).map_err(|error| wrong(&error))?;
+    Ok(Some(
+        within.ranges().iter().map(ToString::to_string).collect(),
+    ))
 }
 
 /// When a policy holds.

@@ -36,6 +36,7 @@ impl Service {
             id: ResourceId::new(now_ms, random),
             site: new.site,
             name: names::resource_name("", &new.name)?,
+            within: names::within("", target.kind, new.within.as_deref())?,
             target: names::target("", &target)?,
             filters: names::filters("", &new.filters)?,
             applications: names::applications("", &new.applications)?,
@@ -77,6 +78,8 @@ impl Service {
             if let Some(applications) = &patch.applications {
                 row.applications = names::applications("", applications)?;
             }
+            let within = patch.within.as_deref().or(row.within.as_deref());
+            row.within = names::within("", row.target.kind, within)?;
             row.site = patch.site.unwrap_or(row.site);
             Ok(())
         };

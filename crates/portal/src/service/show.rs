@@ -1,7 +1,7 @@
 //! From rows to what the API shows. Each field is named: a row may gain what nobody is to see.
 
 use culvert_store as store;
-use culvert_wire::api;
+use culvert_wire::{api, words};
 
 pub(super) fn account(row: store::Account) -> api::Account {
     api::Account {
@@ -96,6 +96,7 @@ pub(super) fn site(row: store::Site) -> api::Site {
 }
 
 pub(super) fn resource(row: store::Resource) -> api::Resource {
+    let warning = words::within_warning(row.target.kind, row.within.as_deref());
     api::Resource {
         id: row.id,
         site: row.site,
@@ -104,6 +105,8 @@ pub(super) fn resource(row: store::Resource) -> api::Resource {
         address: row.target.address,
         filters: row.filters,
         applications: row.applications,
+        within: row.within,
+        warnings: warning.into_iter().map(str::to_owned).collect(),
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,

@@ -265,6 +265,82 @@ async fn a_rule_about_applications_is_applied_told_and_taken_away_again() {
 }
 
 #[tokio::test]
+async fn names_lead_only_where_the_file_says_and_a_file_that_does_not_say_is_warned_of() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let warning = "resource \"web\": its names may lead to any host";
+    let warned = |report: &Value| {
+        let warnings = report["warnings"].as_array().cloned().unwrap_or_default();
+        warnings.len() == 1 && warnings[0].as_str().unwrap().starts_with(warning)
+    };
+    assert!(warned(
+        &apply(&mut owner, "?dry_run=true", &desired()).await
+    ));
+    assert!(warned(&apply(&mut owner, "", &desired()).await));
+    let mut next = desired();
+    next["resources"][0]["within"] = json!(["fd00::/8", "10.0.0.0/8", "10.1.2.3"]);
+    let report = apply(&mut owner, "", &next).await;
+    assert_eq!(told(&report), ["update resource web"]);
+    assert_eq!(report.get("warnings"), None);
+    let kept = json!(["10.0.0.0/8", "10.1.2.3/32", "fd00::/8"]);
+    assert_eq!(report["changes"][0]["fields"][0]["field"], "within");
+    assert_eq!(report["changes"][0]["fields"][0]["after"], kept);
+    assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
+    let found = owner.get("/api/v1/resources").await.expect(200).json();
+    assert_eq!(found["items"][0]["within"], kept);
+    assert_eq!(found["items"][0].get("warnings"), None);
+    // A file without it takes it away, as it does with all that a resource has.
+    next["resources"][0]["within"] = json!(["anywhere"]);
+    assert!(warned(&apply(&mut owner, "", &next).await));
+    let found = owner.get("/api/v1/resources").await.expect(200).json();
+    assert_eq!(found["items"][0].get("within"), None);
+    assert!(found["items"][0]["warnings"][0].is_string());
+    for wrong in [
+        json!([]),
+        json!(["10.0.0.1/8"]),
+        json!(["anywhere", "10.0.0.0/8"]),
+    ] {
+        next["resources"][0]["within"] = wrong;
+        let problem = owner.post("/api/v1/apply", next.clone()).await.problem(422);
+        assert_eq!(
+            problem["errors"][0]["field"], "resources[0].within",
+            "{problem}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn only_names_have_networks_that_they_may_lead_into() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let found = owner.get("/api/v1/resources").await.expect(200).json();
+    let path = format!(
+        "/api/v1/resources/{}",
+        found["items"][0]["id"].as_str().unwrap()
+    );
+    let within = json!({"within": ["10.0.0.0/8"]});
+    let changed = owner.patch(&path, "*", within).await.expect(200).json();
+    assert_eq!(changed["within"], json!(["10.0.0.0/8"]));
+    // Another address leaves them; another kind can't.
+    let address = json!({"address": "db.corp.example"});
+    let changed = owner.patch(&path, "*", address).await.expect(200).json();
+    assert_eq!(changed["within"], json!(["10.0.0.0/8"]));
+    let moved = json!({"kind": "address", "address": "10.0.0.1"});
+    let problem = owner.patch(&path, "*", moved).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "within", "{problem}");
+    let empty = json!({"within": []});
+    let problem = owner.patch(&path, "*", empty).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "within", "{problem}");
+    let moved = json!({"kind": "address", "address": "10.0.0.1", "within": ["anywhere"]});
+    let changed = owner.patch(&path, "*", moved).await.expect(200).json();
+    assert_eq!(
+        (changed.get("within"), changed.get("warnings")),
+        (None, None)
+    );
+}
+
+#[tokio::test]
 async fn rules_about_names_are_declared_and_stay_where_a_file_says_nothing_of_them() {
     let running = Running::start().await;
     let mut owner = running.owner().await;

@@ -325,6 +325,7 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
         ("site", &*site),
         ("address", "db.corp.example"),
         ("filters", "tcp:5432"),
+        ("within", "10.0.0.0/8"),
         ("applications", "only:backup"),
     ];
     for (field, wrong) in [
@@ -334,6 +335,9 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
         ("address", "10.0.0.0/99"),
         ("filters", "tcp:70000"),
         ("filters", "sctp:1"),
+        ("within", "10.0.0.0/99"),
+        ("within", "10.0.0.1/8"),
+        ("within", "anywhere 10.0.0.0/8"),
         ("applications", "nobody"),
     ] {
         let mut fields = good;
@@ -381,6 +385,45 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
     ] {
         browser.get(path).await.expect(404);
     }
+}
+
+#[tokio::test]
+async fn a_page_warns_of_names_that_may_lead_anywhere() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let (site, name) = (fresh("site"), fresh("wiki"));
+    browser
+        .submit("/sites", &[("name", &site)])
+        .await
+        .expect(303);
+    let fields = |within| {
+        [
+            ("name", &*name),
+            ("site", &*site),
+            ("address", "*.corp.example"),
+            ("filters", "any"),
+            ("within", within),
+            ("applications", "any"),
+        ]
+    };
+    browser
+        .submit("/resources/new", &fields(""))
+        .await
+        .expect(303);
+    let row = resource(&running, &name).await;
+    let path = format!("/resources/{}", row.id);
+    let page = browser.get(&path).await.expect(200);
+    let warning = "Its names may lead to any host";
+    assert!(page.text.contains(warning), "{}", page.text);
+    let version = version_on(&page.text);
+    let mut next = fields("10.0.0.0/8\r\nfd00::/8").to_vec();
+    next.push(("version", &version));
+    browser.submit(&path, &next).await.expect(303);
+    let kept = resource(&running, &name).await.within.unwrap();
+    assert_eq!(kept, ["10.0.0.0/8", "fd00::/8"]);
+    let page = browser.get(&path).await.expect(200);
+    assert!(!page.text.contains(warning));
+    assert!(page.text.contains("10.0.0.0/8\nfd00::/8"), "{}", page.text);
 }
 
 #[tokio::test]

@@ -105,6 +105,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
                 },
                 filters: vec![Filter::Any],
                 applications: Applications::Any,
+                within: None,
                 stamp,
             }
             .into(),

@@ -15,4 +15,5 @@ mod revocation;
 mod rows;
 mod scale;
 mod sessions;
+mod within;
 mod world;

@@ -5,7 +5,7 @@ use crate::world::World;
 use culvert_ids::{ActorId, ClientId, GroupId, ResourceId};
 use culvert_policy::{Country, Decision, Subject, evaluate};
 use culvert_store::Entity;
-use culvert_wire::{GrantClaims, Timestamp, model};
+use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
 use std::collections::BTreeSet;
 
 impl World {
@@ -67,7 +67,12 @@ impl World {
         let Some(Entity::Resource(target)) = self.rows.get(&claims.resource.into()) else {
             return Some("no such resource".to_owned());
         };
-        if target.target != claims.target || target.filters[..] != claims.filters[..] {
+        let within = target
+            .within
+            .as_deref()
+            .map(|ranges| model::within(ranges).unwrap());
+        let expected = GrantTarget::new(target.target.clone(), within.as_ref());
+        if claims.target != expected || target.filters[..] != claims.filters[..] {
             return Some(format!("the resource is {target:?}"));
         }
         let Some(Entity::Gateway(through)) = self.rows.get(&claims.gateway.into()) else {

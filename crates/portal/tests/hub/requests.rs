@@ -12,7 +12,7 @@ use culvert_wire::messages::{
 use culvert_wire::model::{Condition, Filter};
 use culvert_wire::{Cipher, Timestamp};
 
-fn wanted(name: &str, last: u8) -> WantedName {
+pub(crate) fn wanted(name: &str, last: u8) -> WantedName {
     WantedName {
         name: name.to_owned(),
         ipv4: [100, 96, 0, last].into(),

@@ -193,6 +193,7 @@ pub(crate) fn network(number: u16, site: SiteId, address: &str, filters: Vec<Fil
         },
         filters,
         applications: Applications::Any,
+        within: None,
         stamp: Stamp::default(),
     }
 }

@@ -312,6 +312,7 @@ pub(crate) fn a_resource(id: ResourceId, address: &str) -> Resource {
         },
         filters: vec![Filter::Any],
         applications: Applications::Any,
+        within: None,
         stamp: Stamp::default(),
     }
 }

@@ -34,6 +34,9 @@ pub struct Resource {
     /// Which programs of a client may reach it.
     #[serde(default)]
     pub applications: model::Applications,
+    /// Of names: the only networks that their addresses may be in; none where they may lead anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,

@@ -294,6 +294,7 @@ impl Table for Resource {
         "target",
         "filters",
         "applications",
+        "within",
     ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
@@ -304,6 +305,7 @@ impl Table for Resource {
             json(&self.target)?,
             json(&self.filters)?,
             json(&self.applications)?,
+            json(&self.within)?,
         ])
     }
 
@@ -315,6 +317,7 @@ impl Table for Resource {
             target: row.json("target")?,
             filters: row.json("filters")?,
             applications: row.json("applications")?,
+            within: row.json("within")?,
             stamp,
         })
     }

@@ -291,6 +291,7 @@ pub(crate) fn resource(site: SiteId, name: &str) -> Resource {
         },
         filters: vec![Filter::Icmp],
         applications: Applications::Only(vec!["backup".to_owned()]),
+        within: Some(vec!["10.0.0.0/8".to_owned(), "fd00::/8".to_owned()]),
         stamp: Stamp::default(),
     }
 }

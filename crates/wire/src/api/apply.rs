@@ -81,6 +81,10 @@ pub struct DesiredResource {
     /// Which programs of a client may reach it; every one, unless it is said.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,
+    /// Of names: the only networks that their addresses may be in; `["anywhere"]`, or absent: no matter
+    /// where they are. An empty list is an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
 }
 
 /// A wanted policy.
@@ -122,6 +126,9 @@ pub struct ApplyReport {
     pub applied: bool,
     /// In the order in which it was, or would be, done. Empty: all is as wanted.
     pub changes: Vec<ApplyChange>,
+    /// What an administrator should know of what the configuration names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What happens to a thing.

@@ -36,6 +36,13 @@ pub struct Explanation {
     /// Which programs of the client may reach it, if it may at all; the client sees to that.
     #[serde(default)]
     pub applications: Applications,
+    /// Of names: the only networks that their addresses may be in; the gateway sees to that. Absent: they
+    /// may lead anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
+    /// When a gateway last refused a name of the resource because of that, and which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideName>,
     /// Which gateway would serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayChoice>,
@@ -62,6 +69,16 @@ pub struct PolicyExplanation {
     pub verdict: Verdict,
     /// What stands against it: a condition that does not hold, or that it is disabled.
     pub reasons: Vec<String>,
+}
+
+/// A name that led out of the networks of its resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OutsideName {
+    /// When.
+    pub at: Timestamp,
+    /// Which name, and where it led, as the gateway says it.
+    pub text: String,
 }
 
 /// A gateway that would serve.

@@ -24,6 +24,12 @@ pub struct Resource {
     /// Which programs of a client may reach it, by the applications that they run in.
     #[serde(default)]
     pub applications: Applications,
+    /// Of names: the only networks that their addresses may be in. Absent: they may lead anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
+    /// What an administrator should know of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
@@ -51,6 +57,10 @@ pub struct NewResource {
     /// Which programs of a client may reach it; every one, unless it is said.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,
+    /// Of names: the only networks that their addresses may be in; `["anywhere"]`, or absent: no matter
+    /// where they are. An empty list is an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
 }
 
 /// A change of a resource.
@@ -77,4 +87,8 @@ pub struct ResourcePatch {
     /// Other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications>,
+    /// Of names: other networks, all of them; `["anywhere"]` takes the restriction away. An empty list is
+    /// an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
 }

@@ -17,6 +17,8 @@ const _: () = assert!(MAX_FLOWS_PER_REPORT * 500 * 8 <= crate::MAX_MESSAGE_LEN);
 pub enum GatewayFeature {
     /// It tells of flows that have ended, where the portal asks for that by `flow_log`.
     Flows,
+    /// It leads names only into the ranges that their resource allows.
+    Within,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

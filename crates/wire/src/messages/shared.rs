@@ -80,6 +80,8 @@ pub enum ReasonCode {
     GatewayRefused,
     /// The DNS name does not exist, or has no address.
     NameNotFound,
+    /// The DNS name has addresses, none of which its resource allows.
+    NameOutside,
     /// More requests at once than the portal keeps.
     TooMany,
     /// The grant's time is over.

@@ -4,7 +4,9 @@ use super::{
     Condition, Filter, PortRange, Resource, Target, TargetKind, TimeWindow, ToldTarget, Weekday,
 };
 use crate::decode::MAX_KIND_CHARS;
-use culvert_policy::{ConditionError, FilterError, PolicyError, TargetError};
+use culvert_policy::{
+    ConditionError, FilterError, PolicyError, Prefix, TargetError, Within, WithinError,
+};
 use std::net::IpAddr;
 
 impl TryFrom<&Target> for culvert_policy::Target {
@@ -71,6 +73,15 @@ pub fn filters(written: &[Filter]) -> Result<culvert_policy::Filters, FilterErro
         }
     }
     culvert_policy::Filters::new(filters)
+}
+
+/// The ranges that names of one resource may lead into.
+///
+/// # Errors
+/// [`WithinError`] where one is none, or where there is none or there are too many.
+pub fn within(written: &[String]) -> Result<Within, WithinError> {
+    let ranges = written.iter().map(|range| range.parse::<Prefix>());
+    Within::new(ranges.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// All conditions of one policy.

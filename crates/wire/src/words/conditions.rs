@@ -98,7 +98,7 @@ fn time(windows: &[String]) -> Result<Option<Condition>, String> {
 }
 
 /// A single address is a network of one.
-fn network(address: &str) -> String {
+pub(super) fn network(address: &str) -> String {
     match address.parse() {
         Ok(std::net::IpAddr::V4(address)) => format!("{address}/32"),
         Ok(std::net::IpAddr::V6(address)) => format!("{address}/128"),

@@ -187,7 +187,7 @@ impl Ledger {
         let entries = self.entries.values().filter(|entry| {
             entry.gateway == gateway
                 && entry.claims.client_key == key
-                && rules::leads_to(&entry.claims.target, destination)
+                && rules::leads_to(&entry.claims.target.target(), destination)
         });
         let mut why = Vec::new();
         for entry in entries {
@@ -272,7 +272,7 @@ fn permitted_until(claims: &GrantClaims, config: &Config, unix_ms: u64) -> Optio
         && (client.ipv4, client.ipv6) == (claims.client_ipv4, claims.client_ipv6)
         && gateway.revoked.is_none()
         && gateway.site == resource.site
-        && resource.target == claims.target;
+        && resource.target == claims.target.target();
     if !is_right {
         return None;
     }

@@ -64,6 +64,7 @@ pub fn resource_row(number: u16, at: u16, address: &str, filters: Vec<Filter>) -
         },
         filters,
         applications: Applications::Any,
+        within: None,
         stamp: Stamp::default(),
     };
     set(row)

@@ -10,7 +10,7 @@ use culvert_store::AccessEntry;
 use culvert_wire::messages::{
     Interface, MAX_NAMES, Reason, ReasonCode, ResolvedName, ToClient, ToGateway,
 };
-use culvert_wire::{Cipher, GrantClaims, Timestamp};
+use culvert_wire::{Cipher, GrantClaims, GrantTarget, Timestamp};
 use std::collections::BTreeSet;
 
 impl Hub {
@@ -115,7 +115,10 @@ impl Hub {
             client_ipv6: client.ipv6,
             gateway: row.gateway,
             resource: row.resource,
-            target: resource.shown.target.known()?.clone(),
+            target: GrantTarget::new(
+                resource.shown.target.known()?.clone(),
+                resource.within.as_ref(),
+            ),
             filters: resource.shown.filters.clone(),
             cipher: row.cipher,
             iat: row.issued,
@@ -265,8 +268,17 @@ impl Hub {
         };
         self.counters.offers_refused += 1;
         self.drop_grant(grant);
-        if reason.code == ReasonCode::NameNotFound {
-            let refusal = Refusal::plain(reason.code, "the name has no address");
+        let refusal = match reason.code {
+            ReasonCode::NameNotFound => {
+                Some(Refusal::plain(reason.code, "the name has no address"))
+            }
+            ReasonCode::NameOutside => {
+                self.outside.note(pair.1, &reason.text, now);
+                Some(Refusal::outside(&reason.text))
+            }
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
             self.give_up(pair, ask, &refusal, now);
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::{Directory, Effect, MachineChange, ResourceChange};
 use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
-use culvert_policy::{Applications, Prefix};
+use culvert_policy::{Applications, Prefix, Within};
 use culvert_store::{
     Account, Client, Entity, EntityId, Gateway, Policy, Resource, Token, TokenScope,
 };
@@ -21,6 +21,8 @@ pub(in crate::hub) struct ResourceRow {
     pub(in crate::hub) shown_len: usize,
     /// When it, or what holds for the whole account, was last changed.
     pub(in crate::hub) updated: Timestamp,
+    /// Where its names may lead.
+    pub(in crate::hub) within: Option<Within>,
     /// Its own rule about applications, without the account's.
     own_applications: Applications,
 }
@@ -180,6 +182,7 @@ impl Directory {
     fn set_resource(&mut self, row: Resource, effects: &mut Vec<Effect>) {
         let id = row.id;
         let updated = row.stamp.updated;
+        let within = row.within.as_deref().map(model::within).transpose();
         let shown = model::Resource {
             id,
             name: row.name,
@@ -188,7 +191,9 @@ impl Directory {
             filters: row.filters.into(),
             applications: ToldApplications::Known(row.applications),
         };
-        let parsed = match culvert_policy::Resource::try_from(&shown) {
+        let parsed = culvert_policy::Resource::try_from(&shown);
+        let parsed = parsed.and_then(|parsed| Ok((parsed, within?)));
+        let (parsed, within) = match parsed {
             Ok(parsed) => parsed,
             Err(error) => {
                 self.remove_resource(id, effects);
@@ -196,8 +201,11 @@ impl Directory {
                 return;
             }
         };
-        let change = match self.resources.get(&id).map(|row| &row.parsed) {
+        let old = self.resources.get(&id);
+        let leads_elsewhere = old.is_some_and(|old| old.within != within);
+        let change = match old.map(|row| &row.parsed) {
             None => ResourceChange::Place,
+            Some(_) if leads_elsewhere => ResourceChange::Place,
             Some(old) if old.site != parsed.site || old.target != parsed.target => {
                 ResourceChange::Place
             }
@@ -217,6 +225,7 @@ impl Directory {
                 true => updated,
                 false => updated.max(self.settings_updated),
             },
+            within,
             own_applications,
         };
         row.rule(together);

@@ -41,17 +41,21 @@ impl Form {
         site: &str,
         target: &Target,
         filters: &[culvert_wire::model::Filter],
-        applications: &Applications,
+        (applications, within): (&Applications, Option<&[String]>),
     ) -> Self {
         let form = Self::named(name)
             .with("site", site)
             .with("kind", target.kind)
             .with("address", &target.address)
             .with("filters", filters);
-        match applications {
-            // What most resources say need not be shown of each.
+        // What most resources say need not be shown of each.
+        let form = match applications {
             Applications::Any => form,
             rule => form.with("applications", rule),
+        };
+        match within {
+            None => form,
+            Some(networks) => form.with("within", networks),
         }
     }
 

@@ -8,6 +8,7 @@ use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, Resource
 use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
 use culvert_wire::api::{ApplyChange, Desired, DesiredActor, FieldChange, Operation};
 use culvert_wire::model::Target;
+use culvert_wire::words;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do, and how to tell people of it.
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Plan {
     pub(super) mutations: Vec<Mutation>,
     pub(super) changes: Vec<ApplyChange>,
+    pub(super) warnings: Vec<String>,
     /// Actors that are there and are changed or deleted.
     pub(super) touched_actors: BTreeSet<ActorId>,
     /// Those of them that are disabled or deleted.
@@ -304,13 +306,19 @@ where
             let target = names::target(&place, &target)?;
             let filters = names::filters(&place, &wanted.filters)?;
             let applications = names::applications(&place, &wanted.applications)?;
+            let within = names::within(&place, target.kind, wanted.within.as_deref())?;
+            if let Some(warning) = words::within_warning(target.kind, within.as_deref()) {
+                let warning = format!("resource {name:?}: {warning}");
+                self.plan.warnings.push(warning);
+            }
             let before = known.and_then(|id| row(&self.snapshot.resources, id));
             let form_before = before.map(|row| self.resource_form(row));
             let site_name = match row(&self.snapshot.sites, site) {
                 Some(site) => &site.name,
                 None => &wanted.site,
             };
-            let form = Form::resource(&name, site_name, &target, &filters, &applications);
+            let rules = (&applications, within.as_deref());
+            let form = Form::resource(&name, site_name, &target, &filters, rules);
             let stamp = before.map(|row| row.stamp);
             let next = store::Resource {
                 id,
@@ -319,6 +327,7 @@ where
                 target,
                 filters,
                 applications,
+                within,
                 stamp: Stamp::default(),
             };
             self.put(next, stamp, form_before, &form);
@@ -424,7 +433,7 @@ where
             &site,
             &row.target,
             &row.filters,
-            &row.applications,
+            (&row.applications, row.within.as_deref()),
         )
     }
 
