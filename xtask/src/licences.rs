@@ -2,6 +2,7 @@
 //!
 //! Crates that share a text stand together above it: nine tenths of the texts are the same few.
 
+use crate::metadata;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,35 +60,10 @@ struct Linked {
 
 /// `None` where the JSON is not of the form that cargo documents.
 fn linked(metadata: &Value, program: &str) -> Option<Vec<Linked>> {
-    let packages = metadata["packages"].as_array()?;
-    let packages: BTreeMap<&str, &Value> = packages
-        .iter()
-        .map(|package| Some((package["id"].as_str()?, package)))
-        .collect::<Option<_>>()?;
-    let mut nodes = BTreeMap::new();
-    for node in metadata["resolve"]["nodes"].as_array()? {
-        nodes.insert(node["id"].as_str()?, node["deps"].as_array()?);
-    }
-    let is_program = |package: &&&Value| package["name"] == program;
-    let mut open = vec![packages.values().find(is_program)?["id"].as_str()?];
-    let mut seen = BTreeSet::new();
-    let mut linked = Vec::new();
-    while let Some(id) = open.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        let package = packages.get(id)?;
-        // What has no source is ours.
-        if !package["source"].is_null() {
-            linked.push(Linked::parse(package)?);
-        }
-        for dependency in *nodes.get(id)? {
-            if crate::metadata::is_normal(dependency) {
-                open.push(dependency["pkg"].as_str()?);
-            }
-        }
-    }
-    Some(linked)
+    let packages = metadata::Linked::of(metadata, program)?.packages;
+    // What has no source is ours.
+    let foreign = packages.values().filter(|one| !one["source"].is_null());
+    foreign.map(|package| Linked::parse(package)).collect()
 }
 
 impl Linked {

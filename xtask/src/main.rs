@@ -1,5 +1,6 @@
 //! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`; and `cargo xtask
-//! licences`, which packages need, and `cargo xtask site`, which `make docs` needs.
+//! licences`, which packages need, `cargo xtask sbom`, which releases need, and `cargo xtask site`, which `make docs`
+//! needs.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
 //! they hold are data: `layering/rules.rs`.
@@ -10,6 +11,7 @@ mod documents;
 mod layering;
 mod licences;
 mod metadata;
+mod sbom;
 mod site;
 mod source;
 
@@ -19,10 +21,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs|licences|site PROGRAM DIR
+const USAGE: &str = "usage: cargo xtask layering|docs|licences|sbom TIMESTAMP|site PROGRAM DIR
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3)
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate
   licences  prints the licence texts of all crates that the program is linked with
+  sbom      prints the bill of materials of the program (CycloneDX); TIMESTAMP as 2026-01-31T12:00:00Z
   site      writes the source of the documentation site into DIR; PROGRAM is culvert";
 
 fn main() -> Result<ExitCode> {
@@ -33,6 +36,12 @@ fn main() -> Result<ExitCode> {
         (Some("licences"), None) => {
             let texts = root()?.join("packaging/licences");
             let text = licences::write(&metadata::of_target()?, "culvert", &texts)?;
+            std::io::stdout().write_all(text.as_bytes())?;
+            Vec::new()
+        }
+        (Some("sbom"), Some(timestamp)) => {
+            let lock = std::fs::read_to_string(root()?.join("Cargo.lock"))?;
+            let text = sbom::write(&metadata::of_target()?, "culvert", &lock, &timestamp)?;
             std::io::stdout().write_all(text.as_bytes())?;
             Vec::new()
         }
@@ -58,9 +67,10 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// The repository's root folder.
+/// The root folder of the repository in which cargo runs this. The one it was built in may be another, if two share
+/// a target directory.
 fn root() -> Result<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = manifest.parent().context("xtask lies in the root")?;
-    Ok(root.to_owned())
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").context("start it by cargo xtask")?;
+    let root = Path::new(&manifest).parent();
+    Ok(root.context("xtask lies in the root")?.to_owned())
 }

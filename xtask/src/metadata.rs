@@ -116,6 +116,50 @@ impl Member {
     }
 }
 
+/// The packages that a program is linked with, itself included, in the order of their ids.
+pub(crate) struct Linked<'a> {
+    /// As cargo describes each.
+    pub(crate) packages: BTreeMap<&'a str, &'a Value>,
+    /// The ids of the packages that each depends on directly.
+    pub(crate) dependencies: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Linked<'a> {
+    /// `None` where the JSON is not of the form that cargo documents, or has no such program.
+    pub(crate) fn of(metadata: &'a Value, program: &str) -> Option<Self> {
+        let all = metadata["packages"].as_array()?;
+        let all: BTreeMap<&str, &Value> = all
+            .iter()
+            .map(|package| Some((package["id"].as_str()?, package)))
+            .collect::<Option<_>>()?;
+        let nodes = metadata["resolve"]["nodes"].as_array()?;
+        let nodes: BTreeMap<&str, &Vec<Value>> = nodes
+            .iter()
+            .map(|node| Some((node["id"].as_str()?, node["deps"].as_array()?)))
+            .collect::<Option<_>>()?;
+        let is_program = |package: &&&Value| package["name"] == program;
+        let mut open = vec![all.values().find(is_program)?["id"].as_str()?];
+        let mut linked = Self {
+            packages: BTreeMap::new(),
+            dependencies: BTreeMap::new(),
+        };
+        while let Some(id) = open.pop() {
+            if linked.packages.insert(id, *all.get(id)?).is_some() {
+                continue;
+            }
+            let direct = nodes.get(id)?.iter().filter(|one| is_normal(one));
+            let mut direct: Vec<&str> = direct
+                .map(|one| one["pkg"].as_str())
+                .collect::<Option<_>>()?;
+            direct.sort_unstable();
+            direct.dedup();
+            open.extend(&direct);
+            linked.dependencies.insert(id, direct);
+        }
+        Some(linked)
+    }
+}
+
 /// What cargo says of packages for the platform that the program is packaged for.
 pub(crate) fn of_target() -> Result<Value> {
     ask(&["--filter-platform", TARGET])
