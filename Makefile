@@ -20,7 +20,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static bench bench-quick bench-console study lint lint-containers audit fuzz docs docs-serve rustdoc clean-lab ci rust mutants
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz docs docs-serve rustdoc clean-lab ci rust mutants
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 		cargo test --workspace --test access --test lab --test packages --test browser --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
 	exit $$status
 
-test-scripts: rust ## Tests of the scripts of this repository alone (about a minute)
+test-scripts: rust ## Tests of the scripts of this repository alone (about three minutes)
 	@tests/scripts/run.sh
 
 test-packages: # What tests of the packages install
@@ -62,6 +62,12 @@ packages: setup ## Debian packages of the release build, into target/debian
 
 static: setup ## One program that needs no library of its machine, into target/static
 	@scripts/static.sh
+
+release: ## Everything that is released, signed, into target/release-VERSION: VERSION=0.1.0 SIGNING_KEY=~/.ssh/culvert-release
+	@scripts/release.sh "$(VERSION)" "$(SIGNING_KEY)"
+
+reproducible: ## Build all of that twice, in two places, and compare (four release builds: about an hour)
+	@scripts/reproducible.sh
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
@@ -94,6 +100,12 @@ lint-containers: ## The container file and the Compose file (PyPI)
 
 audit: rust ## Licences, duplicates, sources and advisories of dependencies; fails without a current advisory database
 	@.ci/audit
+
+vet: rust ## Whether somebody answers for each version of each dependency (supply-chain/README.md)
+	@.ci/vet
+
+vet-import: rust ## Fetch the audits of others, and drop exemptions that they make needless (network)
+	@.ci/vet --import
 
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)

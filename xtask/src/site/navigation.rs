@@ -68,7 +68,12 @@ const ORDER: [(&str, &[&str]); 5] = [
     ),
     (
         "Trust",
-        &["docs/threat-model.md", "docs/assurance.md", "SECURITY.md"],
+        &[
+            "docs/threat-model.md",
+            "docs/assurance.md",
+            "SECURITY.md",
+            "docs/releasing.md",
+        ],
     ),
     (
         "Inside",
