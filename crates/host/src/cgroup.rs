@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use culvert_policy::ApplicationName;
 
-use crate::HostError;
+use crate::{HostError, PeerProcess};
 
 /// How deep below the root the cgroup of an application is: `culvert.slice/culvert-NAME.slice`.
 pub(crate) const APPLICATION_LEVEL: u32 = 2;
@@ -86,10 +86,18 @@ impl ApplicationCgroups {
     /// Moves a process into the cgroup of an application. Sockets that it has stay what they are;
     /// those that it makes from here on are the application's, as are its children.
     ///
+    /// The kernel takes a number here, not a pidfd. The process is therefore checked immediately
+    /// before and after: another one would have to get its number between two system calls, and that
+    /// is reported.
+    ///
     /// # Errors
     /// [`HostError::NoApplications`] where this process may not, or the other one is gone.
-    pub fn join(&self, application: &ApplicationName, pid: u32) -> Result<(), HostError> {
-        let pid = pid.to_string();
+    pub fn join(
+        &self,
+        application: &ApplicationName,
+        process: &PeerProcess,
+    ) -> Result<(), HostError> {
+        let pid = process.pid().to_string();
         if pid == "0" {
             // It would mean this process itself.
             let why = "the process that asks is of another PID namespace: run it on the host";
@@ -101,9 +109,22 @@ impl ApplicationCgroups {
             make(&path)?;
             let leaf = path.join(LEAF);
             make(&leaf)?;
+            if !process.is_running() {
+                return Err(io::Error::other(
+                    "the process that asked has ended, and its number may be another's",
+                ));
+            }
             fs::write(leaf.join("cgroup.procs"), &pid)
         });
-        joined.map_err(|error| self.failed("move a process into", application, &error))
+        joined.map_err(|error| self.failed("move a process into", application, &error))?;
+        if process.is_running() {
+            return Ok(());
+        }
+        Err(HostError::no_applications(format!(
+            "process {pid} ended while it was moved into {}: if another one has this number now, \
+             restart that one",
+            self.path(application).display()
+        )))
     }
 
     /// Removes the cgroup of an application if no process is in it, and the tree with the last one.
@@ -208,6 +229,7 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer_process::tests::{ended, this_and_its_predecessor};
 
     const HYBRID: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -244,6 +266,25 @@ mod tests {
         assert_eq!(path, Path::new(expected));
         let levels = relative(&name("backup")).split('/').count();
         assert_eq!(levels, APPLICATION_LEVEL as usize);
+    }
+
+    #[test]
+    fn a_process_that_ended_moves_nobody_who_got_its_number() {
+        let mount = tempfile::tempdir().unwrap();
+        let cgroups = ApplicationCgroups {
+            mount: mount.path().to_owned(),
+        };
+        let backup = name("backup");
+        let procs = cgroups.path(&backup).join(LEAF).join("cgroup.procs");
+        let [this, predecessor] = this_and_its_predecessor();
+        for gone in ended().iter().chain([&predecessor]) {
+            let refused = cgroups.join(&backup, gone).unwrap_err().to_string();
+            assert!(refused.contains("has ended"), "{refused}");
+            assert!(!procs.exists(), "a number was written");
+        }
+        cgroups.join(&backup, &this).unwrap();
+        let written = fs::read_to_string(procs).unwrap();
+        assert_eq!(written, std::process::id().to_string());
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl<S, R: Request> Observer<S, R> {
             let request = StatusRequest {
                 request,
                 peer: None,
+                process: None,
                 answer,
             };
             self.requests.send(request).await.ok()?;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 /// Who connected a Unix socket, as the kernel remembers it from that moment (`SO_PEERCRED`, unix(7)).
 ///
 /// `uid` and `gid` can't be forged. The process of `pid` may have ended since, and its number be
-/// another's.
+/// another's: [`PeerProcess`](crate::PeerProcess) tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
     /// The process.

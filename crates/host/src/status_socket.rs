@@ -1,7 +1,7 @@
 //! The socket at which a running client or gateway tells its state, and a client is told what to do: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
-use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, commanders};
+use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -80,6 +80,8 @@ pub struct StatusRequest<S, R = OnlyStatus> {
     pub request: R,
     /// Who asks; nobody where it is this process itself.
     pub peer: Option<PeerCredentials>,
+    /// The process that asks, if it had not ended when its connection was accepted.
+    pub process: Option<PeerProcess>,
     /// Where the state goes, or why the request is refused; whoever asked may be gone.
     pub answer: oneshot::Sender<Result<S, String>>,
 }
@@ -281,10 +283,11 @@ async fn serve<S: Serialize, R: Request>(
     requests: &mpsc::Sender<StatusRequest<S, R>>,
 ) -> io::Result<()> {
     let peer = PeerCredentials::of(&stream)?;
+    let process = PeerProcess::of(&stream, peer.pid).ok();
     let line = read_line(&mut stream).await?;
     let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
         Ok(envelope) if envelope.schema_version == schema_version => {
-            answer(envelope.request, peer, requests).await
+            answer(envelope.request, peer, process, requests).await
         }
         Ok(envelope) => Answer::Error(format!(
             "schema_version {} is not spoken here, but {schema_version}",
@@ -319,6 +322,7 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
 async fn answer<S, R: Request>(
     request: R,
     peer: PeerCredentials,
+    process: Option<PeerProcess>,
     requests: &mpsc::Sender<StatusRequest<S, R>>,
 ) -> Answer<S> {
     if request.is_change() {
@@ -338,6 +342,7 @@ async fn answer<S, R: Request>(
     let request = StatusRequest {
         request,
         peer: Some(peer),
+        process,
         answer,
     };
     let asked = requests.send(request).await.is_ok();
@@ -408,6 +413,7 @@ mod tests {
                 let asked = received.recv().await.unwrap();
                 assert_eq!(asked.request, command);
                 assert_eq!(asked.peer.unwrap().pid, std::process::id());
+                assert!(asked.process.unwrap().is_running());
                 asked.answer.send(expected.clone()).unwrap();
             };
             let asking = ask::<u8, Command>(&path, "client", 1, command.clone());

@@ -4,7 +4,7 @@ use crate::core::GuardRules;
 use crate::status::{ApplicationsStatus, RefusedStatus, Status};
 use culvert_host::{
     ApplicationCgroups, ApplicationFirewall, ApplicationRules, CgroupWatch, FirewallWatch,
-    HostError, InterfaceName, PeerCredentials, Refused, RepairPace, TableState,
+    HostError, InterfaceName, PeerCredentials, PeerProcess, Refused, RepairPace, TableState,
     remove_application_rules,
 };
 use culvert_policy::ApplicationName;
@@ -46,6 +46,8 @@ pub(crate) struct Joining {
     pub(crate) application: String,
     /// Who asks, as the kernel says.
     pub(crate) peer: Option<PeerCredentials>,
+    /// The process that asks, unless it has ended.
+    pub(crate) process: Option<PeerProcess>,
     /// What is answered where it is taken in.
     pub(crate) status: Status,
     /// Where the answer goes, or why it is not taken in.
@@ -406,7 +408,12 @@ impl Keeping {
         let Some(PeerCredentials { pid, uid, .. }) = joining.peer else {
             return refuse(joining, "no other process asks".to_owned());
         };
-        let joined = ApplicationCgroups::find().and_then(|it| it.join(&application, pid));
+        let Some(process) = &joining.process else {
+            let why = "the process that asks has ended, or is of another PID namespace";
+            tracing::warn!(%application, pid, uid, "a process could not join: {why}");
+            return refuse(joining, why.to_owned());
+        };
+        let joined = ApplicationCgroups::find().and_then(|it| it.join(&application, process));
         match &joined {
             Ok(()) => tracing::info!(%application, pid, uid, "a process joined"),
             Err(error) => tracing::warn!(%application, pid, %error, "a process could not join"),

@@ -272,6 +272,7 @@ impl<'a> EventLoop<'a> {
                 let joining = Joining {
                     application: application.clone(),
                     peer: asked.peer,
+                    process: asked.process,
                     status: self.status(),
                     answer: asked.answer,
                 };
