@@ -23,6 +23,7 @@ use fetch::Fetcher;
 use flows::Flows;
 use metadata::{Keys, Metadata};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,12 +59,13 @@ impl Oidc {
     /// Where a browser is sent that signs in by `provider`, and what it is to keep meanwhile.
     pub(crate) async fn begin(
         &self,
+        from: IpAddr,
         provider: &Provider,
         purpose: Purpose,
         redirect_uri: &str,
     ) -> Result<Begun, Fault> {
         let known = self.known(provider).await?;
-        let begun = self.flows.begin(provider.id, purpose)?;
+        let begun = self.flows.begin(from, provider.id, purpose)?;
         let url = known
             .metadata
             .authorization_url(provider, &begun, redirect_uri);

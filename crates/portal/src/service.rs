@@ -5,6 +5,7 @@ mod account;
 mod activity;
 mod actors;
 mod apply;
+mod browsers;
 mod caller;
 mod devices;
 mod dns_rules;
@@ -45,6 +46,7 @@ pub(crate) use list::ListRequest;
 pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub(crate) use machines::{ClientAction, GatewayAction};
 pub(crate) use passkeys::{OwnPasskey, Question};
+pub(crate) use people::Mark;
 pub(crate) use provider_sign_in::{Arrived, CameBack, KnownProvider};
 pub(crate) use providers::MAX_PROVIDERS;
 pub use setup::{SetupToken, issue_setup_token};
@@ -55,6 +57,7 @@ use crate::oidc::Oidc;
 use crate::server::{Metrics, RateLimit};
 use crate::sessions::Sessions;
 use crate::sinks::Sinks;
+use browsers::Browsers;
 use culvert_ids::{AccountId, RANDOM_LEN};
 use culvert_store::{
     Author, Change, Entity, EntityId, Kind, Mutation, Store, StoreError, StoreExt,
@@ -75,10 +78,15 @@ use zeroize::Zeroizing;
 /// How often a change is tried again that did not say which version it changes, and met another.
 const CHANGE_ATTEMPTS: usize = 4;
 
-/// Attempts to sign in, from one address and under one name alike: a person who mistypes, and 8,640
+/// Attempts to sign in from one address, or in one browser that is known: a person who mistypes, and 8,640
 /// guesses a day, which no password of twelve characters that is not in a list falls to.
 const ONE_SIGN_IN_EVERY: Duration = Duration::from_secs(10);
 const SIGN_INS_AT_ONCE: u32 = 20;
+
+/// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
+/// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day.
+const ONE_UNDER_A_NAME_EVERY: Duration = Duration::from_secs(2);
+const UNDER_A_NAME_AT_ONCE: u32 = 200;
 
 /// The rules around the store and the sessions.
 pub(crate) struct Service {
@@ -99,7 +107,9 @@ pub(crate) struct Service {
     passwords: Passwords,
     factors: Factors,
     challenges: Challenges,
-    /// Attempts to sign in from an address, and under a name.
+    /// Browsers that are known, whose attempts count for themselves.
+    browsers: Browsers,
+    /// Other attempts to sign in from an address, and under a name.
     sign_ins_from: RateLimit,
     sign_ins_as: RateLimit,
     /// Identity providers, and who is on the way to one.
@@ -120,6 +130,7 @@ impl Service {
         sessions: Sessions,
         served: AccountId,
         sinks: Arc<Sinks>,
+        browser_key: &[u8; 32],
         portal: impl Fn() -> Portal + Send + Sync + 'static,
     ) -> Result<Self, getrandom::Error> {
         Ok(Self {
@@ -135,8 +146,9 @@ impl Service {
             passwords: Passwords::default(),
             factors: Factors::default(),
             challenges: Challenges::new()?,
+            browsers: Browsers::new(browser_key),
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
-            sign_ins_as: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
+            sign_ins_as: RateLimit::new(ONE_UNDER_A_NAME_EVERY, UNDER_A_NAME_AT_ONCE),
             oidc: Oidc::default(),
             devices: Devices::default(),
             shutting_out: Mutex::default(),

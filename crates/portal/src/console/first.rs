@@ -3,16 +3,23 @@
 use super::Console;
 use super::forms::{Asked, Fields};
 use super::passkeys::second_step;
-use super::person::{keep, next_page, session};
+use super::person::{cookie_of, keep, next_page, session};
 use super::view::{Cell, Field, Form, Link, Page, Section};
 use crate::fault::Fault;
 use crate::server::PublicAddress;
-use crate::service::SignedIn;
+use crate::service::{Mark, SignedIn};
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_wire::api::{FieldProblem, SetupRequest};
+use zeroize::Zeroizing;
+
+/// What a browser keeps so that nobody who knows a name keeps its person from signing in there. It signs nobody in.
+const BROWSER: &str = "__Host-culvert-browser";
+
+/// For how long: 400 days, the longest that browsers keep a cookie.
+const BROWSER_KNOWN_S: u32 = 400 * 24 * 60 * 60;
 
 pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
     let mut sections = vec![Section::Form(form)];
@@ -101,11 +108,13 @@ pub(super) async fn sign_in(
 ) -> Result<Response, Fault> {
     let next = next_page(fields.text("next"));
     let name = fields.text("name");
+    let mark = cookie_of(&headers, BROWSER);
+    let mark = mark.as_ref().map(|mark: &Zeroizing<String>| mark.as_str());
     let begun = console
         .service
-        .sign_in(from, name, fields.raw("password"))
+        .sign_in(from, mark, name, fields.raw("password"))
         .await;
-    let begun = match begun {
+    let (begun, mark) = match begun {
         Ok(begun) => begun,
         Err(Fault::Unauthenticated) => {
             let mut form = sign_in_form(name, &next);
@@ -116,7 +125,7 @@ pub(super) async fn sign_in(
         Err(fault) => return Err(fault),
     };
     end_before(&console, &headers).await?;
-    signed_in(&console, begun, &next).await
+    Ok(marked(signed_in(&console, begun, &next).await?, &mark))
 }
 
 /// Ends the session that the browser had before another.
@@ -138,6 +147,19 @@ async fn signed_in(console: &Console, signed_in: SignedIn, next: &str) -> Result
             Ok(page.into_response())
         }
     }
+}
+
+/// Has the browser show at the next sign-in that the password of this name was right in it.
+fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
+    let text = format!(
+        "{BROWSER}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={BROWSER_KNOWN_S}",
+        **mark
+    );
+    if let Ok(mut cookie) = HeaderValue::from_str(&text) {
+        cookie.set_sensitive(true);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
 }
 
 /// To a page, with a session.
@@ -215,6 +237,8 @@ pub(super) async fn set_up(
         Err(Fault::Conflict(detail)) => return Ok(again("owner", &detail)),
         Err(fault) => return Err(fault),
     }
-    let begun = console.service.sign_in(from, owner, password).await?;
-    signed_in(&console, begun, super::first_steps::AT).await
+    let signed = console.service.sign_in(from, None, owner, password);
+    let (begun, mark) = signed.await?;
+    let response = signed_in(&console, begun, super::first_steps::AT).await?;
+    Ok(marked(response, &mark))
 }

@@ -5,9 +5,10 @@ use crate::fault::Fault;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_ids::{ActorId, ProviderId, TokenId};
-use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -15,14 +16,24 @@ use zeroize::Zeroizing;
 /// For how long somebody may be on the way: finding a second factor included.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// How many may be on the way at once. Of some 400 bytes each they take 1.6 MiB; an address begins 80 in
-/// [`LIFETIME`] (`SIGN_INS_AT_ONCE`), so that fifty addresses are needed before somebody who is slow has to
-/// begin anew.
-const MAX_FLOWS: usize = 4_096;
+/// For how long the portal remembers them: whoever is a little late hears that it was too late.
+const KEPT: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
 
-/// Those on the way, by the hash of their state.
-#[derive(Debug, Default)]
-pub(crate) struct Flows(Mutex<HashMap<[u8; 32], Flow>>);
+/// How many may be on the way at once. Of some 1.4 KiB each with their places in the table they take 5.6 MiB.
+/// One subscriber begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`), and a /48 four times as many. Where its share or all
+/// is full, the oldest of the largest holder has to begin anew.
+const BOUNDS: Bounds = Bounds {
+    capacity: 4_096,
+    per_subscriber: 128,
+    settling: Duration::ZERO,
+};
+
+/// Those on the way, by the hash of their state. Each is kept for [`KEPT`].
+#[derive(Debug)]
+pub(crate) struct Flows {
+    all: Mutex<FairMap<[u8; 32], Flow>>,
+    start: Instant,
+}
 
 /// Somebody on the way.
 pub(crate) struct Flow {
@@ -63,8 +74,22 @@ pub(crate) struct Begun {
     pub(super) challenge: String,
 }
 
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            all: Mutex::new(FairMap::new(BOUNDS, KEPT)),
+            start: Instant::now(),
+        }
+    }
+}
+
 impl Flows {
-    pub(super) fn begin(&self, provider: ProviderId, purpose: Purpose) -> Result<Begun, Fault> {
+    pub(super) fn begin(
+        &self,
+        from: IpAddr,
+        provider: ProviderId,
+        purpose: Purpose,
+    ) -> Result<Begun, Fault> {
         let (state, nonce) = (random()?, random()?);
         let (verifier, browser) = (random()?, random()?);
         let begun = Begun {
@@ -75,24 +100,19 @@ impl Flows {
             state: state.to_string(),
             nonce: nonce.to_string(),
         };
+        let began = Instant::now();
         let flow = Flow {
             provider,
             purpose,
             nonce: nonce.to_string(),
             verifier,
             browser: hash(&browser),
-            began: Instant::now(),
+            began,
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MAX_FLOWS {
-            all.retain(|_, flow| flow.began.elapsed() < LIFETIME);
-        }
-        if all.len() >= MAX_FLOWS {
-            let oldest = all.iter().min_by_key(|(_, flow)| flow.began);
-            let oldest = oldest.map(|(state, _)| *state);
-            oldest.map(|oldest| all.remove(&oldest));
-        }
-        all.insert(hash(&state), flow);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let inserted = all.insert(Subscriber::of(from), hash(&state), flow, self.since(began));
+        // Nobody is refused where nothing settles.
+        inserted.map_err(|_| Fault::TooMany { wait: LIFETIME })?;
         Ok(begun)
     }
 
@@ -107,8 +127,8 @@ impl Flows {
         browser: Option<&str>,
         now: Instant,
     ) -> Result<Flow, SignInFault> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let flow = all.remove(&hash(state));
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let flow = all.remove(&hash(state), self.since(now));
         drop(all);
         let flow = flow.ok_or(SignInFault::UnknownState)?;
         if browser.map(hash) != Some(flow.browser) {
@@ -118,6 +138,10 @@ impl Flows {
             return Err(SignInFault::ExpiredState);
         }
         Ok(flow)
+    }
+
+    fn since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.start)
     }
 }
 
@@ -147,13 +171,22 @@ fn random() -> Result<Zeroizing<String>, Fault> {
 mod tests {
     use super::*;
 
+    const HOME: &str = "192.0.2.1";
+
     fn begin(flows: &Flows) -> Begun {
+        begin_at(flows, HOME)
+    }
+
+    fn begin_at(flows: &Flows, from: &str) -> Begun {
         let next = "/".to_owned();
         let provider = ProviderId::from_bytes([1; 16]);
-        flows
-            .begin(provider, Purpose::SignIn { next })
-            .ok()
-            .unwrap()
+        let begun = flows.begin(from.parse().unwrap(), provider, Purpose::SignIn { next });
+        begun.ok().unwrap()
+    }
+
+    fn count(flows: &Flows) -> usize {
+        let now = flows.since(Instant::now());
+        flows.all.lock().unwrap().len(now)
     }
 
     #[test]
@@ -182,22 +215,45 @@ mod tests {
         let flows = Flows::default();
         for (after, is_good) in [(LIFETIME - Duration::from_secs(1), true), (LIFETIME, false)] {
             let begun = begin(&flows);
-            let began = flows.0.lock().unwrap()[&hash(&begun.state)].began;
+            let began = {
+                let now = flows.since(Instant::now());
+                let mut all = flows.all.lock().unwrap();
+                all.get_mut(&hash(&begun.state), now).unwrap().began
+            };
             let taken = flows.take_at(&begun.state, Some(&begun.browser), began + after);
             assert_eq!(taken.is_ok(), is_good);
         }
     }
 
     #[test]
-    fn there_are_never_more_on_the_way_than_the_bound_and_the_oldest_give_way() {
+    fn a_site_that_begins_without_end_has_nobody_else_begin_anew() {
+        let flows = Flows::default();
+        let person = begin(&flows);
+        for number in 0..=u16::MAX {
+            begin_at(&flows, &format!("2001:db8:1:{number:x}::1"));
+        }
+        assert_eq!(count(&flows), 1 + 4 * BOUNDS.per_subscriber);
+        // As many networks as it takes.
+        for number in 0..2 * BOUNDS.capacity {
+            begin_at(&flows, &format!("198.51.{}.{}", number / 256, number % 8));
+        }
+        assert_eq!(count(&flows), BOUNDS.capacity);
+        let newest = begin_at(&flows, "203.0.113.1");
+        for begun in [person, newest] {
+            assert!(flows.take(&begun.state, Some(&begun.browser)).is_ok());
+        }
+    }
+
+    #[test]
+    fn of_one_address_the_oldest_give_way() {
         let flows = Flows::default();
         let first = begin(&flows);
-        let mut last = begin(&flows);
-        for _ in 0..MAX_FLOWS {
-            last = begin(&flows);
+        let second = begin(&flows);
+        for _ in 1..BOUNDS.per_subscriber {
+            begin(&flows);
         }
-        assert_eq!(flows.0.lock().unwrap().len(), MAX_FLOWS);
+        assert_eq!(count(&flows), BOUNDS.per_subscriber);
         assert!(flows.take(&first.state, Some(&first.browser)).is_err());
-        assert!(flows.take(&last.state, Some(&last.browser)).is_ok());
+        assert!(flows.take(&second.state, Some(&second.browser)).is_ok());
     }
 }

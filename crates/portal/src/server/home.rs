@@ -5,12 +5,16 @@ use culvert_host::{StateDir, StateLock};
 use culvert_wire::token::Portal;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Where the portal said last that it is, for whoever makes a token while it runs or does not.
 /// The directory of log sinks that are files.
 const SINK_DIR: &str = "logs";
 
 pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
+
+/// The key of the marks by which browsers are known. Without it, people's browsers are unknown until they sign in.
+const BROWSER_KEY_FILE: &str = "browsers.key";
 
 /// The database's file.
 const DATABASE_FILE: &str = "portal.db";
@@ -107,6 +111,19 @@ impl Home {
         Portal::new(&found.url, pin)
             .map(Some)
             .map_err(|_| damaged())
+    }
+
+    /// The key of the marks by which browsers are known, which is drawn at the first start.
+    pub(crate) fn browser_key(&self) -> Result<Zeroizing<[u8; 32]>, PortalError> {
+        let mut key = Zeroizing::new([0; 32]);
+        match self.state.read(BROWSER_KEY_FILE)? {
+            Some(kept) if kept.expose().len() == key.len() => key.copy_from_slice(kept.expose()),
+            _ => {
+                getrandom::fill(key.as_mut_slice())?;
+                self.state.write(BROWSER_KEY_FILE, key.as_slice())?;
+            }
+        }
+        Ok(key)
     }
 
     pub(crate) fn note_whereabouts(&self, portal: &Portal) -> Result<(), PortalError> {

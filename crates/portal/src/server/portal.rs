@@ -120,6 +120,7 @@ impl Portal {
             sessions.clone(),
             account,
             Arc::clone(&sinks),
+            &*home.browser_key()?,
             move || whereabouts.portal(),
         )?);
         let health = Health {

@@ -8,11 +8,11 @@ use crate::server::RateLimit;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_ids::ActorId;
 use culvert_store::{self as store, Author, TokenScope, TokenUses};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,11 +32,19 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// A machine that asks this much early is not too fast: packets do not all take as long.
 const EARLY: Duration = Duration::from_millis(500);
 
-/// Codes at once: all machines of a small company on one morning. Of some 400 bytes each.
+/// Codes at once: all machines of a small company on one morning. Of some 1.4 KiB each with their places in the
+/// table they take 5.6 MiB.
 const MAX_CODES: usize = 4_096;
 
-/// Codes of one address at once, so that no address takes them all.
+/// Codes of one subscriber at once. Whoever has as many has to wait. When there are too many in all, the oldest
+/// of the largest holder gives way.
 const MAX_CODES_FROM: usize = 64;
+
+const BOUNDS: Bounds = Bounds {
+    capacity: MAX_CODES,
+    per_subscriber: MAX_CODES_FROM,
+    settling: LIFETIME,
+};
 
 /// Codes that a person tries: 20, then one in ten seconds. With [`MAX_CODES`] that are good of 2·10¹⁰, a
 /// guess hits one in six million.
@@ -56,7 +64,8 @@ const MAX_MACHINE_CHARS: usize = 60;
 /// Machines that wait.
 pub(super) struct Devices {
     /// By the hash of the device code.
-    waiting: Mutex<HashMap<[u8; 32], Device>>,
+    waiting: Mutex<FairMap<[u8; 32], Device>>,
+    start: Instant,
     tried_by: RateLimit,
     begun_from: RateLimit,
 }
@@ -76,7 +85,12 @@ struct Device {
 enum Decision {
     Open,
     Denied,
-    Approved { author: Author, actor: ActorId },
+    Approved {
+        author: Author,
+        actor: ActorId,
+    },
+    /// Its token is being made: nobody else gets one by this code.
+    Issuing,
 }
 
 /// A machine that waits, for who decides.
@@ -94,7 +108,8 @@ pub(crate) struct WaitingDevice {
 impl Default for Devices {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
+            waiting: Mutex::new(FairMap::new(BOUNDS, LIFETIME)),
+            start: Instant::now(),
             tried_by: RateLimit::new(ONE_CODE_EVERY, CODES_AT_ONCE),
             begun_from: RateLimit::new(ONE_CODE_EVERY, BEGUN_AT_ONCE),
         }
@@ -108,8 +123,12 @@ impl fmt::Debug for Devices {
 }
 
 impl Devices {
-    fn all(&self) -> MutexGuard<'_, HashMap<[u8; 32], Device>> {
+    fn all(&self) -> MutexGuard<'_, FairMap<[u8; 32], Device>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.start)
     }
 
     /// Takes in a machine, and says by what it asks and what it shows.
@@ -122,18 +141,14 @@ impl Devices {
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(secret.as_mut_slice())?;
         let device_code = Zeroizing::new(URL_SAFE_NO_PAD.encode(*secret));
+        let since = self.since(at);
         let mut all = self.all();
-        all.retain(|_, device| device.is_good(at));
-        let of_address = all.values().filter(|device| device.from == from).count();
-        if of_address >= MAX_CODES_FROM || all.len() >= MAX_CODES {
-            let oldest = all.values().map(|device| device.began).min();
-            let age = oldest.map_or(Duration::ZERO, |began| at.saturating_duration_since(began));
-            let wait = LIFETIME.saturating_sub(age);
-            return Err(Fault::TooMany { wait });
-        }
         let user_code = loop {
             let code = user_code()?;
-            if !all.values().any(|device| device.user_code == code) {
+            if !all
+                .iter_mut(since)
+                .any(|(_, device)| device.user_code == code)
+            {
                 break code;
             }
         };
@@ -147,31 +162,49 @@ impl Devices {
             interval: INTERVAL,
             decision: Decision::Open,
         };
-        all.insert(hash(&device_code), device);
+        match all.insert(Subscriber::of(from), hash(&device_code), device, since) {
+            Ok(None) => {}
+            Ok(Some(evicted)) => tracing::warn!(
+                from = %evicted.from,
+                machine = evicted.machine,
+                "a code for signing in a machine gave way to another: there are {MAX_CODES}, and the network of \
+                 this address has the most"
+            ),
+            Err(_) => {
+                let mut devices = all.iter_mut(since);
+                let oldest =
+                    devices.find(|(_, device)| Subscriber::of(device.from) == Subscriber::of(from));
+                let age = oldest.map_or(Duration::ZERO, |(_, oldest)| {
+                    at.saturating_duration_since(oldest.began)
+                });
+                return Err(Fault::TooMany {
+                    wait: LIFETIME.saturating_sub(age),
+                });
+            }
+        }
         Ok((device_code, user_code))
     }
 
-    /// What a machine is told that asks; one that is approved is taken out.
+    /// What a machine is told that asks. The first that asks once it is approved gets the token.
     fn ask(&self, key: [u8; 32], at: Instant) -> Told {
+        let since = self.since(at);
         let mut all = self.all();
-        let Some(device) = all.get_mut(&key).filter(|device| device.is_good(at)) else {
-            all.remove(&key);
+        let Some(device) = all.get_mut(&key, since) else {
             return Told::Answer(DeviceAnswer::Expired);
         };
         match device.decision {
-            Decision::Open => {}
+            Decision::Open | Decision::Issuing => {}
             Decision::Denied => {
-                all.remove(&key);
+                all.remove(&key, since);
                 return Told::Answer(DeviceAnswer::Denied);
             }
             Decision::Approved { author, actor } => {
-                return match all.remove(&key) {
-                    Some(device) => Told::Approved {
-                        device,
-                        author,
-                        actor,
-                    },
-                    None => Told::Answer(DeviceAnswer::Expired),
+                device.decision = Decision::Issuing;
+                let machine = device.machine.clone();
+                return Told::Approved {
+                    machine,
+                    author,
+                    actor,
                 };
             }
         }
@@ -186,16 +219,27 @@ impl Devices {
         Told::Answer(DeviceAnswer::SlowDown { interval_s })
     }
 
+    /// Forgets a machine that has its token, or has it ask again where there was none to be had.
+    fn issued(&self, key: [u8; 32], again: Option<(Author, ActorId)>) {
+        let since = self.since(Instant::now());
+        let mut all = self.all();
+        match (again, all.get_mut(&key, since)) {
+            (Some((author, actor)), Some(device)) => {
+                device.decision = Decision::Approved { author, actor };
+            }
+            (_, _) => {
+                all.remove(&key, since);
+            }
+        }
+    }
+
     fn with_code<T>(&self, code: &str, then: impl FnOnce(&mut Device) -> T) -> Option<T> {
         let code = written(code)?;
-        let at = Instant::now();
+        let since = self.since(Instant::now());
         let mut all = self.all();
-        let mut devices = all.values_mut();
-        let device = devices.find(|device| {
-            device.user_code == code
-                && device.is_good(at)
-                && matches!(device.decision, Decision::Open)
-        });
+        let mut devices = all.iter_mut(since).map(|(_, device)| device);
+        let device = devices
+            .find(|device| device.user_code == code && matches!(device.decision, Decision::Open));
         device.map(then)
     }
 }
@@ -204,16 +248,10 @@ impl Devices {
 enum Told {
     Answer(DeviceAnswer),
     Approved {
-        device: Device,
+        machine: String,
         author: Author,
         actor: ActorId,
     },
-}
-
-impl Device {
-    fn is_good(&self, at: Instant) -> bool {
-        at.saturating_duration_since(self.began) < LIFETIME
-    }
 }
 
 impl Service {
@@ -243,25 +281,24 @@ impl Service {
     /// A machine asks whether somebody has signed in for it. Approved, it gets the token, once.
     pub(crate) async fn ask_device(&self, ask: &DeviceAsk) -> Result<DeviceAnswer, Fault> {
         let key = hash(&ask.device_code);
-        let (device, author, actor) = match self.devices.ask(key, Instant::now()) {
+        let (machine, author, actor) = match self.devices.ask(key, Instant::now()) {
             Told::Answer(answer) => return Ok(answer),
             Told::Approved {
-                device,
+                machine,
                 author,
                 actor,
-            } => (device, author, actor),
+            } => (machine, author, actor),
         };
-        let issued = self.issue_to(&device, author, actor).await;
-        if matches!(issued, Err(Fault::Unavailable(_))) {
-            // It asks again, and the database may answer then.
-            self.devices.all().insert(key, device);
-        }
+        let issued = self.issue_to(&machine, author, actor).await;
+        // It asks again, and the database may answer then.
+        let again = matches!(issued, Err(Fault::Unavailable(_)));
+        self.devices.issued(key, again.then_some((author, actor)));
         issued
     }
 
     async fn issue_to(
         &self,
-        device: &Device,
+        machine: &str,
         author: Author,
         actor: ActorId,
     ) -> Result<DeviceAnswer, Fault> {
@@ -276,7 +313,7 @@ impl Service {
         let text = id.to_string();
         // Codes come again, ids do not.
         let end = &text[text.len() - 8..];
-        issue.row.name = format!("{} signed in {end}", device.machine);
+        issue.row.name = format!("{machine} signed in {end}");
         let (create, secret) = issue.split();
         let changes = match self.write(self.served, author, vec![create]).await {
             Ok(changes) => changes,
@@ -451,6 +488,12 @@ mod tests {
         assert!(devices.with_code(&code, approve).is_some());
         assert!(devices.with_code(&code, approve).is_none(), "decided once");
         assert!(matches!(devices.ask(key, start), Told::Approved { .. }));
+        let meanwhile = answer(&devices, key, start + INTERVAL);
+        assert_eq!(meanwhile, DeviceAnswer::Pending, "one gets the token");
+        let actor = ActorId::from_bytes([1; 16]);
+        devices.issued(key, Some((Author::PORTAL, actor)));
+        assert!(matches!(devices.ask(key, start), Told::Approved { .. }));
+        devices.issued(key, None);
         assert_eq!(answer(&devices, key, start), DeviceAnswer::Expired);
 
         let (key, code) = begin(&devices, start);
@@ -472,6 +515,31 @@ mod tests {
         assert_eq!(refused, Some(Fault::TooMany { wait }));
         assert!(begin(2, start).is_ok());
         assert!(begin(1, start + LIFETIME).is_ok());
+    }
+
+    #[test]
+    fn a_site_that_takes_all_codes_leaves_one_for_everybody_else() {
+        let devices = Devices::default();
+        let at = Instant::now();
+        let (key, _) = begin(&devices, at);
+        let begin_at = |address: &str| {
+            let from = address.parse().unwrap();
+            devices.begin(from, "laptop".to_owned(), at)
+        };
+        let codes = |site: u16| {
+            let of = move |number: u16| format!("2001:{site:x}:1:{number:x}::1");
+            (0..1_000)
+                .filter(|number| begin_at(&of(*number)).is_ok())
+                .count()
+        };
+        assert_eq!(codes(0x1000), 4 * MAX_CODES_FROM);
+        for site in 0x1001..0x1011 {
+            codes(site);
+        }
+        let full = devices.all().len(devices.since(at));
+        assert_eq!(full, MAX_CODES);
+        assert!(begin_at("203.0.113.1").is_ok());
+        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Service {
             attempts_left: CODES_PER_PASSWORD,
         };
         let key = sha256(ticket.as_bytes());
-        self.factors.half_signed_in.put(key, half, Instant::now());
+        let now = Instant::now();
+        self.factors.half_signed_in.put(&actor, key, half, now);
         Ok(SignedIn::CodeWanted(ticket))
     }
 
@@ -312,7 +313,7 @@ impl Service {
         };
         let secret = SecretBytes::new(secret.to_vec());
         let enrolments = &self.factors.enrolments;
-        enrolments.put(caller.token(), secret, Instant::now());
+        enrolments.put(&caller.actor()?, caller.token(), secret, Instant::now());
         Ok(shown)
     }
 

@@ -47,7 +47,7 @@ impl Challenges {
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             began: Instant::now(),
-            spent: Waiting::new(WITHIN),
+            spent: Waiting::refusing(WITHIN),
         })
     }
 
@@ -84,8 +84,8 @@ impl Challenges {
 
     /// Uses it up, once what answers it is known to be good: nobody else fills the memory of it. False where it was
     /// used before.
-    fn spend(&self, challenge: &Challenge, at: Instant) -> bool {
-        self.spent.put_first(challenge.0, (), at)
+    fn spend(&self, actor: ActorId, challenge: &Challenge, at: Instant) -> bool {
+        self.spent.put_first(&actor, challenge.0, (), at)
     }
 }
 
@@ -257,7 +257,7 @@ impl Service {
         let registration = given(credential, Registration::parse)?;
         let challenge = self.known(&enrolment_of(caller), registration.challenge())?;
         let made = registration.check(&self.party()?).map_err(refused)?;
-        self.spend(&challenge)?;
+        self.spend(caller.actor()?, &challenge)?;
         let (shown, codes) = match sign_in.has_second_factor() {
             true => (None, Vec::new()),
             false => {
@@ -382,7 +382,7 @@ impl Service {
         let actor = key.actor;
         let uses = assertion.check(&self.party()?, &key.public_key);
         let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
-        self.spend(challenge)?;
+        self.spend(actor, challenge)?;
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or_else(unknown)?;
@@ -419,8 +419,8 @@ impl Service {
         known.ok_or_else(stale)
     }
 
-    fn spend(&self, challenge: &Challenge) -> Result<(), Fault> {
-        match self.challenges.spend(challenge, Instant::now()) {
+    fn spend(&self, actor: ActorId, challenge: &Challenge) -> Result<(), Fault> {
+        match self.challenges.spend(actor, challenge, Instant::now()) {
             true => Ok(()),
             false => Err(stale()),
         }
@@ -468,16 +468,18 @@ mod tests {
     #[test]
     fn a_challenge_is_good_once_for_a_while_and_for_its_purpose() {
         let challenges = Challenges::new().unwrap();
-        let other = Challenges::new().unwrap();
+        let elsewhere = Challenges::new().unwrap();
         let at = Instant::now();
         let challenge = challenges.make(b"this", at).unwrap();
         let challenge = URL_SAFE_NO_PAD.decode(challenge).unwrap();
         assert!(challenges.known(b"that", &challenge, at).is_none());
-        assert!(other.known(b"this", &challenge, at).is_none());
+        assert!(elsewhere.known(b"this", &challenge, at).is_none());
         assert!(challenges.known(b"this", &challenge, at + WITHIN).is_none());
         let known = challenges.known(b"this", &challenge, at).unwrap();
-        assert!(challenges.spend(&known, at));
-        assert!(!challenges.spend(&known, at));
+        let [one, other] = [1, 2].map(|byte| ActorId::from_bytes([byte; 16]));
+        assert!(challenges.spend(one, &known, at));
+        assert!(!challenges.spend(one, &known, at));
+        assert!(!challenges.spend(other, &known, at));
         for bit in 0..challenge.len() * 8 {
             let mut changed = challenge.clone();
             changed[bit / 8] ^= 1 << (bit % 8);

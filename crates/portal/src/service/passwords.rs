@@ -1,12 +1,16 @@
 //! Passwords, by Argon2id: slow on purpose, in a bounded pool, and as slow for names that do not exist.
 
+use super::browsers::Known;
 use crate::fault::Fault;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
+use culvert_fair::{Bounds, FairTable, Place, Refused, Subscriber};
 use culvert_store::SecretBytes;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -28,6 +32,22 @@ const AT_ONCE: usize = 2;
 /// For how long a check waits for its turn: some hundred checks. Whoever waits longer is told so.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Checks that wait or are under way: at ten to thirty milliseconds each, [`AT_ONCE`] at once, the last has its turn
+/// within [`TURN_TIMEOUT`]. An office whose people all sign in at nine has a part of them; who is too many is
+/// told to come again. Nobody gives way to those behind the same address.
+const QUEUE: Bounds = Bounds {
+    capacity: 256,
+    per_subscriber: 32,
+    settling: TURN_TIMEOUT,
+};
+
+/// Who has a password checked or made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asker {
+    At(IpAddr),
+    Known(Known),
+}
+
 /// What the password of a name is checked by that nobody has: of the same cost, and of no password.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$Y3VsdmVydCBub2JvZHkhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -35,12 +55,69 @@ const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$Y3VsdmVydCBub2JvZHkhIQ$AAAA
 #[derive(Debug)]
 pub(super) struct Passwords {
     turns: Arc<Semaphore>,
+    queue: Arc<Queue>,
+}
+
+/// Those who wait for a turn or have one: the share of each is bounded, and the largest holder gives way.
+#[derive(Debug)]
+struct Queue {
+    table: Mutex<FairTable<Arc<Notify>>>,
+    hasher: RandomState,
+    start: Instant,
+}
+
+/// A place in the queue, until it is dropped.
+#[derive(Debug)]
+struct Queued {
+    queue: Arc<Queue>,
+    place: Place,
+    gives_way: Arc<Notify>,
+}
+
+impl Queue {
+    fn enter(self: &Arc<Self>, asker: Asker) -> Option<Queued> {
+        let subscriber = match asker {
+            Asker::At(address) => Subscriber::of(address),
+            Asker::Known(known) => Subscriber::key(self.hasher.hash_one(known)),
+        };
+        let gives_way = Arc::new(Notify::new());
+        let now = self.start.elapsed();
+        let entered = self.table().admit(subscriber, now, Arc::clone(&gives_way));
+        let (place, evicted) = match entered {
+            Ok(entered) => entered,
+            Err(Refused(_)) => return None,
+        };
+        if let Some(evicted) = evicted {
+            evicted.notify_one();
+        }
+        Some(Queued {
+            queue: Arc::clone(self),
+            place,
+            gives_way,
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, FairTable<Arc<Notify>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        // It may have given way already.
+        let _ = self.queue.table().remove(self.place);
+    }
 }
 
 impl Default for Passwords {
     fn default() -> Self {
         Self {
             turns: Arc::new(Semaphore::new(AT_ONCE)),
+            queue: Arc::new(Queue {
+                table: Mutex::new(FairTable::new(QUEUE)),
+                hasher: RandomState::new(),
+                start: Instant::now(),
+            }),
         }
     }
 }
@@ -52,6 +129,7 @@ impl Passwords {
     /// [`Fault::Invalid`] about `field` where it is too short, too long or the name itself.
     pub(super) async fn verifier(
         &self,
+        asker: Asker,
         field: &str,
         name: &str,
         password: &str,
@@ -69,7 +147,7 @@ impl Passwords {
         getrandom::fill(&mut salt)?;
         let password = Zeroizing::new(password.to_owned());
         let hashed = self
-            .in_turn(move || {
+            .in_turn(asker, move || {
                 let hash = hasher()?.hash_password_with_salt(password.as_bytes(), &salt);
                 hash.map(|hash| hash.to_string())
                     .map_err(|error| error.to_string())
@@ -83,6 +161,7 @@ impl Passwords {
     /// Whether it is the password. Without a verifier it is not, which takes as long.
     pub(super) async fn check(
         &self,
+        asker: Asker,
         password: &str,
         verifier: Option<&SecretBytes>,
     ) -> Result<bool, Fault> {
@@ -93,7 +172,7 @@ impl Passwords {
         let cut: String = password.chars().take(MAX_CHARS + 1).collect();
         let password = Zeroizing::new(cut);
         let checked = self
-            .in_turn(move || {
+            .in_turn(asker, move || {
                 let hasher = hasher()?;
                 Ok::<_, String>(
                     hasher
@@ -108,16 +187,22 @@ impl Passwords {
     /// Work on a thread of its own. A request that goes away leaves its turn to the work, not to others.
     async fn in_turn<T: Send + 'static>(
         &self,
+        asker: Asker,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
-        let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.turns).acquire_owned()).await;
-        let turn: OwnedSemaphorePermit = match turn {
-            Ok(turn) => turn.map_err(Fault::internal)?,
-            Err(_) => return Err(Fault::TooMany { wait: TURN_TIMEOUT }),
+        let busy = || Fault::TooMany { wait: TURN_TIMEOUT };
+        let queued = self.queue.enter(asker).ok_or_else(busy)?;
+        let turn: OwnedSemaphorePermit = tokio::select! {
+            turn = timeout(TURN_TIMEOUT, Arc::clone(&self.turns).acquire_owned()) => match turn {
+                Ok(turn) => turn.map_err(Fault::internal)?,
+                Err(_) => return Err(busy()),
+            },
+            () = queued.gives_way.notified() => return Err(busy()),
         };
         let work = move || {
             let done = work();
             drop(turn);
+            drop(queued);
             done
         };
         tokio::task::spawn_blocking(work)
@@ -134,23 +219,82 @@ fn hasher() -> Result<Argon2<'static>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::task::JoinSet;
+
+    const SOMEBODY: Asker = Asker::At(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+
+    fn at(address: &str) -> Asker {
+        Asker::At(address.parse().unwrap())
+    }
+
+    /// Lets all tasks run that can.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_address_and_no_site_takes_the_queue_from_others() {
+        let passwords = Arc::new(Passwords::default());
+        let all = Arc::clone(&passwords.turns).acquire_many_owned(2).await;
+        let mut waiting = JoinSet::new();
+        let mut wait = |asker: Asker| {
+            let passwords = Arc::clone(&passwords);
+            waiting.spawn(async move { passwords.in_turn(asker, || ()).await.is_ok() });
+        };
+        let queued = || passwords.queue.table().len();
+        for _ in 0..100 {
+            wait(at("203.0.113.7"));
+        }
+        settle().await;
+        assert_eq!(queued(), QUEUE.per_subscriber);
+        for number in 0..QUEUE.capacity {
+            wait(at(&format!("2001:db8:1:{number:x}00::1")));
+            wait(at(&format!("2001:db9:2:{number:x}00::1")));
+        }
+        settle().await;
+        assert_eq!(queued(), QUEUE.capacity);
+        let person = passwords.queue.enter(at("198.51.100.1")).expect("a place");
+        assert_eq!(queued(), QUEUE.capacity);
+        let told = timeout(Duration::ZERO, person.gives_way.notified()).await;
+        assert!(told.is_err(), "somebody else gave way");
+        drop((person, all));
+        let mut served = 0;
+        while let Some(was_served) = waiting.join_next().await {
+            served += usize::from(was_served.unwrap());
+        }
+        assert_eq!(served, QUEUE.capacity - 1);
+        assert_eq!(queued(), 0);
+    }
 
     #[tokio::test]
     async fn a_password_is_checked_by_its_verifier_and_by_no_other() {
         let passwords = Passwords::default();
         let right = "correct horse battery";
-        let one = passwords.verifier("password", "ada", right).await.unwrap();
-        let other = passwords.verifier("password", "ada", right).await.unwrap();
+        let one = passwords
+            .verifier(SOMEBODY, "password", "ada", right)
+            .await
+            .unwrap();
+        let other = passwords
+            .verifier(SOMEBODY, "password", "ada", right)
+            .await
+            .unwrap();
         assert_ne!(one, other, "each has a salt of its own");
-        assert!(passwords.check(right, Some(&one)).await.unwrap());
-        assert!(!passwords.check("correct horse", Some(&one)).await.unwrap());
-        assert!(!passwords.check(right, None).await.unwrap());
+        assert!(passwords.check(SOMEBODY, right, Some(&one)).await.unwrap());
+        assert!(
+            !passwords
+                .check(SOMEBODY, "correct horse", Some(&one))
+                .await
+                .unwrap()
+        );
+        assert!(!passwords.check(SOMEBODY, right, None).await.unwrap());
     }
 
     #[tokio::test]
     async fn a_name_that_nobody_has_costs_what_any_other_does() {
         let passwords = Passwords::default();
-        let made = passwords.verifier("password", "ada", "correct horse battery");
+        let made = passwords.verifier(SOMEBODY, "password", "ada", "correct horse battery");
         let made = String::from_utf8(made.await.unwrap().expose().to_vec()).unwrap();
         let cost = |verifier: &str| {
             let parts: Vec<&str> = verifier.split('$').collect();
@@ -167,10 +311,17 @@ mod tests {
             ("ada", "eleven char"),
             ("ada.lovelace@example", "Ada.Lovelace@Example"),
         ] {
-            let refused = passwords.verifier("password", name, password).await;
+            let refused = passwords
+                .verifier(SOMEBODY, "password", name, password)
+                .await;
             assert!(matches!(refused, Err(Fault::Invalid(_))), "{password}");
         }
         let long = "x".repeat(MAX_CHARS + 1);
-        assert!(passwords.verifier("password", "ada", &long).await.is_err());
+        assert!(
+            passwords
+                .verifier(SOMEBODY, "password", "ada", &long)
+                .await
+                .is_err()
+        );
     }
 }

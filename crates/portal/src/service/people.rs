@@ -1,5 +1,7 @@
 //! People who sign in: their passwords, and the sessions of their browsers.
 
+use super::browsers::Known;
+use super::passwords::Asker;
 use super::tokens::issue;
 use super::{Caller, Service, SignedIn, now, show};
 use crate::fault::Fault;
@@ -18,6 +20,9 @@ const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
 /// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
 pub(super) const MAX_SESSIONS: usize = 16;
 
+/// What a browser is to keep, so that it is known when a person signs in there again.
+pub(crate) struct Mark(pub(crate) Zeroizing<String>);
+
 /// A session that was just begun.
 pub(crate) struct Begun {
     /// The whole token, which the browser keeps.
@@ -25,15 +30,20 @@ pub(crate) struct Begun {
 }
 
 impl Service {
-    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told.
+    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told. `mark` is what
+    /// the browser shows of a sign-in before; it gets one for the next.
     pub(crate) async fn sign_in(
         &self,
         from: IpAddr,
+        mark: Option<&str>,
         name: &str,
         password: &str,
-    ) -> Result<SignedIn, Fault> {
-        let actor = self.prove(from, name, password).await?;
-        self.after_password(actor).await
+    ) -> Result<(SignedIn, Mark), Fault> {
+        let as_kept = name.trim().to_lowercase();
+        let known = mark.and_then(|mark| self.browsers.known(mark, &as_kept));
+        let actor = self.prove(from, known, name, password).await?;
+        let mark = self.browsers.mark(&as_kept)?;
+        Ok((self.after_password(actor).await?, Mark(mark)))
     }
 
     /// That an attempt came too early.
@@ -51,7 +61,8 @@ impl Service {
     ) -> Result<(), Fault> {
         let actor = caller.actor()?;
         let row: store::Actor = self.get(caller.account(), actor).await?;
-        match self.prove(from, &row.name, password).await {
+        let known = Some(actor.into());
+        match self.prove(from, known, &row.name, password).await {
             Ok(proven) if proven == actor => Ok(()),
             Ok(_) | Err(Fault::Unauthenticated) => {
                 Err(Fault::invalid("current", "it is not your password"))
@@ -60,17 +71,30 @@ impl Service {
         }
     }
 
-    /// Who it is whose name and password these are.
-    async fn prove(&self, from: IpAddr, name: &str, password: &str) -> Result<ActorId, Fault> {
+    /// Who it is whose name and password these are. Whoever is known has attempts of their own, which no stranger
+    /// uses up.
+    async fn prove(
+        &self,
+        from: IpAddr,
+        known: Option<Known>,
+        name: &str,
+        password: &str,
+    ) -> Result<ActorId, Fault> {
         let limited = |wait| self.limited(wait);
         let at = Instant::now();
-        self.sign_ins_from.take(from, at).map_err(limited)?;
-        let key = name.trim().to_lowercase();
-        self.sign_ins_as.take_for(&key, at).map_err(limited)?;
+        match known {
+            Some(known) => self.browsers.take(known, at).map_err(limited)?,
+            None => {
+                self.sign_ins_from.take(from, at).map_err(limited)?;
+                let key = name.trim().to_lowercase();
+                self.sign_ins_as.take_for(&key, at).map_err(limited)?;
+            }
+        }
+        let asker = known.map_or(Asker::At(from), Asker::Known);
         let found = self.store.password(self.served, name.trim());
         let found = self.ask("password", found).await?;
         let verifier = found.as_ref().map(|(_, verifier)| verifier);
-        let right = self.passwords.check(password, verifier).await?;
+        let right = self.passwords.check(asker, password, verifier).await?;
         match found {
             Some((actor, _)) if right => Ok(actor),
             _ => {
@@ -229,7 +253,9 @@ impl Service {
         let actor = caller.actor()?;
         let row: store::Actor = self.get(caller.account(), actor).await?;
         self.prove_own(caller, from, current).await?;
-        let verifier = self.passwords.verifier("password", &row.name, new).await?;
+        let asker = Asker::Known(actor.into());
+        let verifier = self.passwords.verifier(asker, "password", &row.name, new);
+        let verifier = verifier.await?;
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(Mutation::SetPassword {
             actor,
@@ -255,7 +281,10 @@ impl Service {
         may_have(row.kind, role)?;
         let verifier = match &new.password {
             Some(password) => {
-                let verifier = self.passwords.verifier("password", &row.name, password);
+                let asker = Asker::Known(caller.actor()?.into());
+                let verifier = self
+                    .passwords
+                    .verifier(asker, "password", &row.name, password);
                 Some(verifier.await?)
             }
             None => None,

@@ -103,7 +103,8 @@ impl Service {
             Fault::TooMany { wait }
         })?;
         let row = self.enabled_provider(provider).await?;
-        self.oidc.begin(&row, purpose, &self.redirect_uri()).await
+        let redirect_uri = self.redirect_uri();
+        self.oidc.begin(from, &row, purpose, &redirect_uri).await
     }
 
     async fn enabled_provider(&self, id: ProviderId) -> Result<store::Provider, SignInFault> {

@@ -1,5 +1,6 @@
 //! From an empty account to its first owner: the set-up token makes one, once.
 
+use super::passwords::Asker;
 use super::tokens::issue;
 use super::{Service, birth, made, names, now, show};
 use crate::fault::Fault;
@@ -89,7 +90,12 @@ impl Service {
         };
         let password = match &request.password {
             Some(password) => {
-                let verifier = self.passwords.verifier("password", &owner.name, password);
+                let verifier = self.passwords.verifier(
+                    Asker::Known(token.id.into()),
+                    "password",
+                    &owner.name,
+                    password,
+                );
                 Some(verifier.await?)
             }
             None => None,

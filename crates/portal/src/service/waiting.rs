@@ -1,53 +1,69 @@
 //! What waits for a person's next step: bounded, and for a while.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use culvert_fair::{Bounds, FairMap, Subscriber};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Things that wait at once: everybody of a large organisation in the same minutes. Of 200 bytes each
-/// they take 800 KiB.
+/// Things that wait at once: everybody of a large organisation in the same minutes. Of some 1.2 KiB each with
+/// their places in the table they take 5 MiB.
 const MAX_WAITING: usize = 4_096;
 
-/// Things that wait for a while under a key. It is the memory of one process: a portal that starts anew
-/// has people begin anew.
+/// Things of one person that wait at once: a few browsers, each of which began a few times.
+const MAX_OF_ONE: usize = 64;
+
+/// Things of people that wait for a while under a key. Who has too many loses the own oldest; when there are too
+/// many in all, the person with the most loses one. It is the memory of one process: a portal that starts
+/// anew has people begin anew.
 #[derive(Debug)]
 pub(super) struct Waiting<K, V> {
-    lifetime: Duration,
-    entries: Mutex<BTreeMap<K, (Instant, V)>>,
+    entries: Mutex<FairMap<K, V>>,
+    hasher: RandomState,
+    start: Instant,
 }
 
 impl<K: Ord + Clone, V> Waiting<K, V> {
     pub(super) fn new(lifetime: Duration) -> Self {
+        Self::settling(lifetime, Duration::ZERO)
+    }
+
+    /// A person with too many gets no more, and loses none.
+    pub(super) fn refusing(lifetime: Duration) -> Self {
+        Self::settling(lifetime, lifetime)
+    }
+
+    fn settling(lifetime: Duration, settling: Duration) -> Self {
+        let bounds = Bounds {
+            capacity: MAX_WAITING,
+            per_subscriber: MAX_OF_ONE,
+            settling,
+        };
         Self {
-            lifetime,
-            entries: Mutex::default(),
+            entries: Mutex::new(FairMap::new(bounds, lifetime)),
+            hasher: RandomState::new(),
+            start: Instant::now(),
         }
     }
 
-    /// Has something wait, in the place of what waited under the key. Where there is no room, what has
-    /// waited for longest goes.
-    pub(super) fn put(&self, key: K, value: V, now: Instant) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|_, (until, _)| now < *until);
-        if entries.len() >= MAX_WAITING && !entries.contains_key(&key) {
-            let oldest = entries.iter().min_by_key(|(_, (until, _))| *until);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                entries.remove(&oldest);
-            }
-        }
-        entries.insert(key, (now + self.lifetime, value));
+    /// Has something of a person wait, in the place of what waited under the key.
+    pub(super) fn put(&self, whose: &impl Hash, key: K, value: V, now: Instant) {
+        let subscriber = Subscriber::key(self.hasher.hash_one(whose));
+        // What is refused does not wait, and what gave way no longer does.
+        let _ = self
+            .entries()
+            .insert(subscriber, key, value, self.since(now));
     }
 
     /// Has something wait where nothing waits under the key yet, and where there is room without anything going. Says
     /// whether it does.
-    pub(super) fn put_first(&self, key: K, value: V, now: Instant) -> bool {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|_, (until, _)| now < *until);
-        if entries.len() >= MAX_WAITING || entries.contains_key(&key) {
+    pub(super) fn put_first(&self, whose: &impl Hash, key: K, value: V, now: Instant) -> bool {
+        let subscriber = Subscriber::key(self.hasher.hash_one(whose));
+        let now = self.since(now);
+        let mut entries = self.entries();
+        if entries.len(now) >= MAX_WAITING || entries.get_mut(&key, now).is_some() {
             return false;
         }
-        entries.insert(key, (now + self.lifetime, value));
-        true
+        entries.insert(subscriber, key, value, now).is_ok()
     }
 
     /// Does something with what waits under the key; it goes on waiting where the answer says so.
@@ -57,22 +73,26 @@ impl<K: Ord + Clone, V> Waiting<K, V> {
         now: Instant,
         what: impl FnOnce(&mut V) -> (T, bool),
     ) -> Option<T> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let (until, value) = entries.get_mut(key)?;
-        if now >= *until {
-            entries.remove(key);
-            return None;
-        }
-        let (answer, stays) = what(value);
+        let now = self.since(now);
+        let mut entries = self.entries();
+        let (answer, stays) = what(entries.get_mut(key, now)?);
         if !stays {
-            entries.remove(key);
+            entries.remove(key, now);
         }
         Some(answer)
     }
 
     pub(super) fn forget(&self, key: &K) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.remove(key);
+        let now = self.since(Instant::now());
+        self.entries().remove(key, now);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, FairMap<K, V>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.start)
     }
 }
 
@@ -85,43 +105,55 @@ mod tests {
     #[test]
     fn what_waits_is_there_until_it_is_taken_or_its_time_is_over() {
         let waiting = Waiting::new(SECOND);
-        let now = Instant::now();
-        waiting.put(1, "one", now);
+        let now = waiting.start;
+        waiting.put(&"ada", 1, "one", now);
         assert_eq!(waiting.with(&1, now, |value| (*value, true)), Some("one"));
         assert_eq!(waiting.with(&1, now, |value| (*value, false)), Some("one"));
         assert_eq!(waiting.with(&1, now, |value| (*value, true)), None);
-        waiting.put(2, "two", now);
+        waiting.put(&"ada", 2, "two", now);
         assert_eq!(waiting.with(&2, now + SECOND, |value| (*value, true)), None);
     }
 
     #[test]
     fn of_those_who_come_at_once_one_is_first_and_nothing_makes_room_for_it() {
-        let waiting = Waiting::new(SECOND);
-        let now = Instant::now();
+        let waiting = Waiting::refusing(SECOND);
+        let now = waiting.start;
         let firsts: usize = std::thread::scope(|scope| {
-            let come = |_| scope.spawn(|| usize::from(waiting.put_first(0, (), now)));
+            let come = |_| scope.spawn(|| usize::from(waiting.put_first(&0_usize, 0, (), now)));
             let all: Vec<_> = (0..8).map(come).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
         assert_eq!(firsts, 1);
-        let fits = (1..=MAX_WAITING).filter(|number| waiting.put_first(*number, (), now));
-        assert_eq!(fits.count(), MAX_WAITING - 1);
+        let of = |person: usize| {
+            let keys = (person * MAX_WAITING + 1)..=(person * MAX_WAITING + MAX_WAITING);
+            let fits = keys.filter(|key| waiting.put_first(&person, *key, (), now));
+            fits.count()
+        };
+        assert_eq!(of(0), MAX_OF_ONE - 1, "nobody takes all");
+        let others: usize = (1..100).map(of).sum();
+        assert_eq!(others, MAX_WAITING - MAX_OF_ONE);
         assert!(
-            !waiting.put_first(0, (), now),
+            !waiting.put_first(&0_usize, 0, (), now),
             "it is remembered, however many come"
         );
-        assert!(waiting.put_first(0, (), now + SECOND));
+        assert!(waiting.put_first(&0_usize, 0, (), now + SECOND));
     }
 
     #[test]
-    fn there_is_room_for_the_newest() {
-        let waiting = Waiting::new(SECOND * 100_000);
-        let now = Instant::now();
-        for number in 0..=MAX_WAITING {
-            waiting.put(number, (), now + Duration::from_millis(number as u64));
+    fn whoever_has_the_most_makes_room_and_loses_the_oldest() {
+        let waiting = Waiting::new(SECOND);
+        let now = waiting.start;
+        let waits = |key: usize| waiting.with(&key, now, |()| ((), true)).is_some();
+        waiting.put(&"ada", 0, (), now);
+        for key in 1..=MAX_OF_ONE + 1 {
+            waiting.put(&"bob", key, (), now);
         }
-        assert_eq!(waiting.with(&0, now, |()| ((), true)), None);
-        assert!(waiting.with(&1, now, |()| ((), true)).is_some());
-        assert!(waiting.with(&MAX_WAITING, now, |()| ((), true)).is_some());
+        assert!(waits(0) && !waits(1) && waits(2), "each has a share");
+        for key in 1_000..1_000 + 2 * MAX_WAITING {
+            waiting.put(&(key / 32), key, (), now);
+        }
+        assert!(waits(0), "others have more");
+        assert!(waits(999 + 2 * MAX_WAITING), "there is room for the newest");
+        assert_eq!(waiting.entries().len(Duration::ZERO), MAX_WAITING);
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Browser {
     pub(crate) cookie: Option<String>,
     /// What it keeps while it is on the way to an identity provider.
     pub(crate) way: Option<String>,
+    /// By what it is known at the next sign-in.
+    pub(crate) mark: Option<String>,
     moves: u8,
 }
 
@@ -25,6 +27,7 @@ impl Browser {
             client: running.client().await,
             cookie: None,
             way: None,
+            mark: None,
             moves: 0,
         }
     }
@@ -89,7 +92,8 @@ impl Browser {
         form: Option<String>,
     ) -> Answer {
         let mut headers = headers.to_vec();
-        let cookies: Vec<String> = self.cookie.iter().chain(&self.way).cloned().collect();
+        let cookies = self.cookie.iter().chain(&self.way).chain(&self.mark);
+        let cookies: Vec<String> = cookies.cloned().collect();
         let cookies = cookies.join("; ");
         if !cookies.is_empty() {
             headers.push(("cookie", &cookies));
@@ -103,9 +107,10 @@ impl Browser {
             let pair = cookie.to_str().unwrap().split(';').next().unwrap();
             let is_kept = !pair.ends_with('=');
             let kept = is_kept.then(|| pair.to_owned());
-            match pair.starts_with("__Host-culvert-way=") {
-                true => self.way = kept,
-                false => self.cookie = kept,
+            match pair.split_once('=') {
+                Some(("__Host-culvert-way", _)) => self.way = kept,
+                Some(("__Host-culvert-browser", _)) => self.mark = kept,
+                _ => self.cookie = kept,
             }
         }
         answer

@@ -129,6 +129,35 @@ async fn guesses_are_slowed_down() {
 }
 
 #[tokio::test]
+async fn who_knows_a_name_keeps_nobody_from_signing_in_where_they_did_before() {
+    let running = Running::start().await;
+    let (_, name) = person(&running, Role::Admin).await;
+    let mut known = Browser::open(&running).await;
+    known.sign_in(&name, PASSWORD).await.expect(303);
+    known.submit("/sign-out", &[]).await.expect(303);
+
+    // From the same address, which is the worst case.
+    let mut stranger = Browser::open(&running).await;
+    guess_until_refused(&mut stranger, &name).await;
+    let capitals = name.to_uppercase();
+    known.sign_in(&capitals, PASSWORD).await.expect(303);
+    // Whoever has a known browser guesses no more than others.
+    guess_until_refused(&mut known, &name).await;
+}
+
+/// One guess in ten seconds is given back meanwhile.
+async fn guess_until_refused(browser: &mut Browser, name: &str) {
+    for _ in 0..100 {
+        let answer = browser.sign_in(name, "not the password").await;
+        if answer.status == 429 {
+            return;
+        }
+        answer.expect(401);
+    }
+    panic!("guesses are not limited");
+}
+
+#[tokio::test]
 async fn signing_out_ends_the_session_and_everywhere_ends_all() {
     let running = Running::start().await;
     let (_, name) = person(&running, Role::Admin).await;
