@@ -6,6 +6,8 @@
 export LC_ALL=C TZ=UTC
 umask 022
 unset CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS CPPFLAGS LDFLAGS CARGO_INCREMENTAL
+# rust-toolchain.toml and the system's packages say which compilers.
+unset RUSTUP_TOOLCHAIN RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC CARGO_BUILD_RUSTC_WRAPPER CC CXX AR
 for variable in $(compgen -e | grep -E '^(CARGO_PROFILE_|CARGO_TARGET_[A-Z0-9_]*_(RUSTFLAGS|LINKER)$)'); do
     unset "$variable"
 done
@@ -15,21 +17,24 @@ export SOURCE_DATE_EPOCH
 # Directories of this machine, and what panics, assertions and debug information call them. Compilers take the last
 # that matches, so a directory stands below the one that holds it.
 prefix_map() {
-    local sysroot release commit
+    local sysroot home commit registry
     sysroot=$(rustc --print sysroot)
     commit=$(rustc -vV | sed -n 's/^commit-hash: //p')
-    release=${CARGO_HOME:-$HOME/.cargo}
-    printf '%s=%s\n' \
-        "$PWD" /culvert \
-        "$release" /cargo \
-        "$sysroot" /rust \
-        "$sysroot/lib/rustlib/src/rust" "/rustc/$commit" \
-        "$CARGO_TARGET_DIR" /target
+    home=${CARGO_HOME:-$HOME/.cargo}
+    both_names "$PWD" /culvert
+    both_names "$home" /cargo
+    both_names "$sysroot" /rust
+    both_names "$sysroot/lib/rustlib/src/rust" "/rustc/$commit"
+    both_names "$CARGO_TARGET_DIR" /target
     # The registry's directory has a hash in its name, which depends on how the registry is reached.
-    local registry
-    for registry in "$release"/registry/src/*/; do
-        [ ! -d "$registry" ] || printf '%s=%s\n' "${registry%/}" /crates
+    for registry in "$home"/registry/src/*/; do
+        [ ! -d "$registry" ] || both_names "${registry%/}" /crates
     done
+}
+
+# A directory below a symbolic link has two names: what it was called by, and what a compiler that runs in it is told.
+both_names() { # both_names DIRECTORY NAME
+    printf '%s\n' "$1=$2" "$(realpath -m "$1")=$2" | sort -u
 }
 
 # The build id names the debug information that belongs to a program.

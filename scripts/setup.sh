@@ -27,6 +27,8 @@ ethtool       ethtool
 tcpdump       tcpdump  tests
 setpriv       util-linux
 git           git
+ssh-keygen    openssh-client  tests
+objcopy       binutils
 cmake         cmake
 curl          curl
 dbus-daemon   dbus  tests

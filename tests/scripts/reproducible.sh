@@ -70,10 +70,17 @@ check_paths() { # check_paths DIRECTORY TARGET_DIR
 
 make_program "$work/one"
 make_program "$work/a-second/below"
+# A directory that is called by another name than its own.
+mkdir "$work/third"
+ln -s "$work/third" "$work/link"
+make_program "$work/link/below"
 (umask 022 && build "$work/one" "$work/one/target" packaging/build-env.sh)
 (umask 077 && TZ=Asia/Kathmandu build "$work/a-second/below" "$work/elsewhere" packaging/build-env.sh)
+build "$work/link/below" "$work/link/target" packaging/build-env.sh
 expect "two builds in two directories are the same" \
     0 "" cmp "$work/one.program" "$work/a-second/below.program"
+expect "so is one in a directory below a symbolic link" \
+    0 "" cmp "$work/one.program" "$work/link/below.program"
 expect "the build has no path of this machine" \
     0 "" check_paths "$work/one" "$work/one/target"
 expect "it says its own paths by other names" \
