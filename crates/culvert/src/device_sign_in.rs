@@ -4,6 +4,7 @@
 use crate::admin::http::{Ask, Http, Refusal};
 use crate::exit::{Failure, Status, print};
 use crate::visible::visible;
+use culvert_policy::readable_name;
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice, PREFIX};
 use culvert_wire::token::Portal;
 use hyper::Method;
@@ -171,8 +172,8 @@ fn has_desktop() -> bool {
 fn machine() -> String {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy();
-    let name = name.trim().chars().filter(|char| !char.is_control());
-    let name: String = name.take(MAX_MACHINE_CHARS).collect();
+    let name = readable_name(name.trim());
+    let name: String = name.chars().take(MAX_MACHINE_CHARS).collect();
     match name.is_empty() {
         true => "a machine without a name".to_owned(),
         false => name,

@@ -1,5 +1,6 @@
 //! Text of others, as it may be shown on a terminal.
 
+use culvert_policy::is_deceptive;
 use std::fmt::Write;
 
 /// The text with whatever would move the cursor, colour the terminal, or make its letters stand in
@@ -18,23 +19,11 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// Control characters; line and paragraph separators; marks of direction, which make a name look like
-/// another one (Unicode Technical Report 36, §2.4); and letters without any width. The joiners
-/// U+200C and U+200D are letters of some languages and stay.
+/// What no name has ([`is_deceptive`]). The joiners U+200C and U+200D and the variation selectors of emoji
+/// are letters of other texts and stay.
 fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(
-            letter,
-            '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'
-                | '\u{200e}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+    let stays = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+    is_deceptive(letter) && !stays
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!   that overlap is meant by an address or a name.
 //! - [`Within`]: where the addresses of a resource's names may be; the gateway sees to it.
 //! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
+//! - [`normalized_name`], [`readable_name`]: which characters a name has that people compare.
 //! - [`DnsRules`]: which names clients ask of whom, and how short ones are completed.
 //! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
 //!   and why ([`Explanation`]). This is what the portal decides.
@@ -16,6 +17,7 @@
 mod access;
 mod applications;
 mod condition;
+mod display_name;
 mod dns_rules;
 mod error;
 mod explanation;
@@ -37,6 +39,10 @@ pub use applications::{
 pub use condition::{
     Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS, MAX_COUNTRIES,
     MAX_WINDOWS,
+};
+pub use display_name::{
+    DeceptiveCharacter, composed, deceptive_character, is_deceptive, is_normalized,
+    normalized_name, readable_name,
 };
 pub use dns_rules::{
     DnsRules, DnsServer, DnsZone, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS,

@@ -7,6 +7,7 @@ use crate::range::Range;
 use crate::{
     Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
 };
+use culvert_policy::{deceptive_character, is_normalized};
 use culvert_wire::Timestamp;
 
 /// A kind of rows that refer to another.
@@ -156,11 +157,14 @@ fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> 
     }
 }
 
-/// Whether the row may be, by itself.
-pub(crate) fn check(entity: &Entity) -> Result<(), StoreError> {
+/// Whether the row may be, by itself. A name that the row had before is not judged again, so that rows
+/// from before a rule of names can be changed, disabled and revoked.
+pub(crate) fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError> {
     let kind = entity.kind();
-    if let Some(name) = name(entity) {
-        check_name(kind, name)?;
+    if let Some(wanted) = name(entity)
+        && before.and_then(name) != Some(wanted)
+    {
+        check_name(kind, wanted)?;
     }
     match entity {
         Entity::Account(account) => check_account(account),
@@ -183,8 +187,10 @@ pub(crate) fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError>
         "it is empty".to_owned()
     } else if name.trim() != name {
         "it begins or ends with a space".to_owned()
-    } else if name.chars().any(char::is_control) {
-        "it has control characters".to_owned()
+    } else if let Some(found) = deceptive_character(name) {
+        format!("it has {found}")
+    } else if !is_normalized(name) {
+        "it is not in Unicode's Normalization Form C".to_owned()
     } else if name.chars().count() > MAX_NAME_CHARS {
         format!("it has more than {MAX_NAME_CHARS} characters")
     } else {
@@ -376,4 +382,30 @@ pub(crate) fn name_with_id(wanted: &str, id: EntityId) -> String {
     let room = MAX_NAME_CHARS - 1 - end.len();
     let wanted: String = wanted.chars().take(room).collect();
     format!("{wanted}-{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Site, Stamp};
+    use culvert_ids::SiteId;
+
+    fn site(name: &str) -> Entity {
+        Entity::Site(Site {
+            id: SiteId::from_bytes([1; 16]),
+            name: name.to_owned(),
+            stamp: Stamp::default(),
+        })
+    }
+
+    #[test]
+    fn a_row_from_before_a_rule_of_names_keeps_its_name_and_gets_no_other_such() {
+        let before = site("a\u{202e}b");
+        assert!(check(Some(&before), &before).is_ok());
+        for name in ["a\u{202d}b", "a\u{200b}", "e\u{301}"] {
+            assert!(check(Some(&before), &site(name)).is_err(), "{name:?}");
+        }
+        assert!(check(None, &before).is_err());
+        assert!(check(Some(&before), &site("ab")).is_ok());
+    }
 }

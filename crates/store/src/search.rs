@@ -1,5 +1,6 @@
 //! What logs are searched for.
 
+use culvert_policy::composed;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -43,9 +44,9 @@ impl SearchText {
 impl FromStr for SearchText {
     type Err = SearchTextError;
 
-    /// Spaces around it do not count.
+    /// Spaces around it do not count. It is looked for in Normalization Form C, as names are kept.
     fn from_str(text: &str) -> Result<Self, SearchTextError> {
-        let text = text.trim();
+        let text = composed(text.trim());
         if text.is_empty() {
             return Err(SearchTextError::Empty);
         }
@@ -78,6 +79,7 @@ mod tests {
     #[test]
     fn a_text_to_look_for_is_some_letters_and_not_too_many() {
         let read = |text: &str| text.parse::<SearchText>();
+        assert_eq!(read("Cafe\u{301}").unwrap().as_str(), "Caf\u{e9}");
         assert_eq!(read("  Ada L. ").unwrap().as_str(), "Ada L.");
         assert_eq!(read(" \t "), Err(SearchTextError::Empty));
         assert_eq!(read("a\nb"), Err(SearchTextError::Control));

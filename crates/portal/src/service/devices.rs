@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_ids::ActorId;
+use culvert_policy::readable_name;
 use culvert_store::{self as store, Author, TokenScope, TokenUses};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
@@ -382,14 +383,14 @@ fn no_such_code() -> Fault {
     )
 }
 
+/// What the machine calls itself, as the person who approves it reads it.
 fn machine(given: &str) -> Result<String, Fault> {
-    let given = given.trim();
-    let chars = given.chars().count();
-    if !(1..=MAX_MACHINE_CHARS).contains(&chars) || given.chars().any(char::is_control) {
+    let given = readable_name(given.trim());
+    if !(1..=MAX_MACHINE_CHARS).contains(&given.chars().count()) {
         let detail = format!("a machine has a name of 1 to {MAX_MACHINE_CHARS} characters");
         return Err(Fault::invalid("machine", detail));
     }
-    Ok(given.to_owned())
+    Ok(given)
 }
 
 /// A code in the form in which it is kept, however people write it.

@@ -1,37 +1,25 @@
 //! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
 
 use crate::fault::Fault;
-use culvert_policy::{Applications, ResourceName, Target, WithinError};
+use culvert_policy::{Applications, ResourceName, Target, WithinError, normalized_name};
 use culvert_store::MAX_NAME_CHARS;
 use culvert_wire::{model, words};
 
-/// A name of anything.
+/// A name of anything, in the form in which it is kept.
 pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
-    let chars = text.chars().count();
+    let name = normalized_name(text)
+        .map_err(|found| Fault::invalid(field, format_args!("a name must not contain {found}")))?;
+    let chars = name.chars().count();
     let wrong = |detail: String| Err(Fault::invalid(field, detail));
     if chars == 0 || chars > MAX_NAME_CHARS {
         return wrong(format!(
             "a name has 1 to {MAX_NAME_CHARS} characters, not {chars}"
         ));
     }
-    if text.chars().any(char::is_control) {
-        return wrong("a name has no control characters, line breaks among them".to_owned());
-    }
-    if text.chars().any(misleads) {
-        return wrong(
-            "a name has no marks that turn text around, and no line separators".to_owned(),
-        );
-    }
-    if text.trim() != text {
+    if name.trim() != name {
         return wrong("a name neither begins nor ends with a space".to_owned());
     }
-    Ok(text.to_owned())
-}
-
-/// Whether the character makes what stands around it look like something else (Unicode TR 36). Right-to-left
-/// scripts need none of these in a name.
-const fn misleads(char: char) -> bool {
-    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+    Ok(name)
 }
 
 /// The name of a resource: clients show it.

@@ -3,7 +3,7 @@
 use super::factors::{HalfSignedIn, new_codes};
 use super::people::{Begun, MAX_SESSIONS};
 use super::waiting::Waiting;
-use super::{Caller, RecoveryCodes, Service};
+use super::{Caller, RecoveryCodes, Service, names};
 use crate::fault::Fault;
 use crate::webauthn::{ALGORITHMS, Assertion, Refusal, Registration, RelyingParty};
 use aws_lc_rs::{digest, hmac};
@@ -269,7 +269,7 @@ impl Service {
             credential: made.credential,
             public_key: made.public_key,
             uses: made.uses,
-            name: name.to_owned(),
+            name: names::name("name", name)?,
         };
         let change = FactorChange::AddPasskey { passkey, codes };
         match self.write_factor(caller, change).await {
@@ -290,7 +290,7 @@ impl Service {
         let key = self.passkey_called(caller, handle).await?;
         let change = FactorChange::RenamePasskey {
             credential: key.credential,
-            name: name.to_owned(),
+            name: names::name("name", name)?,
         };
         self.write_factor(caller, change).await
     }

@@ -7,6 +7,7 @@ use super::{Caller, Service, birth};
 use crate::fault::Fault;
 use crate::oidc::{self, Claims, Flow, Purpose, SignInFault};
 use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId};
+use culvert_policy::readable_name;
 use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Stamp, StoreExt};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -274,9 +275,10 @@ impl Service {
     /// A name for somebody new that nobody has.
     async fn free_name(&self, claims: &Claims) -> Result<String, Fault> {
         let own = claims.names.iter().chain([&claims.subject]);
-        let own = own.map(|name| name.chars().filter(|char| !char.is_control()));
         // Room for a number behind it.
-        let mut own = own.map(|name| name.take(MAX_NAME_CHARS - 4).collect::<String>());
+        let readable = own.map(|name| readable_name(name.trim()));
+        let mut own =
+            readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
         let name = own.find(|name| !name.trim().is_empty());
         let name = name.unwrap_or_else(|| "somebody".to_owned());
         let name = name.trim();

@@ -4,6 +4,7 @@ use super::{Caller, ListRequest, Service, birth, names, show};
 use crate::fault::Fault;
 use crate::oidc;
 use culvert_ids::{ActorId, IdentityId, MembershipId, ProviderId};
+use culvert_policy::deceptive_character;
 use culvert_store::{self as store, ListFilter, MAX_SECRET_LEN, Mutation, SecretBytes, Stamp};
 use culvert_wire::api::{
     Identity, NewIdentity, NewProvider, Page, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
@@ -208,8 +209,9 @@ impl Service {
             let detail = "a service account is a machine: it has tokens and does not sign in";
             return Err(Fault::invalid("actor", detail));
         }
-        if new.subject.chars().any(char::is_control) {
-            return Err(Fault::invalid("subject", "it has control characters"));
+        if let Some(found) = deceptive_character(&new.subject) {
+            let detail = format_args!("a subject must not contain {found}");
+            return Err(Fault::invalid("subject", detail));
         }
         let mut mutations = Vec::new();
         if actor.sign_in.is_none() {
@@ -434,8 +436,11 @@ fn text(field: &str, given: &str, limit: usize) -> Result<String, Fault> {
             format_args!("it has 1 to {limit} bytes"),
         ));
     }
-    if given.chars().any(char::is_control) {
-        return Err(Fault::invalid(field, "it has control characters"));
+    if let Some(found) = deceptive_character(given) {
+        return Err(Fault::invalid(
+            field,
+            format_args!("it must not contain {found}"),
+        ));
     }
     Ok(given.to_owned())
 }

@@ -199,12 +199,13 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
     let mut browser = signed_in(&running, Role::Owner).await;
     let forms = all_forms(&mut browser, &running).await;
     let long = "x".repeat(5_000);
-    let bad: [(&str, &str); 6] = [
+    let bad: [(&str, &str); 7] = [
         ("stored script", "<script>alert(1)</script>\"'&<b>"),
         ("too long", &long),
         ("control characters", "a\u{0}b\u{7}c\u{1b}[31m"),
         ("bidi marks", "a\u{202e}txt.exe\u{2066}"),
         ("line separators", "a\u{2028}b"),
+        ("invisible letters", "a\u{200b}b"),
         ("template", "{{ 7*7 }} {% raw %} ${7*7}"),
     ];
     let token = browser.form_token().await;

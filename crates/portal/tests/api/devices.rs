@@ -168,10 +168,25 @@ async fn who_guesses_codes_has_to_wait_and_so_has_who_begins_many() {
 }
 
 #[tokio::test]
+async fn a_machine_cannot_hide_what_it_is_called_from_the_person_who_approves_it() {
+    let running = Running::start().await;
+    let mut machine = running.client().await;
+    let begun = begin(&mut machine, "lap\u{202e}p\not\u{200b}").await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let at = format!("/device?code={}", begun["user_code"].as_str().unwrap());
+    let page = browser.get(&at).await.expect(200);
+    assert!(
+        page.text.contains("lap\u{fffd}p\u{fffd}ot\u{fffd}"),
+        "{}",
+        page.text
+    );
+}
+
+#[tokio::test]
 async fn what_no_machine_is_called_is_refused() {
     let running = Running::start().await;
     let mut machine = running.client().await;
-    for name in ["", "  ", "a\nb", &"x".repeat(61)] {
+    for name in ["", "  ", &"x".repeat(61)] {
         let body = json!({ "machine": name });
         let answer = machine.post("/api/v1/device-sign-ins", body).await;
         answer.problem(422);

@@ -12,6 +12,7 @@ use crate::{
     MachineId, Principal, SeenMachine, Stamp, StoreError, Token, TokenUses,
 };
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId};
+use culvert_policy::readable_name;
 use culvert_wire::PublicKey;
 use culvert_wire::messages::Ranges;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -263,7 +264,7 @@ async fn first<T: Machine>(
     let (range4, range6) = parse(ranges)?;
     let hint = hint(id);
     let place = Place {
-        name: free_name(writing, id, &machine.name).await?,
+        name: free_name(writing, id, &readable_name(&machine.name)).await?,
         public_key: machine.public_key,
         ipv4: new_ipv4(writing, range4, ranges, hint).await?,
         ipv6: new_ipv6(writing, range6, ranges, hint).await?,

@@ -160,7 +160,7 @@ impl Writing {
 
     /// Adds a row of any kind.
     pub(super) async fn create(&mut self, mut entity: Entity) -> Result<Entity, StoreError> {
-        rules::check(&entity)?;
+        rules::check(None, &entity)?;
         rules::without_secrets(&mut entity);
         entity.set_stamp(Stamp {
             version: 1,
@@ -286,7 +286,7 @@ impl Writing {
         before: Entity,
         mut after: Entity,
     ) -> Result<Entity, StoreError> {
-        rules::check(&after)?;
+        rules::check(Some(&before), &after)?;
         self.check_references(&after).await?;
         self.check_name(&after).await?;
         let (kind, id, stamp) = (after.kind(), after.id(), before.stamp());

@@ -64,6 +64,27 @@ pub(crate) async fn a_machine_gets_addresses_and_keeps_them(factory: impl AsyncF
     assert!(!addresses.contains(&client.ipv4.into()));
 }
 
+pub(crate) async fn a_deceptive_name_is_replaced_at_enrolment_and_refused_elsewhere(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let key = world.client_key(ada.id).await;
+    let mut client = world
+        .enrol(&key, "lap\u{202e}t\nop\u{200b}", 1)
+        .await
+        .unwrap();
+    assert_eq!(client.name, "lap\u{fffd}t\u{fffd}op\u{fffd}'s name");
+    for name in ["a\u{202e}b", "a\u{200b}b", "Cafe\u{301}"] {
+        client.name = name.to_owned();
+        let error = world.update(client.clone()).await.unwrap_err();
+        assert!(
+            matches!(error, StoreError::Invalid { field: "name", .. }),
+            "{error}"
+        );
+    }
+}
+
 pub(crate) async fn a_new_key_is_recorded_and_ends_verification(
     factory: impl AsyncFn() -> Fixture,
 ) {
@@ -210,7 +231,7 @@ pub(crate) async fn machines_of_one_name_get_numbers(factory: impl AsyncFn() -> 
     // What is no name is refused.
     let id = ClientId::from_bytes(bytes());
     let mut machine = enrolment(id, "machine 9", 9);
-    machine.name = "a\nb".to_owned();
+    machine.name = String::new();
     let client = world.store.enrol_client(world.account, &key, machine, NOW);
     assert!(matches!(client.await, Err(StoreError::Invalid { .. })));
 }

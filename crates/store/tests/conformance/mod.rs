@@ -103,6 +103,7 @@ macro_rules! conformance {
                 providers::a_subject_is_one_person_at_one_provider
                 providers::identities_go_with_their_actor_and_their_provider
                 machines::a_machine_gets_addresses_and_keeps_them
+                machines::a_deceptive_name_is_replaced_at_enrolment_and_refused_elsewhere
                 machines::a_new_key_is_recorded_and_ends_verification
                 machines::ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name
                 machines::a_token_revoked_since_it_was_accepted_enrols_nothing
