@@ -11,6 +11,7 @@ mod devices;
 mod dns_rules;
 mod explain;
 mod export;
+mod export_stream;
 mod factors;
 mod groups;
 mod list;
@@ -103,7 +104,7 @@ pub(crate) struct Service {
     /// its token lie in three tables, and are one sink's.
     changing_sinks: Mutex<()>,
     /// Places for those who export a log.
-    exports: export::Exports,
+    exports: export_stream::ExportPlaces,
     passwords: Passwords,
     factors: Factors,
     challenges: Challenges,
@@ -142,7 +143,7 @@ impl Service {
             touched: Touched::default(),
             sinks,
             changing_sinks: Mutex::default(),
-            exports: export::Exports::default(),
+            exports: export_stream::ExportPlaces::default(),
             passwords: Passwords::default(),
             factors: Factors::default(),
             challenges: Challenges::new()?,

@@ -2,23 +2,13 @@
 
 use super::{Caller, Service, show};
 use crate::fault::Fault;
-use crate::server::{Place, Places};
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, PageLimit, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry};
-use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Exports at once: each keeps one of the database's four readers busy while whoever asked reads
-/// fast.
-const MAX_EXPORTS: usize = 2;
-
-/// Of one actor: one who reads slowly leaves a place for others.
-const MAX_EXPORTS_PER_ACTOR: u32 = 1;
 
 /// Names that an export remembers, so that a name is read once and not for each of its entries.
 const MAX_NAMES: usize = 4_096;
@@ -139,40 +129,15 @@ impl ExportFilter {
 }
 
 /// Where an export is.
-struct Export {
-    service: Arc<Service>,
-    caller: Caller,
+pub(super) struct Export {
+    pub(super) service: Arc<Service>,
+    pub(super) caller: Caller,
     filter: ExportFilter,
     format: ExportFormat,
     /// The entry before which the next page begins.
     before: Option<u64>,
     names: Names,
     step: Step,
-    /// Its place among [`MAX_EXPORTS`], and the actor's own.
-    _places: (OwnedSemaphorePermit, Place<ActorId>),
-}
-
-/// Places for those who export a log.
-pub(super) struct Exports {
-    all: Arc<Semaphore>,
-    by_actor: Places<ActorId>,
-}
-
-impl Default for Exports {
-    fn default() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(MAX_EXPORTS)),
-            by_actor: Places::default(),
-        }
-    }
-}
-
-impl Exports {
-    fn take(&self, actor: ActorId) -> Option<(OwnedSemaphorePermit, Place<ActorId>)> {
-        let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
-        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some((all, of_actor))
-    }
 }
 
 enum Step {
@@ -181,22 +146,15 @@ enum Step {
     End,
 }
 
-impl Service {
-    /// The newest entry first, in parts of some lines each. A fault in the midst ends the stream with
-    /// an error, so that nobody takes half of a log for all of it.
-    pub(crate) fn export(
-        self: &Arc<Self>,
+impl Export {
+    pub(super) fn new(
+        service: Arc<Service>,
         caller: Caller,
         filter: ExportFilter,
         format: ExportFormat,
-    ) -> Result<impl Stream<Item = Result<String, std::io::Error>> + Send + use<>, Fault> {
-        caller.may_read()?;
-        let places = self.exports.take(caller.actor()?);
-        let places = places.ok_or(Fault::TooMany {
-            wait: std::time::Duration::from_secs(10),
-        })?;
-        let export = Export {
-            service: Arc::clone(self),
+    ) -> Self {
+        Self {
+            service,
             caller,
             filter,
             format,
@@ -206,20 +164,11 @@ impl Service {
                 ExportFormat::Csv => Step::Head,
                 ExportFormat::JsonLines => Step::Page,
             },
-            _places: places,
-        };
-        Ok(stream::try_unfold(export, |mut export| async move {
-            let part = export.next().await.map_err(|fault| {
-                tracing::warn!(?fault, "an export of a log breaks off");
-                std::io::Error::other("the portal can't read the log to its end")
-            })?;
-            Ok(part.map(|part| (part, export)))
-        }))
+        }
     }
-}
 
-impl Export {
-    async fn next(&mut self) -> Result<Option<String>, Fault> {
+    /// The next lines; nothing at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<String>, Fault> {
         match self.step {
             Step::Head => {
                 self.step = Step::Page;
@@ -233,7 +182,6 @@ impl Export {
 
     async fn page(&mut self) -> Result<Option<String>, Fault> {
         let service = Arc::clone(&self.service);
-        service.check_again(&self.caller).await?;
         let account = self.caller.account();
         let mut text = String::new();
         let next = match self.filter {

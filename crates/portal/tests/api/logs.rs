@@ -33,8 +33,12 @@ fn access(number: u64, reason: &str) -> AccessEntry {
 }
 
 pub(crate) async fn log_access(running: &Running, count: u64) {
+    log_access_for(running, count, "a reason").await;
+}
+
+pub(crate) async fn log_access_for(running: &Running, count: u64, reason: &str) {
     for batch in (0..count).collect::<Vec<_>>().chunks(500) {
-        let entries = batch.iter().map(|number| access(*number, "a reason"));
+        let entries = batch.iter().map(|number| access(*number, reason));
         let append = running
             .store
             .append_access_log(running.account(), entries.collect());

@@ -24,6 +24,7 @@ mod console_safety;
 mod devices;
 mod document;
 mod door;
+mod exports;
 mod factors;
 mod identities;
 mod lifetimes;
