@@ -97,7 +97,8 @@ pub(super) async fn decide(
     approve: bool,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
-    let decided = console.service.decide_device(&person.caller, code, approve);
+    let service = &console.service;
+    let decided = service.decide_device(&person.caller, code, approve).await;
     if let Err(fault) = decided {
         let (form, status) = code_form(code).refused(fault)?;
         return Ok(page(&person, form).with_status(status));

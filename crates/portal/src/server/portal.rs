@@ -52,6 +52,7 @@ pub struct Portal {
     service: Arc<Service>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    router: Router,
     _home: Home,
 }
 
@@ -134,8 +135,9 @@ impl Portal {
             portal: Arc::new(move || whereabouts.portal()),
             streams: console::Streams::default(),
         };
+        let router = main_router(&sessions, health.clone(), keeper, console);
         let server = Server {
-            router: main_router(&sessions, health.clone(), keeper, console),
+            router: router.clone(),
             tls: Some(tls),
             bounds: Bounds::new(limits(options.descriptors), Arc::clone(&metrics)),
             metrics,
@@ -164,6 +166,7 @@ impl Portal {
             service,
             stop,
             tasks,
+            router,
             _home: home,
         })
     }
@@ -196,6 +199,13 @@ impl Portal {
     #[must_use]
     pub const fn account(&self) -> AccountId {
         self.account
+    }
+
+    /// The router as `Debug` shows it, every route with its methods: for tests that try all of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn describe_routes(&self) -> String {
+        format!("{:?}", self.router)
     }
 
     /// How far set-up was when it started.

@@ -346,13 +346,14 @@ impl Service {
     }
 
     /// The machine gets a client's token of the caller.
-    pub(crate) fn decide_device(
+    pub(crate) async fn decide_device(
         &self,
         caller: &Caller,
         code: &str,
         approve: bool,
     ) -> Result<(), Fault> {
         self.try_code(caller)?;
+        self.check_again(caller).await?;
         let decision = match approve {
             true => Decision::Approved {
                 author: caller.author(),

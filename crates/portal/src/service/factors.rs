@@ -305,6 +305,7 @@ impl Service {
         let mut secret = Zeroizing::new([0; totp::SECRET_LEN]);
         getrandom::fill(secret.as_mut_slice())?;
         let name = self.own_name(caller).await?;
+        self.check_again(caller).await?;
         let url = (self.portal)().url;
         let host = url.trim_start_matches("https://");
         let shown = Enrolment {
@@ -406,11 +407,12 @@ impl Service {
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_touch_actor(caller, actor).await?;
         let signs_in = row.sign_in.is_some();
+        let version = row.stamp.version;
         let mut mutations = self.ends_of(actor).await?;
         // It changes nothing, and is refused where the row is at another version.
         mutations.push(Mutation::Update {
             entity: row.into(),
-            expected_version: expected,
+            expected_version: expected.or(Some(version)),
         });
         if signs_in {
             let change = FactorChange::RemoveAll;

@@ -223,6 +223,7 @@ impl Service {
         let actor = caller.actor()?;
         let name = self.own_name(caller).await?;
         let keys = self.passkeys_of(actor).await?;
+        self.check_again(caller).await?;
         let algorithms = ALGORITHMS.map(|alg| json!({"type": "public-key", "alg": alg}));
         let question = json!({
             "rp": {"id": party.id, "name": format!("Culvert {}", party.id)},

@@ -200,6 +200,7 @@ impl Service {
         actor: ActorId,
         expected: Option<u64>,
     ) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
         self.may_touch_actor(caller, actor).await?;
         let row: store::Actor = self.read(caller, actor).await?;
         let current = row.stamp.version;
@@ -337,13 +338,14 @@ impl Service {
         self.keep_an_owner(caller.account(), |_, owner| owner == actor)
             .await?;
         let mut mutations = self.ends_of(actor).await?;
+        let version = row.stamp.version;
         mutations.push(Mutation::Update {
             entity: store::Actor {
                 sign_in: None,
                 ..row
             }
             .into(),
-            expected_version: expected,
+            expected_version: expected.or(Some(version)),
         });
         self.write(caller.account(), caller.author(), mutations)
             .await?;

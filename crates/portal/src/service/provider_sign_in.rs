@@ -85,6 +85,7 @@ impl Service {
         from: IpAddr,
         provider: ProviderId,
     ) -> Result<oidc::Begun, Fault> {
+        self.check_again(caller).await?;
         let purpose = Purpose::Link {
             actor: caller.actor()?,
             session: caller.token(),

@@ -100,6 +100,7 @@ impl Service {
         expected: Option<u64>,
         patch: ProviderPatch,
     ) -> Result<Provider, Fault> {
+        let _alone = self.shutting_out.lock().await;
         self.may_touch_provider(caller, id).await?;
         let mut row: store::Provider = self.read(caller, id).await?;
         let current = row.stamp.version;

@@ -55,12 +55,12 @@ impl Service {
         // Ahead of the sink itself, so that it misses nothing from here on. What is left of an
         // attempt that fails here is written anew by the next.
         let ends = self.ask("log_ends", self.store.log_ends(account)).await?;
-        let places = self.store.note_sink_positions(account, &sink.name, &ends);
-        self.ask("sink_positions", places).await?;
         let secret = self
             .store
             .set_sink_secret(account, caller.author(), now(), &sink.name, token);
         self.ask("sink_secret", secret).await?;
+        let places = self.store.note_sink_positions(account, &sink.name, &ends);
+        self.ask("sink_positions", places).await?;
         let name = sink.name.clone();
         let add = |row: &mut store::Account| {
             row.settings.logs.sinks.push(sink.clone());
@@ -140,6 +140,7 @@ impl Service {
     pub(crate) async fn test_sink(&self, caller: &Caller, name: &str) -> Result<SinkTest, Fault> {
         caller.may_change()?;
         let sink = self.sink(caller, name).await?.sink;
+        self.check_again(caller).await?;
         let error = self.sinks.try_out(&sink).await.err();
         Ok(SinkTest {
             taken: error.is_none(),

@@ -42,6 +42,8 @@ impl Service {
         if new.expires.is_some_and(|expires| expires <= now()) {
             return Err(Fault::invalid("expires", "it lies in the past"));
         }
+        // Nobody becomes an owner between the question whose it is and the write.
+        let _alone = self.shutting_out.lock().await;
         let scope = self.scope(caller, &new).await?;
         let name = names::name("name", &new.name)?;
         let uses = match new.one_time {

@@ -116,7 +116,7 @@ async fn shut_out(running: &Running, how: ShutOut, actor: ActorId, token: TokenI
     updated.unwrap();
 }
 
-async fn sign_in_as_owner(running: &Running, actor: ActorId) {
+pub(crate) async fn sign_in_as_owner(running: &Running, actor: ActorId) {
     let set = vec![Mutation::SetPassword {
         actor,
         role: Some(Role::Owner),

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) path: String,
+    /// Its path as the router has it.
+    pub(crate) template: String,
     /// Its path has no ids.
     pub(crate) is_single: bool,
     pub(crate) is_page: bool,
@@ -48,6 +50,7 @@ pub(crate) fn routes_with(id_of: impl Fn(&str) -> String) -> Vec<Route> {
         let (template, handlers) = rest.split_once('"').unwrap();
         Route {
             path: with_ids(template, &id_of),
+            template: template.to_owned(),
             is_single: !template.contains('{'),
             is_page: handlers.contains("get("),
             is_form: handlers.contains("post("),
@@ -56,7 +59,8 @@ pub(crate) fn routes_with(id_of: impl Fn(&str) -> String) -> Vec<Route> {
     router.split(".route(").skip(1).map(route).collect()
 }
 
-fn with_ids(template: &str, id_of: impl Fn(&str) -> String) -> String {
+/// A path with ids in it.
+pub(crate) fn with_ids(template: &str, id_of: impl Fn(&str) -> String) -> String {
     let id_of = |name: &str| {
         let kind = IDS.iter().find(|(known, _)| *known == name);
         let kind = kind.unwrap_or_else(|| panic!("ids of {name}: add their kind"));

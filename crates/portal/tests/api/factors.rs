@@ -18,7 +18,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    fn new(secret: &str) -> Self {
+    pub(crate) fn new(secret: &str) -> Self {
         let secret = data_encoding::BASE32_NOPAD.decode(secret.as_bytes());
         Self {
             secret: secret.unwrap(),
@@ -28,7 +28,7 @@ impl App {
 
     /// The code of the step that is now, or of the next one where that was shown before: the portal takes
     /// one step in advance.
-    fn code(&mut self) -> String {
+    pub(crate) fn code(&mut self) -> String {
         let step = now().unix_ms() / 30_000;
         self.shown = step.max(self.shown + 1);
         self.again()
@@ -72,7 +72,7 @@ fn between<'a>(page: &'a Answer, from: &str, to: &str) -> &'a str {
     rest.1.split(to).next().unwrap()
 }
 
-fn secret_of(page: &Answer) -> App {
+pub(crate) fn secret_of(page: &Answer) -> App {
     App::new(between(
         page,
         "type this secret into it</h2><pre tabindex=\"0\">",

@@ -7,8 +7,8 @@ use culvert_ids::ActorId;
 use culvert_store::{Actor, Author, Mutation, Role, SignIn, StoreExt};
 use serde_json::{Value, json};
 
-const HOST: &str = "portal.example";
-const ORIGIN: &str = "https://portal.example";
+pub(crate) const HOST: &str = "portal.example";
+pub(crate) const ORIGIN: &str = "https://portal.example";
 
 async fn portal() -> Running {
     Running::start_as(tempfile::tempdir().unwrap(), Some(ORIGIN)).await
@@ -21,7 +21,7 @@ async fn browser(running: &Running) -> Browser {
 }
 
 /// What a page of this kind asks an authenticator.
-fn question(page: &Answer, kind: &str) -> Value {
+pub(crate) fn question(page: &Answer, kind: &str) -> Value {
     let marked = format!("data-passkey=\"{kind}\" data-question=\"");
     let (_, rest) = page
         .text
@@ -32,7 +32,7 @@ fn question(page: &Answer, kind: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn challenge(question: &Value) -> &str {
+pub(crate) fn challenge(question: &Value) -> &str {
     question["challenge"].as_str().unwrap()
 }
 
@@ -46,7 +46,7 @@ async fn with_passkey(running: &Running, role: Role) -> (ActorId, String, Authen
     (actor, name, phone, made)
 }
 
-async fn add(
+pub(crate) async fn add(
     browser: &mut Browser,
     phone: &Authenticator,
     change: impl FnOnce(&mut Said),
@@ -80,7 +80,7 @@ async fn sign_in(
 }
 
 /// The page of the one passkey of who signed in.
-async fn path_of_passkey(browser: &mut Browser) -> String {
+pub(crate) async fn path_of_passkey(browser: &mut Browser) -> String {
     path_in(&browser.get("/me/second-factor").await.expect(200))
 }
 

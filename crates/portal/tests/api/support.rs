@@ -42,6 +42,12 @@ pub(crate) fn birth() -> (u64, [u8; RANDOM_LEN]) {
     (now().unix_ms(), random)
 }
 
+fn options_for(url: Option<&str>) -> Options {
+    let mut options = Options::new("127.0.0.1:0".parse().unwrap());
+    options.url = url.map(str::to_owned);
+    options
+}
+
 /// A portal that runs.
 pub(crate) struct Running {
     pub(crate) portal: Portal,
@@ -61,25 +67,36 @@ impl Running {
 
     /// One that has a name.
     pub(crate) async fn start_as(dir: TempDir, url: Option<&str>) -> Self {
-        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
-        options.url = url.map(str::to_owned);
-        Self::start_with(dir, options).await
+        Self::start_with(dir, options_for(url), |store| store).await
+    }
+
+    /// One on a store that is made of the one that tests have.
+    pub(crate) async fn start_on(
+        dir: TempDir,
+        url: Option<&str>,
+        of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
+        Self::start_with(dir, options_for(url), of).await
     }
 
     /// One that believes the proxies of a network.
     pub(crate) async fn start_behind(proxies: &str) -> Self {
-        let mut options = Options::new("127.0.0.1:0".parse().unwrap());
+        let mut options = options_for(None);
         options.trusted_proxies = vec![proxies.parse().unwrap()];
-        Self::start_with(tempfile::tempdir().unwrap(), options).await
+        Self::start_with(tempfile::tempdir().unwrap(), options, |store| store).await
     }
 
-    async fn start_with(dir: TempDir, mut options: Options) -> Self {
+    async fn start_with(
+        dir: TempDir,
+        mut options: Options,
+        of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
         let state = dir.path().join("portal");
         let home = Home::open(&state).unwrap();
         let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
         let store: Arc<dyn Store> = Arc::new(store.unwrap());
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
-        let portal = Portal::start(options, home, Arc::clone(&store)).await;
+        let portal = Portal::start(options, home, of(Arc::clone(&store))).await;
         Self {
             portal: portal.unwrap(),
             store,
@@ -362,6 +379,10 @@ impl Client {
     pub(crate) fn with(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
         self
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        self.token.clone()
     }
 
     pub(crate) fn set_token(&mut self, token: Option<&str>) {

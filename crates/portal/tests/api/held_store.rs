@@ -1,0 +1,164 @@
+//! A store that holds a request back from the moment at which the portal knows who asks.
+
+use async_trait::async_trait;
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
+use culvert_store::{
+    AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
+    CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Gateway,
+    Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, Page,
+    PageLimit, Passkey, Principal, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, Store,
+    StoreError,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::model::Log;
+use culvert_wire::token::{SecretDigest, TokenKind};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+
+/// The portal's store. Tests change the rows by the one inside, which holds nobody back.
+#[derive(Debug)]
+pub(crate) struct HeldStore {
+    inner: Arc<dyn Store>,
+    held: Mutex<HashMap<TokenId, Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    reached: oneshot::Sender<()>,
+    go: oneshot::Receiver<()>,
+}
+
+/// The next request with a token, which is held back.
+pub(crate) struct Hold {
+    reached: oneshot::Receiver<()>,
+    go: oneshot::Sender<()>,
+}
+
+impl Hold {
+    /// Waits until the portal has accepted the token, and does no more for the request.
+    pub(crate) async fn reached(&mut self) {
+        (&mut self.reached).await.unwrap();
+    }
+
+    /// Lets the request go on.
+    pub(crate) fn release(self) {
+        self.go.send(()).unwrap();
+    }
+}
+
+impl HeldStore {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        Self {
+            inner,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Holds back the next request that comes with the token.
+    pub(crate) fn hold(&self, token: TokenId) -> Hold {
+        let (at, reached) = oneshot::channel();
+        let (release, go) = oneshot::channel();
+        let held = Held { reached: at, go };
+        assert!(self.held.lock().unwrap().insert(token, held).is_none());
+        Hold {
+            reached,
+            go: release,
+        }
+    }
+}
+
+/// Methods that the store inside answers, and others.
+macro_rules! passed_on {
+    (
+        $trait:ident {
+            $(async fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*
+        }
+        $($other:tt)*
+    ) => {
+        #[async_trait]
+        impl $trait for HeldStore {
+            $(async fn $name(&self, $($argument: $type),*) -> $answer {
+                self.inner.$name($($argument),*).await
+            })*
+            $($other)*
+        }
+    };
+}
+
+type Answer<T> = Result<T, StoreError>;
+
+passed_on! {
+    Store {
+        async fn create_account(account: Account, author: Author, at: Timestamp) -> Answer<Account>;
+        async fn accounts(after: Option<AccountId>, limit: PageLimit) -> Answer<Page<Account, AccountId>>;
+        async fn is_set_up(account: AccountId) -> Answer<bool>;
+        async fn write(account: AccountId, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
+        async fn get(account: AccountId, id: EntityId) -> Answer<Entity>;
+        async fn list(account: AccountId, kind: EntityKind, filter: &ListFilter, after: Option<EntityId>, limit: PageLimit) -> Answer<Page<Entity, EntityId>>;
+        async fn snapshot(account: AccountId) -> Answer<Snapshot>;
+        async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
+        async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
+        async fn standing(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
+        async fn password(account: AccountId, name: &str) -> Answer<Option<(ActorId, SecretBytes)>>;
+        async fn provider_secret(account: AccountId, provider: ProviderId) -> Answer<Option<SecretBytes>>;
+        async fn identity(account: AccountId, provider: ProviderId, subject: &str) -> Answer<Option<Identity>>;
+        async fn totp_secret(account: AccountId, actor: ActorId) -> Answer<Option<SecretBytes>>;
+        async fn passkeys(account: AccountId, actor: ActorId) -> Answer<Vec<Passkey>>;
+        async fn passkey(account: AccountId, credential: &[u8]) -> Answer<Option<Passkey>>;
+        async fn consume_one_time(token: TokenId, digest: &SecretDigest, kind: TokenKind, now: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
+        async fn touch_tokens(account: AccountId, uses: Vec<(TokenId, Timestamp)>) -> Answer<u64>;
+        async fn enrol_client(account: AccountId, principal: &Principal, machine: Enrolment<ClientId>, now: Timestamp) -> Answer<Client>;
+        async fn enrol_gateway(account: AccountId, principal: &Principal, machine: Enrolment<GatewayId>, now: Timestamp) -> Answer<Gateway>;
+        async fn record_seen(account: AccountId, machines: Vec<SeenMachine>) -> Answer<u64>;
+        async fn save_grants(account: AccountId, grants: Vec<Grant>) -> Answer<u64>;
+        async fn end_grants(account: AccountId, grants: Vec<GrantId>) -> Answer<u64>;
+        async fn live_grants(account: AccountId, now: Timestamp, after: Option<GrantId>, limit: PageLimit) -> Answer<Page<Grant, GrantId>>;
+        async fn prune_grants(account: AccountId, now: Timestamp) -> Answer<u64>;
+        async fn append_access_log(account: AccountId, entries: Vec<AccessEntry>) -> Answer<()>;
+        async fn access_log(account: AccountId, filter: &AccessFilter, before: Option<AccessSeq>, limit: PageLimit) -> Answer<Page<LoggedAccess, AccessSeq>>;
+        async fn secret(account: AccountId, name: SecretName, candidate: SecretBytes) -> Answer<SecretBytes>;
+        async fn ping() -> Answer<()>;
+        async fn close() -> ();
+    }
+
+    fn watch(&self) -> CommitWatch {
+        self.inner.watch()
+    }
+
+    async fn authenticate(
+        &self,
+        token: TokenId,
+        digest: &SecretDigest,
+        kind: TokenKind,
+        now: Timestamp,
+    ) -> Answer<Principal> {
+        let answer = self.inner.authenticate(token, digest, kind, now).await;
+        let held = self.held.lock().unwrap().remove(&token);
+        if let Some(held) = held {
+            held.reached.send(()).unwrap();
+            // A test that fails lets go of it.
+            let _ = held.go.await;
+        }
+        answer
+    }
+}
+
+passed_on! {
+    Logs {
+        async fn append_flows(account: AccountId, batches: Vec<FlowBatch>) -> Answer<()>;
+        async fn flow_log(account: AccountId, filter: &FlowFilter, before: Option<FlowSeq>, limit: PageLimit) -> Answer<Page<LoggedFlow, FlowSeq>>;
+        async fn flows_lost(account: AccountId) -> Answer<u64>;
+        async fn log_after(account: AccountId, log: Log, seq: u64, limit: u32) -> Answer<LogEntries>;
+        async fn log_ends(account: AccountId) -> Answer<BTreeMap<Log, u64>>;
+        async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
+        async fn note_carried(account: AccountId, carried: Vec<(Timestamp, u64)>) -> Answer<()>;
+        async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step_ms: u64) -> Answer<Vec<Activity>>;
+        async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
+        async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
+        async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;
+        async fn sink_secret(account: AccountId, sink: &str) -> Answer<Option<SecretBytes>>;
+        async fn set_sink_secret(account: AccountId, author: Author, at: Timestamp, sink: &str, secret: Option<SecretBytes>) -> Answer<()>;
+        async fn forget_sink(account: AccountId, sink: &str) -> Answer<()>;
+    }
+}
