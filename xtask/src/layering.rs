@@ -1,7 +1,8 @@
-//! The layers of the workspace: who may depend on whom, who may hold unsafe code, and what pure
-//! crates may name.
+//! The layers of the workspace: who may depend on whom, who may hold unsafe code, what pure crates may
+//! name, and what types of secrets may derive.
 
 mod rules;
+mod secrets;
 
 use crate::metadata::{Member, Workspace};
 use crate::source;
@@ -25,6 +26,12 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(unsafe_code(&member.name, &shown, &text));
         }
         problems.extend(lints(root, member)?);
+        if member.folder.starts_with(root.join("crates")) {
+            for path in source::files(&member.folder.join("src"), "rs")? {
+                let code = source::code(&fs::read_to_string(&path)?);
+                problems.extend(secrets::derived_comparisons(&shown(root, &path), &code));
+            }
+        }
         if PURE.contains(&member.name.as_str()) {
             for path in source::files(&member.folder.join("src"), "rs")? {
                 let text = fs::read_to_string(&path)?;

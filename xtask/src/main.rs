@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask layering|docs|licences|sbom TIMESTAMP|site PROGRAM DIR
-  layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3)
+  layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
+            and that no type of secrets derives its comparison
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate
   licences  prints the licence texts of all crates that the program is linked with
   sbom      prints the bill of materials of the program (CycloneDX); TIMESTAMP as 2026-01-31T12:00:00Z

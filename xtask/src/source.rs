@@ -177,12 +177,13 @@ fn path(
 }
 
 /// A word, a double colon, or any other single character.
-struct Token {
-    line: usize,
-    text: String,
+pub(crate) struct Token {
+    pub(crate) line: usize,
+    pub(crate) text: String,
 }
 
-fn tokens(code: &str) -> Vec<Token> {
+/// The words and signs of [`code`].
+pub(crate) fn tokens(code: &str) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::new();
     for (index, line) in code.lines().enumerate() {
         let mut rest = line.trim_start();

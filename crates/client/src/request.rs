@@ -2,6 +2,7 @@
 
 use culvert_ids::ResourceId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// What a client is asked for. Each request is answered by its state, at once: what comes of it is in
@@ -45,8 +46,9 @@ pub enum SignIn {
     Token(SecretText),
 }
 
-/// A text that no debug output shows and nobody finds in memory afterwards.
-#[derive(Clone, PartialEq, Eq)]
+/// A text that no debug output shows and nobody finds in memory afterwards. Comparison tells nothing but
+/// the length by its time.
+#[derive(Clone)]
 pub struct SecretText(Zeroizing<String>);
 
 impl SecretText {
@@ -62,6 +64,14 @@ impl SecretText {
         &self.0
     }
 }
+
+impl PartialEq for SecretText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for SecretText {}
 
 impl std::fmt::Debug for SecretText {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

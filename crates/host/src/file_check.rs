@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::HostError;
@@ -31,8 +32,9 @@ const OTHERS_OF_A_CREDENTIAL: u32 = 0o027;
 /// The permission bits of a mode, with set-user-id, set-group-id and sticky.
 const PERMISSIONS: u32 = 0o7777;
 
-/// Content of a file, zeroised when dropped and never shown by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
+/// Content of a file, zeroised when dropped and never shown by `Debug`. Comparison tells nothing but the
+/// length by its time.
+#[derive(Clone)]
 pub struct SecretBytes(Zeroizing<Vec<u8>>);
 
 impl SecretBytes {
@@ -42,6 +44,14 @@ impl SecretBytes {
         &self.0
     }
 }
+
+impl PartialEq for SecretBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_slice().ct_eq(other.0.as_slice()).into()
+    }
+}
+
+impl Eq for SecretBytes {}
 
 impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

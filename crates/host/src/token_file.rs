@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::CWD;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::HostError;
@@ -16,8 +17,9 @@ use crate::file_check::{
 /// bytes in practice, a third more in base64) with a fingerprint.
 pub const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
-/// A token as it is written, zeroised when dropped and never shown by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
+/// A token as it is written, zeroised when dropped and never shown by `Debug`. Comparison tells
+/// nothing but the length by its time.
+#[derive(Clone)]
 pub struct TokenText(Zeroizing<String>);
 
 impl TokenText {
@@ -27,6 +29,14 @@ impl TokenText {
         &self.0
     }
 }
+
+impl PartialEq for TokenText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for TokenText {}
 
 impl fmt::Debug for TokenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Secrets of the portal itself.
 
 use std::fmt;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// The name of a secret.
@@ -22,8 +23,8 @@ impl SecretName {
     }
 }
 
-/// A secret's bytes, wiped when they are dropped.
-#[derive(Clone, PartialEq, Eq)]
+/// A secret's bytes, wiped when they are dropped. Comparison tells nothing but the length by its time.
+#[derive(Clone)]
 pub struct SecretBytes(Zeroizing<Vec<u8>>);
 
 impl SecretBytes {
@@ -37,6 +38,14 @@ impl SecretBytes {
         &self.0
     }
 }
+
+impl PartialEq for SecretBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_slice().ct_eq(other.0.as_slice()).into()
+    }
+}
+
+impl Eq for SecretBytes {}
 
 impl fmt::Debug for SecretBytes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a key.
@@ -15,7 +16,8 @@ const KEY_LEN: usize = 32;
 pub struct PublicKey([u8; KEY_LEN]);
 
 /// What client and gateway mix into their handshake besides their keys.
-#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+/// Comparison takes the same time wherever two differ.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
 
 /// The text is not a key.
@@ -46,6 +48,14 @@ impl PresharedKey {
         &self.0
     }
 }
+
+impl PartialEq for PresharedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for PresharedKey {}
 
 fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, KeyError> {
     // Room for one byte more than a key has, so that a longer text is told from a key.

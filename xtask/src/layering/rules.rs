@@ -62,7 +62,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 28] = [
+pub(super) const EDGES: [(&str, &[&str]); 29] = [
     (
         "culvert",
         &[
@@ -117,9 +117,11 @@ pub(super) const EDGES: [(&str, &[&str]); 28] = [
             "culvert-aead",
             "culvert-dns",
             "culvert-engine",
+            "culvert-gateway",
             "culvert-ids",
             "culvert-packet",
             "culvert-policy",
+            "culvert-portal",
             "culvert-session",
             "culvert-uapi",
             "culvert-wire",
@@ -153,6 +155,10 @@ pub(super) const EDGES: [(&str, &[&str]); 28] = [
             "culvert-session",
             "culvert-wire",
         ],
+    ),
+    (
+        "culvert-constant-time",
+        &["culvert-aead", "culvert-session", "culvert-wire"],
     ),
     ("culvert-fair", &[]),
     ("culvert-host", &["culvert-policy"]),
