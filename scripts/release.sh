@@ -85,6 +85,7 @@ check_tree
 check_version
 check_key
 .ci/audit || die "the audit of the dependencies failed, see above"
+.ci/vet || die "a dependency has no audit and no exemption, see above"
 
 out=${CARGO_TARGET_DIR:-target}/release-$version
 unfinished=$out.unfinished

@@ -110,6 +110,11 @@ expect "a tag of this version on another commit is refused" \
 git -C "$tree" tag -d "v$version" >/dev/null
 ADVISORY_DB=$work/no-advisories expect "a failed audit is a failed release" \
     1 "release: the audit of the dependencies failed" release "$version" "$work/key"
+sed -i '/^\[\[exemptions\.toml\]\]/,/^$/d' "$tree/supply-chain/config.toml"
+commit exemption
+expect "a dependency that nobody answers for is a failed release" \
+    1 "release: a dependency has no audit and no exemption" release "$version" "$work/key"
+git -C "$tree" reset --quiet --hard HEAD~1
 expect "none of them left a release" \
     0 "" test ! -e "$work/target/release-$version"
 
