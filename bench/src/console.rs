@@ -5,7 +5,7 @@
 //! each on a connection that is already open; the time is from the request to the last byte of the answer, of
 //! an export to its first.
 
-mod answer;
+pub(crate) mod answer;
 mod fill;
 mod pages;
 mod world;

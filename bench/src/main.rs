@@ -11,6 +11,7 @@
 mod bed;
 mod calls;
 mod console;
+mod door;
 mod effort;
 mod flood;
 mod gateway;
@@ -76,6 +77,7 @@ enum Command {
     Models(models::Arguments),
     Calls(calls::Arguments),
     Console(console::Arguments),
+    Door(door::Arguments),
     Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
@@ -119,6 +121,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Console(arguments)) => console::run(&arguments),
+        Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),

@@ -5,12 +5,12 @@
 //! simulated, but for their packets: each is a TLS connection of its own that says and hears what the
 //! real ones do, and waits between attempts as they do. They run beside the portal, on the same processors.
 
-mod client;
+pub(crate) mod client;
 mod figures;
 mod gateway;
 pub(crate) mod process;
 mod rest;
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -13,16 +13,27 @@ use hyper::header::{
 };
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::pages::{Page, Until, Who};
 use crate::portal::process::Process;
 
 /// What the owner signs in with.
-pub(super) const PASSWORD: &str = "correct horse battery";
+const PASSWORD: &str = "correct horse battery";
+
+/// Lets the owner sign in.
+pub(crate) async fn give_password(portal: &Process) -> Result<()> {
+    let owner = portal.get("/actors?name=owner").await?;
+    let id = owner["items"][0]["id"].as_str().unwrap_or_default();
+    let password = json!({"role": "owner", "password": PASSWORD});
+    let path = format!("/actors/{id}/sign-in");
+    portal.post(&path, &password).await?;
+    Ok(())
+}
 
 /// Somebody who has signed in to the console, and has a token of the API.
-pub(super) struct Asker {
+pub(crate) struct Asker {
     portal: Portal,
     cookie: HeaderValue,
     authorization: HeaderValue,
@@ -35,7 +46,7 @@ pub(super) struct Answer {
 }
 
 impl Asker {
-    pub(super) async fn sign_in(portal: &Process) -> Result<Self> {
+    pub(crate) async fn sign_in(portal: &Process) -> Result<Self> {
         let to = portal.portal().clone();
         let form = format!("name=owner&password={}", PASSWORD.replace(' ', "+"));
         let request = Request::post("/sign-in")

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::answer::PASSWORD;
+use super::answer::give_password;
 use crate::portal::process::Process;
 
 /// Resources of `10.0.0.0/8`, in networks of 256 addresses; what one request may apply is less.
@@ -34,12 +34,7 @@ impl Size {
 /// the policies is about the first resource.
 pub(super) async fn make(portal: &Process, size: Size) -> Result<()> {
     portal.post("/apply", &configuration(size)).await?;
-    let owner = portal.get("/actors?name=owner").await?;
-    let id = owner["items"][0]["id"].as_str().unwrap_or_default();
-    let password = json!({"role": "owner", "password": PASSWORD});
-    portal
-        .post(&format!("/actors/{id}/sign-in"), &password)
-        .await?;
+    give_password(portal).await?;
     let site = portal.get("/sites?name=site").await?;
     let site = &site["items"][0]["id"];
     let token = json!({"kind": "gateway", "site": site, "name": "gateway"});

@@ -80,6 +80,19 @@ pub(super) async fn live(
     }
 }
 
+/// Says hello, and hears that it is welcome.
+pub(crate) async fn greet(connection: &mut Connection) -> Result<()> {
+    let sender = connection.sender();
+    sender.send(encode(&hello(0))).await?;
+    let text = timeout(HELLO_LIMIT, connection.receive()).await;
+    let text = text.context("no welcome came")??;
+    match decode_sequenced::<ToClient>(&text)?.message {
+        Decoded::Known(ToClient::Welcome { .. }) => Ok(()),
+        Decoded::Known(other) => bail!("not welcome: {other:?}"),
+        Decoded::Unknown { kind } => bail!("the portal says `{kind}`"),
+    }
+}
+
 impl Client {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -130,7 +143,7 @@ impl Client {
 
     async fn hear_all(&mut self, connection: &mut Connection) -> Result<u32> {
         let sender = connection.sender();
-        sender.send(encode(&self.hello())).await?;
+        sender.send(encode(&hello(self.number))).await?;
         loop {
             let message = self.hear(connection).await?;
             match message {
@@ -207,18 +220,6 @@ impl Client {
         }
     }
 
-    fn hello(&self) -> FromClient {
-        FromClient::Hello {
-            protocols: vec![PROTOCOL],
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: format!("machine-{}", self.number),
-            name: format!("machine {}", self.number),
-            public_key: key(1, self.number),
-            ciphers: vec![Cipher::Aes256Gcm],
-            features: Vec::new(),
-        }
-    }
-
     fn ask(&mut self, resource: ResourceId) -> FromClient {
         self.requests += 1;
         FromClient::RequestAccess {
@@ -235,6 +236,18 @@ impl Client {
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+fn hello(number: usize) -> FromClient {
+    FromClient::Hello {
+        protocols: vec![PROTOCOL],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: format!("machine-{number}"),
+        name: format!("machine {number}"),
+        public_key: key(1, number),
+        ciphers: vec![Cipher::Aes256Gcm],
+        features: Vec::new(),
     }
 }
 

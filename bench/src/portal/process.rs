@@ -1,7 +1,7 @@
 //! The portal itself, as a process.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,8 +43,13 @@ pub(crate) struct Process {
 impl Process {
     /// Starts one with an empty database, and becomes its owner.
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_at(IpAddr::V4(Ipv4Addr::LOCALHOST)).await
+    }
+
+    /// The same, at an address of this machine.
+    pub(crate) async fn start_at(address: IpAddr) -> Result<Self> {
         let state = tempfile::tempdir()?;
-        let any = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let any = TcpListener::bind((address, 0))?;
         let listen = any.local_addr()?;
         drop(any);
         let mut child = spawn(listen, &state)?;
@@ -99,6 +104,11 @@ impl Process {
     /// Its database, for nobody else while it runs.
     pub(crate) fn database(&self) -> PathBuf {
         self.state.path().join("portal/portal.db")
+    }
+
+    /// Where it listens.
+    pub(crate) const fn listen(&self) -> SocketAddr {
+        self.listen
     }
 
     pub(crate) const fn portal(&self) -> &Portal {

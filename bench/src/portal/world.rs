@@ -10,14 +10,14 @@ const MAX_RESOURCES: usize = 1 << 16;
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    pub(super) clients: usize,
-    pub(super) resources: usize,
-    pub(super) groups: usize,
+pub(crate) struct Size {
+    pub(crate) clients: usize,
+    pub(crate) resources: usize,
+    pub(crate) groups: usize,
 }
 
 impl Size {
-    pub(super) fn check(self) -> Result<()> {
+    pub(crate) fn check(self) -> Result<()> {
         ensure!(
             (1..=MAX_RESOURCES).contains(&self.resources),
             "--resources is 1 to {MAX_RESOURCES}"
@@ -32,17 +32,17 @@ impl Size {
 }
 
 /// The configuration, and the tokens of those who come.
-pub(super) struct World {
-    pub(super) size: Size,
+pub(crate) struct World {
+    pub(crate) size: Size,
     /// One for each group.
-    pub(super) client_tokens: Vec<String>,
-    pub(super) gateway_token: String,
+    pub(crate) client_tokens: Vec<String>,
+    pub(crate) gateway_token: String,
 }
 
 impl World {
     /// One site; for each group an actor, whose token its clients share; for each resource a policy
     /// that gives it to one group.
-    pub(super) async fn make(portal: &Process, size: Size) -> Result<Self> {
+    pub(crate) async fn make(portal: &Process, size: Size) -> Result<Self> {
         portal.post("/apply", &configuration(size)).await?;
         let site = id_of(portal, "/sites?name=site").await?;
         let gateway = json!({"kind": "gateway", "site": site, "name": "gateway"});

@@ -301,8 +301,8 @@ impl Tables {
                 count,
                 %from,
                 class = class.name(),
-                "connections were closed to make room for others: as many are open as the portal takes, \
-                 and the network of this address has the most"
+                "connections were closed to make room for newer ones: the portal, or the network of this \
+                 address, has as many as it may, and this network has the most"
             );
         }
     }

@@ -1,0 +1,268 @@
+//! How long people and machines wait at a portal's door while strangers hold it open: thousands of connections
+//! that say nothing, of one address and then of all the networks of one site, made anew as often as they are closed.
+//!
+//! The portal is the program itself, in a namespace of its own. The strangers run beside it, on the same processors.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use culvert_lab::Namespace;
+use culvert_link::connect;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::console::answer::{Asker, give_password};
+use crate::portal::client::greet;
+use crate::portal::process::Process;
+use crate::portal::world::{Size, World};
+
+/// What nobody waits longer than.
+const TARGET: Duration = Duration::from_secs(1);
+
+/// What counts as no answer at all.
+const GIVEN_UP: Duration = Duration::from_secs(30);
+
+/// Between two rounds: a machine begins one session a second.
+const PAUSE: Duration = Duration::from_millis(1_100);
+
+/// File descriptors besides those of the strangers.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// Where the portal listens in the second half.
+const PORTAL_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+
+/// The portal's door under strangers' idle connections: how long signing in and a machine's session take.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Idle connections that are kept up.
+    #[arg(long, default_value_t = 16_384)]
+    connections: usize,
+    /// After how many milliseconds one that was closed is made anew.
+    #[arg(long, default_value_t = 5_000)]
+    again_ms: u64,
+    /// How often each thing is done. An address has 20 sign-ins at once.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=20))]
+    rounds: u8,
+}
+
+/// Where the strangers are.
+#[derive(Clone, Copy, Debug)]
+enum Strangers {
+    OneAddress,
+    /// Each connection from another /64 of one /48, until all 65,536 were used.
+    OneSite,
+}
+
+impl Strangers {
+    const fn portal(self) -> IpAddr {
+        match self {
+            Self::OneAddress => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Self::OneSite => IpAddr::V6(PORTAL_V6),
+        }
+    }
+
+    /// The address of a connection, by its number.
+    fn address(self, number: usize) -> IpAddr {
+        match self {
+            Self::OneAddress => IpAddr::V4(Ipv4Addr::new(127, 0, 0, 5)),
+            Self::OneSite => {
+                let network = u16::try_from(number % 0x1_0000).unwrap_or_default();
+                IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, network, 0, 0, 0, 1))
+            }
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OneAddress => "of one address",
+            Self::OneSite => "of the 65,536 /64 of one /48",
+        }
+    }
+}
+
+/// Measures, and prints.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    raise_descriptors(arguments.connections)?;
+    let namespace = Namespace::new()?;
+    // Whoever owns a /48 may send from all of it.
+    namespace.run("sysctl -q -w net.ipv6.ip_nonlocal_bind=1")?;
+    namespace.run("ip -6 route add local 2001:db8:1::/48 dev lo")?;
+    namespace.run(&format!("ip -6 address add {PORTAL_V6}/128 dev lo nodad"))?;
+    let mut slowest = Duration::ZERO;
+    for strangers in [Strangers::OneAddress, Strangers::OneSite] {
+        let most = namespace.inside(|| {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
+            runtime.block_on(measure(arguments, strangers))
+        })?;
+        slowest = slowest.max(most);
+    }
+    ensure!(
+        slowest <= TARGET,
+        "somebody waited for {} ms: more than {} s",
+        slowest.as_millis(),
+        TARGET.as_secs()
+    );
+    Ok(())
+}
+
+fn raise_descriptors(connections: usize) -> Result<()> {
+    let needed = connections as u64 + OTHER_DESCRIPTORS;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    ensure!(
+        hard >= needed,
+        "{connections} connections need {needed} file descriptors, and {hard} are allowed: `ulimit -Hn {needed}`"
+    );
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard)?;
+    Ok(())
+}
+
+/// Prints what was measured, and returns the longest of it.
+async fn measure(arguments: &Arguments, strangers: Strangers) -> Result<Duration> {
+    let portal = Process::start_at(strangers.portal()).await?;
+    let size = Size {
+        clients: 1,
+        resources: 1,
+        groups: 1,
+    };
+    let world = World::make(&portal, size).await?;
+    give_password(&portal).await?;
+    let token = world.client_tokens.first().context("a client's token")?;
+    let destination = portal.destination(token)?;
+
+    let idle = Idle::keep_up(arguments, strangers, portal.listen());
+    idle.all_have_come(arguments.connections).await?;
+    let (mut signing_in, mut sessions) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        signing_in.push(
+            timed("signing in", async {
+                Asker::sign_in(&portal).await.map(drop)
+            })
+            .await?,
+        );
+        let session = async {
+            let mut connected = connect(&destination).await?;
+            greet(&mut connected.connection).await
+        };
+        sessions.push(timed("a machine's session", session).await?);
+        sleep(PAUSE).await;
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{} idle connections {}; {} were made, {} failed",
+        arguments.connections,
+        strangers.name(),
+        idle.counts.made.load(Ordering::Relaxed),
+        idle.counts.failed.load(Ordering::Relaxed),
+    )?;
+    let mut longest = Duration::ZERO;
+    for (name, mut times) in [
+        ("signing in", signing_in),
+        ("a machine's session", sessions),
+    ] {
+        times.sort_unstable();
+        let at = |index: usize| times.get(index).copied().unwrap_or_default();
+        let (median, most) = (at(times.len() / 2), at(times.len() - 1));
+        writeln!(
+            out,
+            "  {name:20} median {:>5} ms, longest {:>5} ms",
+            median.as_millis(),
+            most.as_millis()
+        )?;
+        longest = longest.max(most);
+    }
+    Ok(longest)
+}
+
+async fn timed(what: &str, does: impl Future<Output = Result<()>>) -> Result<Duration> {
+    let began = Instant::now();
+    timeout(GIVEN_UP, does)
+        .await
+        .with_context(|| format!("{what} takes more than {} s", GIVEN_UP.as_secs()))?
+        .with_context(|| format!("{what} failed"))?;
+    Ok(began.elapsed())
+}
+
+/// Connections that say nothing.
+struct Idle {
+    counts: Arc<Counts>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Strangers that have tried once.
+    came: AtomicUsize,
+    next: AtomicUsize,
+    made: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl Idle {
+    fn keep_up(arguments: &Arguments, strangers: Strangers, to: SocketAddr) -> Self {
+        let counts = Arc::new(Counts::default());
+        let again = Duration::from_millis(arguments.again_ms);
+        let mut tasks = JoinSet::new();
+        for number in 0..arguments.connections {
+            let counts = Arc::clone(&counts);
+            // Spread over the time after which each comes again.
+            let first = again.mul_f64(number as f64 / arguments.connections as f64);
+            tasks.spawn(async move {
+                sleep(first).await;
+                let mut has_come = false;
+                loop {
+                    let address = strangers.address(counts.next.fetch_add(1, Ordering::Relaxed));
+                    let connected = open(address, to).await;
+                    if !std::mem::replace(&mut has_come, true) {
+                        counts.came.fetch_add(1, Ordering::Relaxed);
+                    }
+                    match connected {
+                        Ok(mut stream) => {
+                            counts.made.fetch_add(1, Ordering::Relaxed);
+                            // Until it is closed, however.
+                            let _ = stream.read(&mut [0]).await;
+                        }
+                        Err(_) => {
+                            counts.failed.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    sleep(again).await;
+                }
+            });
+        }
+        Self {
+            counts,
+            _tasks: tasks,
+        }
+    }
+
+    async fn all_have_come(&self, count: usize) -> Result<()> {
+        let all = async {
+            while self.counts.came.load(Ordering::Relaxed) < count {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let come = timeout(4 * GIVEN_UP, all).await;
+        come.context("the strangers can't connect")
+    }
+}
+
+async fn open(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = match from {
+        IpAddr::V4(_) => TcpSocket::new_v4()?,
+        IpAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.bind((from, 0).into())?;
+    socket.connect(to).await
+}
