@@ -6,7 +6,7 @@
 //! gate for as long as the verdict takes. Two workers meet there only over one client.
 
 use crate::clock;
-use culvert_policy::gate::{FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
+use culvert_policy::gate::{Evicted, FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_session::Time;
 use std::fmt;
 use std::net::IpAddr;
@@ -15,6 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Flows that one sweep of one gate looks at: with a sweep every [`SWEEP_INTERVAL`] all of 65,536
 /// within 8 seconds.
 const SWEPT_FLOWS: usize = 4096;
+
+/// Flows that are told of while their gate is locked: packets of its clients wait meanwhile, for some 10 µs.
+const TOLD_AT_ONCE: usize = 256;
 
 /// How often flows are looked at that no packet comes for.
 pub(crate) const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
@@ -67,11 +70,26 @@ impl Gates {
         self.0.iter().map(|gate| lock(gate).records_lost()).sum()
     }
 
-    /// What each flow is that has not ended, a gate after the other.
+    /// What each flow is that has not ended, a gate after the other. Flows that begin or end meanwhile may
+    /// be among them or not: packets pass between any two parts of a gate.
     pub(crate) fn for_each_lasting(&self, mut take: impl FnMut(FlowRecord)) {
         for gate in &self.0 {
-            lock(gate).flows().for_each(&mut take);
+            for part in 0.. {
+                match lock(gate).some_flows(part * TOLD_AT_ONCE, TOLD_AT_ONCE) {
+                    Some(flows) => flows.for_each(&mut take),
+                    None => break,
+                }
+            }
         }
+    }
+
+    /// Flows that made room for others.
+    pub(crate) fn evicted(&self) -> Evicted {
+        let mut all = Evicted::default();
+        for gate in &self.0 {
+            all += lock(gate).evicted();
+        }
+        all
     }
 
     /// Flows that have not ended.

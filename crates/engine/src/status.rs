@@ -2,6 +2,7 @@
 
 use crate::allowed_ips::Prefix;
 use crate::counters::BatchSizes;
+use culvert_policy::gate::Evicted;
 use culvert_session::{PublicKey, Suite};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct Status {
     pub drops: Vec<DropStatus>,
     /// Flows that the gate knows; `None` where there is no gate.
     pub flows: Option<usize>,
+    /// Flows that made room for others; `None` where there is no gate.
+    pub flows_evicted: Option<Evicted>,
     /// In the order of their public keys.
     pub peers: Vec<PeerStatus>,
 }

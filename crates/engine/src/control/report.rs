@@ -44,6 +44,7 @@ impl Control {
             generation_changes: self.machine.changes.read(),
             drops: self.drops(),
             flows: self.shared.gates.as_ref().map(Gates::flow_count),
+            flows_evicted: self.shared.gates.as_ref().map(Gates::evicted),
             peers,
         }
     }

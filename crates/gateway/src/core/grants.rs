@@ -158,6 +158,14 @@ impl Grants {
         }
     }
 
+    /// How many names a client's grants have, in force or not.
+    pub(super) fn names_of_client(&self, client: ClientId) -> usize {
+        let held = self.of_client(client).map(|held| held.names.len());
+        let pending = self.pending.values();
+        let pending = pending.filter(|pending| pending.verified.claims.client == client);
+        held.chain(pending.map(|pending| pending.names.len())).sum()
+    }
+
     pub(super) fn of_client(&self, client: ClientId) -> impl Iterator<Item = &Held> {
         let ids = self.of_client.get(&client).into_iter().flatten();
         ids.filter_map(|id| self.held.get(id))

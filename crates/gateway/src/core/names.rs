@@ -14,11 +14,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
 /// Names that are kept at once: as many as one client may have, for eight clients. What is not kept is
-/// asked for again.
+/// asked for again. The last ones are for clients that have few: see [`ROOM_PER_CLIENT`].
 pub const MAX_NAMES: usize = 8 * MAX_NAMES_PER_CLIENT;
 
 /// Names in one client's grants: as many as one grant may have.
 pub(super) const MAX_NAMES_PER_CLIENT: usize = MAX_NAMES_PER_GRANT;
+
+/// A client may have a new name while it has fewer than this part of the room that is left (dynamic
+/// thresholds, Choudhury and Hahne, 1998). Four clients may have all that one may have; each one more that
+/// takes what it can leaves four fifths of the rest. Forty of them leave room for a name.
+const ROOM_PER_CLIENT: usize = 4;
 
 /// A name in use is asked for again after its time to live, but not sooner than this.
 const MIN_RENEWAL_MS: u64 = 5_000;
@@ -94,6 +99,11 @@ impl Names {
 
     fn has_room_for(&self, name: &DomainName) -> bool {
         self.0.len() < MAX_NAMES || self.0.contains_key(name)
+    }
+
+    /// How many names a client may have and still get a new one, as long as there are so many in all.
+    fn room_per_client(&self) -> usize {
+        MAX_NAMES.saturating_sub(self.0.len()) / ROOM_PER_CLIENT
     }
 
     /// Keeps a name, and asks for it after a while if nobody has until then.
@@ -256,10 +266,19 @@ impl Gateway {
         }
     }
 
+    fn has_room_for(&self, client: ClientId, name: &DomainName) -> bool {
+        if self.names.0.contains_key(name) {
+            return true;
+        }
+        let room = self.names.room_per_client();
+        // Where there is room for all that one may have, nobody needs to count.
+        room >= MAX_NAMES_PER_CLIENT || self.grants.names_of_client(client) < room
+    }
+
     /// Asks for a name as soon as it is the client's turn. False where nobody does now: a name that is
     /// kept is asked for later then.
     pub(super) fn ask(&mut self, client: ClientId, name: &DomainName, now_ms: u64) -> bool {
-        let is_wanted = self.names.has_room_for(name) && self.questions.want(client, name);
+        let is_wanted = self.has_room_for(client, name) && self.questions.want(client, name);
         if is_wanted {
             self.names.keep(name, now_ms + MAX_RENEWAL_MS);
         } else {
@@ -326,4 +345,28 @@ fn lead<A: Copy + Into<IpAddr>>(addresses: &[A], within: Option<&Within>) -> Lea
     addresses
         .find(|address| within.contains((*address).into()))
         .map_or(Lead::Outside(first), Lead::To)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_room_for_names_is_for_clients_that_have_few() {
+        let mut names = Names::default();
+        let mut of_clients = Vec::new();
+        // Each takes as many as it may, one client after the other.
+        for client in 0..40 {
+            let mut own = 0;
+            while own < MAX_NAMES_PER_CLIENT.min(names.room_per_client()) {
+                let name = format!("n{own}.c{client}.example").parse().unwrap();
+                names.keep(&name, 0);
+                own += 1;
+            }
+            of_clients.push(own);
+        }
+        assert_eq!(of_clients[..4], [MAX_NAMES_PER_CLIENT; 4]);
+        assert!(of_clients.iter().all(|own| *own > 0), "{of_clients:?}");
+        assert!(names.len() < MAX_NAMES);
+    }
 }

@@ -21,6 +21,7 @@ impl Shell {
         problems.extend(self.socket_problem.clone());
         problems.extend(view.portal.clock_problem());
         let not_ready_because = self.not_ready();
+        let counters = counter_list(&view.counters, &carried);
         Ok(Status {
             schema_version: SCHEMA_VERSION,
             version: self.settings.version.clone(),
@@ -56,7 +57,7 @@ impl Shell {
             sandbox: self.settings.sandbox.clone(),
             firewall: self.host.firewall_status(now_ms),
             drops: carried.drops,
-            counters: counter_list(&view.counters, carried.generation_changes),
+            counters,
             problems,
         })
     }
@@ -112,7 +113,7 @@ impl Shell {
     }
 }
 
-fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStatus> {
+fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {
     let Counters {
         accepted,
         refused,
@@ -130,7 +131,12 @@ fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStat
         ("questions_refused", questions_refused),
         ("names_outside", names_outside),
         ("protocol_errors", protocol_errors),
-        ("generation_changes", generation_changes),
+        (
+            "flows_evicted_by_own_client",
+            carried.flows_evicted.own_share,
+        ),
+        ("flows_evicted_when_full", carried.flows_evicted.full),
+        ("generation_changes", carried.generation_changes),
     ];
     let counters = list.into_iter().map(|(name, count)| CounterStatus {
         name: name.to_owned(),
@@ -142,13 +148,26 @@ fn counter_list(counters: &Counters, generation_changes: u64) -> Vec<CounterStat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_policy::gate::Evicted;
 
     #[test]
-    fn what_is_counted_tells_how_often_sessions_began_anew() {
-        let counters = counter_list(&Counters::default(), 3);
-        let told = counters
-            .iter()
-            .find(|counter| counter.name == "generation_changes");
-        assert_eq!(told.map(|counter| counter.count), Some(3));
+    fn what_the_device_counts_is_told_with_the_counters() {
+        let carried = Carried {
+            generation_changes: 3,
+            flows_evicted: Evicted {
+                own_share: 4,
+                full: 5,
+            },
+            ..Carried::default()
+        };
+        let counters = counter_list(&Counters::default(), &carried);
+        let told = |name: &str| {
+            let mut all = counters.iter();
+            let counter = all.find(|counter| counter.name == name);
+            counter.map(|counter| counter.count)
+        };
+        assert_eq!(told("generation_changes"), Some(3));
+        assert_eq!(told("flows_evicted_by_own_client"), Some(4));
+        assert_eq!(told("flows_evicted_when_full"), Some(5));
     }
 }

@@ -9,7 +9,7 @@ use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
     Prefix, TakenFlows,
 };
-use culvert_policy::gate::GateTable;
+use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use culvert_wire::Cipher;
 use std::net::{IpAddr, SocketAddr};
@@ -29,6 +29,7 @@ pub(crate) struct Tunnel {
 pub(crate) struct Carried {
     pub(crate) bytes: u64,
     pub(crate) flows: usize,
+    pub(crate) flows_evicted: Evicted,
     pub(crate) peers: Vec<CarriedPeer>,
     /// By stage and reason, where it is not zero.
     pub(crate) drops: Vec<DropStatus>,
@@ -102,6 +103,7 @@ impl Tunnel {
                 .map(|peer| peer.rx_bytes + peer.tx_bytes)
                 .sum(),
             flows: status.flows.unwrap_or(0),
+            flows_evicted: status.flows_evicted.unwrap_or_default(),
             generation_changes: status.generation_changes,
             peers: peers.map(carried_peer).collect(),
             drops: drops

@@ -6,7 +6,7 @@ use super::fragments::{DatagramKey, Fragments};
 use super::heading::{Heading, Kind, address, address_bits};
 use super::index::Place;
 use super::table::{ClientGrants, Permit};
-use super::{DropReason, GateTable, MAX_FLOWS, PeerKey};
+use super::{DropReason, Evicted, GateTable, MAX_FLOWS, PeerKey};
 use crate::translate::{Checksum, Rewrite, rewrite};
 use culvert_packet::ip::IpVersion;
 
@@ -81,7 +81,7 @@ impl Gate {
     pub fn with_max_flows(seed: Seed, max_flows: usize) -> Self {
         Self {
             flows: Flows::new(seed, max_flows),
-            fragments: Fragments::new(),
+            fragments: Fragments::new(seed),
         }
     }
 
@@ -126,14 +126,31 @@ impl Gate {
     /// What each flow is that is remembered, for reports about those that last. One that both ends have
     /// closed, and that is remembered for what comes late, has ended.
     pub fn flows(&self) -> impl Iterator<Item = FlowRecord> {
+        self.some_flows(0, usize::MAX).into_iter().flatten()
+    }
+
+    /// The same of `count` places of the table from `start` on, for whoever must not keep a gate from
+    /// packets for as long as all take. None where there are no more places.
+    #[must_use]
+    pub fn some_flows(
+        &self,
+        start: usize,
+        count: usize,
+    ) -> Option<impl Iterator<Item = FlowRecord>> {
         let record = |flow: &Flow| flow.record(flow.is_closed().then_some(End::Closed));
-        self.flows.iter().map(record)
+        Some(self.flows.part(start, count)?.map(record))
     }
 
     /// How many flows have not ended.
     #[must_use]
     pub fn flow_count(&self) -> usize {
         self.flows.len()
+    }
+
+    /// Flows that made room for others.
+    #[must_use]
+    pub fn evicted(&self) -> Evicted {
+        self.flows.evicted()
     }
 
     /// Records of ended flows that were lost, since nobody took them in time.
@@ -386,8 +403,9 @@ impl Gate {
         if heading.is_first_fragment {
             let key = datagram(heading, is_of_client);
             let hash = self.flows.hash_datagram(&key);
+            let peer = self.flows.get(place).peer;
             let flow = self.flows.reference(place);
-            self.fragments.insert(hash, key, flow, now_ms);
+            self.fragments.insert(hash, key, (peer, flow), now_ms);
         }
     }
 }

@@ -327,6 +327,7 @@ pub enum End {
     /// Another flow between the same ends took its place: the grant now leads elsewhere, or the
     /// address went to another client.
     Replaced,
-    /// There were too many flows, and this one had been silent for longer than others.
+    /// Its client had too many flows, or more than any other when the gate had too many, and this one had
+    /// been silent for longer than others of its client.
     Evicted,
 }

@@ -1,18 +1,25 @@
 //! The flows of one gate.
 
+use super::PeerKey;
 use super::flow::{End, Flow, FlowKey, FlowRecord};
 use super::fragments::DatagramKey;
+use super::holders::Holders;
 use super::index::{Index, Place};
 use std::collections::VecDeque;
 
-/// Flows that a gate remembers unless it is told otherwise: 2^16, about 16 MB once they are all in
+/// Flows that a gate remembers unless it is told otherwise: 2^16, about 20 MB once they are all in
 /// use. It is what Linux itself tracks by default on a machine of 4 GB, and at 5 minutes of memory
-/// for UDP it takes 200 new flows a second to fill it. When it is full, the flow among
-/// [`EVICTION_CANDIDATES`] that has been silent for longest makes room.
+/// for UDP it takes 200 new flows a second to fill it. When it is full, a flow of the client that has the
+/// most makes room.
 pub const MAX_FLOWS: usize = 1 << 16;
 
-/// Flows that are compared to find one that makes room: with 16 the one chosen is among the
-/// longest silent tenth with a probability of 1 - 0.9^16 = 81 %.
+/// Flows of one client, the same part of a smaller gate: half, so that the others have room beside a client
+/// that scans a network. It is more than the 28,232 ports from which Linux begins connections, unless told
+/// otherwise. Beyond it the client's next flow takes the place of another of its own.
+pub const MAX_FLOWS_PER_CLIENT: usize = MAX_FLOWS / 2;
+
+/// Flows of a client that are compared to find the one that makes room: with 16 the one chosen is among
+/// its longest silent tenth with a probability of 1 - 0.9^16 = 81 %.
 const EVICTION_CANDIDATES: usize = 16;
 
 /// Ended flows that wait to be reported, about 1 MB: what ends within a second at 4,000 connections
@@ -28,7 +35,7 @@ const FIRST_PORT: u64 = 1024;
 /// What nobody who sends packets may know, so that nobody can choose flows that all lie in one
 /// place of the table. Drawn once for each gate.
 #[derive(Clone, Copy)]
-pub struct Seed([u64; 4]);
+pub struct Seed(pub(super) [u64; 4]);
 
 impl Seed {
     /// From random bytes.
@@ -55,11 +62,30 @@ pub(super) struct Flows {
     index: Index,
     flows: Vec<Slot>,
     free: Vec<Place>,
+    holders: Holders,
     max: usize,
+    max_per_client: usize,
+    evicted: Evicted,
     /// Where the next look for flows to end begins.
     hand: usize,
     ended: VecDeque<FlowRecord>,
     records_lost: u64,
+}
+
+/// Flows that made room for another although they were not over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evicted {
+    /// For one of the same client, which had as many as one may have.
+    pub own_share: u64,
+    /// For one of any client, since there were as many as a gate remembers.
+    pub full: u64,
+}
+
+impl std::ops::AddAssign for Evicted {
+    fn add_assign(&mut self, other: Self) {
+        self.own_share += other.own_share;
+        self.full += other.full;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +113,10 @@ impl Flows {
             index: Index::new(2 * max),
             flows: Vec::with_capacity(max),
             free: Vec::with_capacity(max),
+            holders: Holders::new(seed, max),
             max,
+            max_per_client: (max * MAX_FLOWS_PER_CLIENT / MAX_FLOWS).max(1),
+            evicted: Evicted::default(),
             hand: 0,
             ended: VecDeque::with_capacity(MAX_ENDED),
             records_lost: 0,
@@ -132,9 +161,7 @@ impl Flows {
     /// Enters a flow, whose keys no other flow has, and returns its place. Another makes room if
     /// need be.
     pub(super) fn insert(&mut self, flow: Flow) -> Place {
-        if self.free.is_empty() && self.flows.len() >= self.max {
-            self.evict(flow.started_ms);
-        }
+        self.make_room(flow.peer, flow.started_ms);
         let place = match self.free.pop() {
             Some(place) => {
                 let slot = &mut self.flows[place as usize];
@@ -157,6 +184,7 @@ impl Flows {
         if flow.far != flow.near {
             self.index.insert(self.hash(&flow.far), place);
         }
+        self.holders.add(flow.peer, place);
         place
     }
 
@@ -167,6 +195,7 @@ impl Flows {
         if flow.far != flow.near {
             self.index.remove(self.hash(&flow.far), place);
         }
+        self.holders.remove(place);
         self.flows[place as usize].is_used = false;
         self.free.push(place);
         if self.ended.len() < MAX_ENDED {
@@ -223,28 +252,56 @@ impl Flows {
         self.ended.pop_front()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
-        let used = self.flows.iter().filter(|slot| slot.is_used);
-        used.map(|slot| &slot.flow)
+    /// The flows at those of `count` places from `start` on that are in use; none where there are no more
+    /// places.
+    pub(super) fn part(&self, start: usize, count: usize) -> Option<impl Iterator<Item = &Flow>> {
+        let places = self.flows.get(start..).filter(|rest| !rest.is_empty())?;
+        let used = places.iter().take(count).filter(|slot| slot.is_used);
+        Some(used.map(|slot| &slot.flow))
     }
 
-    fn evict(&mut self, now_ms: u64) {
-        let candidates = self.next_places(EVICTION_CANDIDATES);
-        let silent_ms = |place: &Place| now_ms.saturating_sub(self.get(*place).last_ms);
-        // Full, so every place is in use. What is over goes first.
-        let oldest = candidates.max_by_key(|place| {
-            let flow = self.get(*place);
-            (flow.is_idle(now_ms), flow.is_closed(), silent_ms(place))
-        });
-        if let Some(place) = oldest {
-            let flow = self.get(place);
-            let end = match flow.is_idle(now_ms) {
-                true if flow.is_closed() => End::Closed,
-                true => End::Idle,
-                false => End::Evicted,
-            };
-            self.end(place, end);
+    pub(super) fn evicted(&self) -> Evicted {
+        self.evicted
+    }
+
+    /// Makes room for a flow of a client: at the cost of its own where it has its share of them, or the
+    /// most, and at the cost of whoever has the most otherwise. So one that scans a network pushes nobody
+    /// out but itself.
+    fn make_room(&mut self, peer: PeerKey, now_ms: u64) {
+        let own = self.holders.count(peer);
+        if own >= self.max_per_client {
+            if self.evict(peer, now_ms) {
+                self.evicted.own_share += 1;
+            }
+        } else if self.free.is_empty() && self.flows.len() >= self.max {
+            let (largest, most) = self.holders.largest().unwrap_or((peer, own));
+            let victim = if own >= most { peer } else { largest };
+            if self.evict(victim, now_ms) {
+                self.evicted.full += 1;
+            }
         }
+    }
+
+    /// Ends a flow of the client, one that is over if possible. True where it was not over.
+    fn evict(&mut self, peer: PeerKey, now_ms: u64) -> bool {
+        let flows = &self.flows;
+        let candidates = self.holders.next_places(peer, EVICTION_CANDIDATES);
+        let rank = |place: &Place| {
+            let flow = &flows[*place as usize].flow;
+            let silent_ms = now_ms.saturating_sub(flow.last_ms);
+            (flow.is_idle(now_ms), flow.is_closed(), silent_ms)
+        };
+        let Some(place) = candidates.max_by_key(rank) else {
+            return false;
+        };
+        let flow = self.get(place);
+        let end = match flow.is_idle(now_ms) {
+            true if flow.is_closed() => End::Closed,
+            true => End::Idle,
+            false => End::Evicted,
+        };
+        self.end(place, end);
+        end == End::Evicted
     }
 
     /// A hash of what identifies a datagram, by the same seed.
@@ -271,7 +328,7 @@ impl Flows {
 
 /// Both halves of the product: each bit of it depends on all bits below in both factors.
 #[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
+pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

@@ -8,16 +8,23 @@
 //! fragments begin eight bytes in at the earliest. A second first fragment of the same datagram is
 //! judged by its own ports.
 
-use super::flows::FlowRef;
+use super::PeerKey;
+use super::flows::{FlowRef, Seed};
 use super::heading::AddressBits;
+use super::holders::Holders;
+use super::index::{Index, Place};
 use culvert_packet::ip::{IpVersion, Protocol};
 
 /// Datagrams that are remembered: those of which fragments are on their way at once. They leave
-/// their sender back to back, so a handful are from one sender, and 512 from a hundred.
-const DATAGRAMS: usize = SETS * WAYS;
-const SETS: usize = 128;
-/// Datagrams that compete for one place; the oldest gives way.
-const WAYS: usize = 4;
+/// their sender back to back, so a handful are from one sender, and 512 from a hundred. When there are
+/// more, the oldest of the client that has the most makes room.
+const DATAGRAMS: usize = 512;
+/// Datagrams of one client, sent or received: an eighth, many handfuls. The next one takes the place of the
+/// client's oldest.
+const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 8;
+/// Places that are looked at for a datagram that is out of date, for each that comes: with two, all have
+/// been looked at before half as many have come as there are.
+const SWEPT_PLACES: usize = 2;
 /// RFC 791 §3.2 has a receiver wait 15 seconds for the rest of a datagram.
 const LIFETIME_MS: u64 = 15_000;
 
@@ -36,6 +43,7 @@ pub(super) struct DatagramKey {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    hash: u64,
     key: DatagramKey,
     flow: FlowRef,
     at_ms: u64,
@@ -43,47 +51,105 @@ struct Entry {
 
 #[derive(Debug)]
 pub(super) struct Fragments {
+    index: Index,
     entries: Box<[Option<Entry>; DATAGRAMS]>,
+    free: Vec<Place>,
+    holders: Holders,
+    /// Where the next look for what is out of date begins.
+    hand: Place,
 }
 
 impl Fragments {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(seed: Seed) -> Self {
         Self {
+            index: Index::new(DATAGRAMS),
             entries: Box::new([None; DATAGRAMS]),
+            free: (0..DATAGRAMS as Place).rev().collect(),
+            holders: Holders::new(seed, DATAGRAMS),
+            hand: 0,
         }
     }
 
-    /// Remembers a datagram whose first fragment was admitted. `hash` is one of the key.
-    pub(super) fn insert(&mut self, hash: u64, key: DatagramKey, flow: FlowRef, now_ms: u64) {
-        let set = self.set(hash);
-        let same = set.iter().position(|entry| is_of(entry, &key));
-        // A free place sorts before all others.
-        let age = |entry: &Option<Entry>| entry.map(|entry| entry.at_ms);
-        let oldest = || (0..WAYS).min_by_key(|way| age(&set[*way])).unwrap_or(0);
-        let way = same.unwrap_or_else(oldest);
-        set[way] = Some(Entry {
+    /// Remembers a datagram of a client, whose first fragment was admitted, with its flow. `hash` is one of
+    /// the key.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        key: DatagramKey,
+        (peer, flow): (PeerKey, FlowRef),
+        now_ms: u64,
+    ) {
+        if let Some(place) = self.place(hash, &key) {
+            self.forget(place);
+        }
+        self.sweep(now_ms);
+        self.make_room(peer);
+        let Some(place) = self.free.pop() else {
+            return;
+        };
+        self.entries[place as usize] = Some(Entry {
+            hash,
             key,
             flow,
             at_ms: now_ms,
         });
+        self.index.insert(hash, place);
+        self.holders.add(peer, place);
     }
 
     /// The flow of a datagram whose first fragment was admitted not long ago.
-    pub(super) fn find(&mut self, hash: u64, key: &DatagramKey, now_ms: u64) -> Option<FlowRef> {
-        let entry = self
-            .set(hash)
-            .iter()
-            .find(|entry| is_of(entry, key))?
-            .as_ref()?;
-        (now_ms.saturating_sub(entry.at_ms) < LIFETIME_MS).then_some(entry.flow)
+    pub(super) fn find(&self, hash: u64, key: &DatagramKey, now_ms: u64) -> Option<FlowRef> {
+        let place = self.place(hash, key)?;
+        let entry = self.entries[place as usize]?;
+        (!entry.is_past(now_ms)).then_some(entry.flow)
     }
 
-    fn set(&mut self, hash: u64) -> &mut [Option<Entry>] {
-        let first = hash as usize % SETS * WAYS;
-        &mut self.entries[first..first + WAYS]
+    fn place(&self, hash: u64, key: &DatagramKey) -> Option<Place> {
+        self.index.find(hash, |place| {
+            self.entries[place as usize].is_some_and(|entry| entry.key == *key)
+        })
+    }
+
+    fn forget(&mut self, place: Place) {
+        if let Some(entry) = self.entries[place as usize].take() {
+            self.index.remove(entry.hash, place);
+            self.holders.remove(place);
+            self.free.push(place);
+        }
+    }
+
+    fn sweep(&mut self, now_ms: u64) {
+        for _ in 0..SWEPT_PLACES {
+            if self.entries[self.hand as usize].is_some_and(|entry| entry.is_past(now_ms)) {
+                self.forget(self.hand);
+            }
+            self.hand = (self.hand + 1) % DATAGRAMS as Place;
+        }
+    }
+
+    fn make_room(&mut self, peer: PeerKey) {
+        let own = self.holders.count(peer);
+        let victim = match self.holders.largest() {
+            _ if own >= DATAGRAMS_PER_CLIENT => peer,
+            Some((largest, most)) if self.free.is_empty() => {
+                if own >= most {
+                    peer
+                } else {
+                    largest
+                }
+            }
+            _ => return,
+        };
+        // Bound first: the iterator borrows the holders.
+        let oldest = self.holders.next_places(victim, 1).next();
+        if let Some(oldest) = oldest {
+            self.forget(oldest);
+        }
     }
 }
 
-fn is_of(entry: &Option<Entry>, key: &DatagramKey) -> bool {
-    entry.is_some_and(|entry| entry.key == *key)
+impl Entry {
+    fn is_past(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.at_ms) >= LIFETIME_MS
+    }
 }

@@ -21,6 +21,7 @@ mod flow;
 mod flows;
 mod fragments;
 mod heading;
+mod holders;
 mod icmp_error;
 mod index;
 mod table;
@@ -28,7 +29,7 @@ mod table;
 pub use admit::{Frame, Gate, Later, Verdict};
 pub use drop_reason::DropReason;
 pub use flow::{End, FlowRecord, Tally};
-pub use flows::{MAX_ENDED, MAX_FLOWS, Seed};
+pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT, Seed};
 pub(crate) use heading::{Heading, Kind, Quotation};
 pub use table::{
     ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,

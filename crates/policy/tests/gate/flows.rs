@@ -1,8 +1,8 @@
 //! Flows: who begins them, when they end, what they report.
 
 use crate::packets::{ACK, FIN, RST, SYN, echo, tcp, tcp_with, udp};
-use crate::setup::{CLIENT, EXPIRY_MS, PEER, Setup, grant};
-use culvert_policy::gate::{DropReason, End, GateTable, MAX_ENDED, Tally};
+use crate::setup::{CLIENT, EXPIRY_MS, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant};
+use culvert_policy::gate::{DropReason, End, Evicted, GateTable, MAX_ENDED, PeerKey, Tally};
 
 const SERVER: &str = "10.0.0.1";
 const SECOND_MS: u64 = 1000;
@@ -187,7 +187,8 @@ fn bytes_behind_the_packet_are_neither_counted_nor_touched() {
 #[test]
 fn flows_beyond_the_bound_take_the_place_of_the_most_silent_ones() {
     let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
-    let mut setup = Setup::with_max_flows(grants, 8);
+    // Half of them for one client.
+    let mut setup = Setup::with_max_flows(grants, 16);
     for port in 0..8 {
         setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
         setup.now_ms += 1;
@@ -213,7 +214,7 @@ fn flows_beyond_the_bound_take_the_place_of_the_most_silent_ones() {
 #[test]
 fn a_flood_of_flows_stays_within_its_bounds() {
     let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
-    let mut setup = Setup::with_max_flows(grants, 64);
+    let mut setup = Setup::with_max_flows(grants, 128);
     let count = MAX_ENDED as u64 + 200;
     for number in 0..count {
         let mut packet = udp((CLIENT, (number % 60_000) as u16), (SERVER, 53));
@@ -224,6 +225,107 @@ fn a_flood_of_flows_stays_within_its_bounds() {
     assert_eq!(setup.gate.flow_count(), 64);
     assert_eq!(setup.ended().len(), MAX_ENDED);
     assert_eq!(setup.gate.records_lost(), count - 64 - MAX_ENDED as u64);
+}
+
+fn anywhere() -> Vec<culvert_policy::gate::Grant> {
+    vec![grant(1, "10.0.0.0/8", &["any"])]
+}
+
+fn flows_of(setup: &Setup, peer: PeerKey) -> usize {
+    let flows = setup.gate.flows();
+    flows.filter(|flow| flow.peer == peer).count()
+}
+
+#[test]
+fn a_client_that_scans_a_network_pushes_out_no_flows_but_its_own() {
+    let mut setup = Setup::with_max_flows(anywhere(), 64);
+    setup.add_client(OTHER_PEER, OTHER_CLIENT, anywhere());
+    for port in 0..20 {
+        let query = udp((OTHER_CLIENT, port), (SERVER, 53));
+        assert!(setup.send_from(OTHER_PEER, &query).is_ok());
+    }
+    for number in 0..1000 {
+        setup.now_ms += 1;
+        setup.assert_sends(&tcp_with((CLIENT, number), (SERVER, 443), SYN, b""));
+    }
+    assert_eq!(flows_of(&setup, PEER), 32, "half of all");
+    // The other has been silent for longer than any flow of the scan, and has lost none.
+    for port in 0..20 {
+        assert!(setup.is_answered(&udp((SERVER, 53), (OTHER_CLIENT, port))));
+    }
+    let evicted = Evicted {
+        own_share: 1000 - 32,
+        full: 0,
+    };
+    assert_eq!(setup.gate.evicted(), evicted);
+    let ended = setup.ended();
+    let is_of_scan = |record: &culvert_policy::gate::FlowRecord| {
+        (record.peer, record.ended) == (PEER, Some(End::Evicted))
+    };
+    assert!(ended.iter().all(is_of_scan));
+}
+
+#[test]
+fn in_a_full_gate_a_flow_of_the_client_with_the_most_makes_room() {
+    let mut setup = Setup::with_max_flows(anywhere(), 64);
+    let clients = [
+        (PEER, CLIENT),
+        (OTHER_PEER, OTHER_CLIENT),
+        (PeerKey(3), "100.64.0.3"),
+    ];
+    for (peer, address) in clients {
+        setup.add_client(peer, address, anywhere());
+    }
+    let begin = |setup: &mut Setup, client: usize, port: u16| {
+        setup.now_ms += 1;
+        let (peer, address) = clients[client];
+        let query = udp((address, port), (SERVER, 53));
+        assert!(setup.send_from(peer, &query).is_ok());
+    };
+    for port in 0..32 {
+        begin(&mut setup, 0, port);
+        begin(&mut setup, 1, port);
+    }
+    assert_eq!(setup.gate.evicted(), Evicted::default());
+    // The third begins a few, and goes on having them however many the first two begin.
+    for port in 0..10 {
+        begin(&mut setup, 2, port);
+    }
+    for port in 100..200 {
+        begin(&mut setup, 0, port);
+        begin(&mut setup, 1, port);
+    }
+    let counts = clients.map(|(peer, _)| flows_of(&setup, peer));
+    assert_eq!(counts, [27, 27, 10]);
+    for port in 0..10 {
+        assert!(setup.is_answered(&udp((SERVER, 53), ("100.64.0.3", port))));
+    }
+    assert_eq!(setup.gate.evicted().full, 210);
+    // What it wants beyond its part is at its own cost.
+    for port in 0..60 {
+        begin(&mut setup, 2, port);
+    }
+    let counts = clients.map(|(peer, _)| flows_of(&setup, peer));
+    assert!(
+        counts.iter().all(|count| (21..=22).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn what_lasts_is_told_in_parts_and_completely() {
+    let mut setup = Setup::new(anywhere());
+    for port in 0..10 {
+        setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
+    }
+    let ports = |part: usize| -> Option<Vec<u16>> {
+        let flows = setup.gate.some_flows(4 * part, 4)?;
+        Some(flows.map(|flow| flow.client_port).collect())
+    };
+    assert_eq!(ports(0), Some(vec![0, 1, 2, 3]));
+    assert_eq!(ports(2), Some(vec![8, 9]));
+    assert_eq!(ports(3), None);
+    assert_eq!(setup.gate.flows().count(), 10);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use crate::packets::{
     ACK, fragments, tcp_with, udp, udp_with, with_empty_extension, with_extension,
 };
-use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_PEER, Setup, grant, named};
-use culvert_policy::gate::DropReason;
+use crate::setup::{
+    CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, OTHER_PEER, Setup, grant, named,
+};
+use culvert_policy::gate::{DropReason, PeerKey};
 
 const SERVER: &str = "10.0.0.1";
 const SERVER_V6: &str = "fd01::1";
@@ -178,5 +180,79 @@ fn many_datagrams_at_once_stay_within_the_bound() {
     // The newest one is always there.
     setup.assert_sends(&cut(4999)[1]);
     let admitted = (0..5000).filter(|number| setup.send(&cut(*number)[1]).is_ok());
-    assert!(admitted.count() <= 512);
+    assert!(admitted.eq(5000 - 64..5000), "the newest of one client");
+}
+
+#[test]
+fn a_client_with_many_datagrams_on_their_way_pushes_out_none_of_others() {
+    let mut setup = setup();
+    setup.add_client(
+        OTHER_PEER,
+        OTHER_CLIENT,
+        vec![grant(1, "10.0.0.0/8", &["udp 53"])],
+    );
+    let datagram = udp_with((OTHER_CLIENT, 1), (SERVER, 53), &[7; 100]);
+    let [first, later] = fragments(&datagram, 64, 9);
+    assert!(setup.send_from(OTHER_PEER, &first).is_ok());
+    for number in 0..5000 {
+        let datagram = udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]);
+        setup.assert_sends(&fragments(&datagram, 64, number)[0]);
+    }
+    assert!(setup.send_from(OTHER_PEER, &later).is_ok());
+}
+
+#[test]
+fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
+    let mut setup = setup();
+    let addresses: [&str; 11] = [
+        "100.64.1.0",
+        "100.64.1.1",
+        "100.64.1.2",
+        "100.64.1.3",
+        "100.64.1.4",
+        "100.64.1.5",
+        "100.64.1.6",
+        "100.64.1.7",
+        "100.64.1.8",
+        "100.64.1.9",
+        "100.64.1.10",
+    ];
+    let peer = |client: usize| PeerKey(100 + client as u32);
+    for (client, address) in addresses.iter().enumerate() {
+        let grants = vec![grant(1, "10.0.0.0/8", &["udp 53"])];
+        setup.add_client(peer(client), address, grants);
+    }
+    let cut = |client: usize, number: u32| {
+        let datagram = udp_with((addresses[client], 1), (SERVER, 53), &[7; 100]);
+        fragments(&datagram, 64, number)
+    };
+    let send = |setup: &mut Setup, client: usize, packet: &[u8]| {
+        setup.send_from(peer(client), packet).is_ok()
+    };
+    // Ten with 60 each are more than all there is room for.
+    for number in 0..60 {
+        for client in 0..10 {
+            assert!(send(&mut setup, client, &cut(client, number)[0]));
+        }
+    }
+    let [first, later] = cut(10, 0);
+    let [first_of_next, later_of_next] = cut(10, 1);
+    assert!(send(&mut setup, 10, &first));
+    assert!(send(&mut setup, 10, &first_of_next));
+    for number in 60..120 {
+        for client in 0..10 {
+            assert!(send(&mut setup, client, &cut(client, number)[0]));
+        }
+    }
+    assert!(send(&mut setup, 10, &later));
+    assert!(send(&mut setup, 10, &later_of_next));
+    // What is out of date makes room before anything else does.
+    setup.now_ms += 15_000;
+    for number in 0..60 {
+        let [first, _] = cut(1, 1000 + number);
+        assert!(send(&mut setup, 1, &first));
+    }
+    for number in 0..60 {
+        assert!(send(&mut setup, 1, &cut(1, 1000 + number)[1]));
+    }
 }

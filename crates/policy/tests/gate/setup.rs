@@ -84,6 +84,20 @@ impl Setup {
         self.table.set_client(client).unwrap();
     }
 
+    /// Another client, with grants of its own.
+    pub(crate) fn add_client(&mut self, peer: PeerKey, address: &str, grants: Vec<Grant>) {
+        let client = ClientGrants::new(peer, vec![address.parse().unwrap()], grants).unwrap();
+        self.table.set_client(client).unwrap();
+    }
+
+    /// Whether a packet reaches a client, whoever it is.
+    pub(crate) fn is_answered(&mut self, packet: &[u8]) -> bool {
+        let mut packet = packet.to_vec();
+        let frame = Frame::packet(&mut packet);
+        let verdict = self.gate.admit_to_client(&self.table, self.now_ms, frame);
+        matches!(verdict, Verdict::Admit(_))
+    }
+
     /// The packet as it goes on, or why it does not.
     pub(crate) fn send(&mut self, packet: &[u8]) -> Result<Vec<u8>, DropReason> {
         self.send_from(PEER, packet)

@@ -1,0 +1,290 @@
+//! Whose the entries of a bounded table are: the entries of each client in order, and which client has the
+//! most.
+//!
+//! Made once and never grown. An entry is added, removed or chosen in constant time: clients with equally
+//! many entries are in one list, and a client moves to a neighbouring list at each change. (The same lists
+//! make the frequencies of an LFU cache, Shah, Mitra and Matani, 2010.)
+
+use super::PeerKey;
+use super::flows::{Seed, fold};
+use super::index::{Index, Place};
+
+/// No place, no holder.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Holders {
+    seed: Seed,
+    /// By peer.
+    index: Index,
+    holders: Vec<Holder>,
+    free: Vec<u32>,
+    /// The neighbours of each place of the table.
+    entries: Vec<Entry>,
+    /// The first holder with each number of entries.
+    by_count: Vec<u32>,
+    /// The greatest number of entries of a holder.
+    most: usize,
+}
+
+/// A client with at least one entry.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    peer: PeerKey,
+    count: u32,
+    /// The entry of its ring that is looked at next. New entries come in front of it, so that it is the one
+    /// that was added or looked at longest ago.
+    hand: Place,
+    /// Holders with as many entries.
+    before: u32,
+    after: u32,
+}
+
+/// Where an entry is in the ring of its holder.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    holder: u32,
+    before: Place,
+    after: Place,
+}
+
+impl Holders {
+    /// For a table with `max` places, numbered from 0.
+    pub(super) fn new(seed: Seed, max: usize) -> Self {
+        Self {
+            seed,
+            index: Index::new(max),
+            holders: Vec::with_capacity(max),
+            free: Vec::with_capacity(max),
+            entries: Vec::with_capacity(max),
+            by_count: vec![NONE; max + 1],
+            most: 0,
+        }
+    }
+
+    /// How many entries a client has.
+    pub(super) fn count(&self, peer: PeerKey) -> usize {
+        self.find(peer).map_or(0, |holder| self.count_of(holder))
+    }
+
+    /// The client that has the most entries, and how many. Of several the one that came to so many last.
+    pub(super) fn largest(&self) -> Option<(PeerKey, usize)> {
+        let holder = self.by_count[self.most];
+        (holder != NONE).then(|| (self.holders[holder as usize].peer, self.most))
+    }
+
+    /// A place that nobody has is the client's now.
+    pub(super) fn add(&mut self, peer: PeerKey, place: Place) {
+        let holder = self.find(peer).unwrap_or_else(|| self.enter(peer));
+        if place as usize >= self.entries.len() {
+            let nobodys = Entry {
+                holder: NONE,
+                before: NONE,
+                after: NONE,
+            };
+            self.entries.resize(place as usize + 1, nobodys);
+        }
+        let count = self.count_of(holder);
+        let (before, after) = match count {
+            0 => (place, place),
+            _ => {
+                let hand = self.holders[holder as usize].hand;
+                (self.entries[hand as usize].before, hand)
+            }
+        };
+        self.entries[place as usize] = Entry {
+            holder,
+            before,
+            after,
+        };
+        self.entries[before as usize].after = place;
+        self.entries[after as usize].before = place;
+        if count == 0 {
+            self.holders[holder as usize].hand = place;
+        }
+        self.recount(holder, count + 1);
+    }
+
+    /// The place is nobody's any more.
+    pub(super) fn remove(&mut self, place: Place) {
+        let Entry {
+            holder,
+            before,
+            after,
+        } = self.entries[place as usize];
+        self.entries[before as usize].after = after;
+        self.entries[after as usize].before = before;
+        self.entries[place as usize].holder = NONE;
+        if self.holders[holder as usize].hand == place {
+            self.holders[holder as usize].hand = after;
+        }
+        let count = self.count_of(holder) - 1;
+        self.recount(holder, count);
+        if count == 0 {
+            let peer = self.holders[holder as usize].peer;
+            self.index.remove(self.hash(peer), holder);
+            self.free.push(holder);
+        }
+    }
+
+    /// Up to `count` entries of the client, those first that were added or handed out longest ago.
+    pub(super) fn next_places(
+        &mut self,
+        peer: PeerKey,
+        count: usize,
+    ) -> impl Iterator<Item = Place> + '_ {
+        let holder = self.find(peer);
+        let count = holder.map_or(0, |holder| count.min(self.count_of(holder)));
+        (0..count).filter_map(move |_| {
+            let holder = &mut self.holders[holder? as usize];
+            let place = holder.hand;
+            holder.hand = self.entries[place as usize].after;
+            Some(place)
+        })
+    }
+
+    fn find(&self, peer: PeerKey) -> Option<u32> {
+        let is_it = |holder: u32| self.holders[holder as usize].peer == peer;
+        self.index.find(self.hash(peer), is_it)
+    }
+
+    fn count_of(&self, holder: u32) -> usize {
+        self.holders[holder as usize].count as usize
+    }
+
+    fn enter(&mut self, peer: PeerKey) -> u32 {
+        let new = Holder {
+            peer,
+            count: 0,
+            hand: NONE,
+            before: NONE,
+            after: NONE,
+        };
+        let holder = match self.free.pop() {
+            Some(holder) => {
+                self.holders[holder as usize] = new;
+                holder
+            }
+            None => {
+                self.holders.push(new);
+                // At most one for each place.
+                (self.holders.len() - 1) as u32
+            }
+        };
+        self.index.insert(self.hash(peer), holder);
+        holder
+    }
+
+    /// Moves a holder to the list of those with `count` entries, one more or less than it had.
+    fn recount(&mut self, holder: u32, count: usize) {
+        let Holder {
+            count: old,
+            before,
+            after,
+            ..
+        } = self.holders[holder as usize];
+        if old > 0 {
+            match before {
+                NONE => self.by_count[old as usize] = after,
+                before => self.holders[before as usize].after = after,
+            }
+            if after != NONE {
+                self.holders[after as usize].before = before;
+            }
+        }
+        let first = if count > 0 {
+            self.by_count[count]
+        } else {
+            NONE
+        };
+        let it = &mut self.holders[holder as usize];
+        // At most as many as there are places.
+        it.count = count as u32;
+        it.before = NONE;
+        it.after = first;
+        if count > 0 {
+            if first != NONE {
+                self.holders[first as usize].before = holder;
+            }
+            self.by_count[count] = holder;
+        }
+        // Where it alone had the most, it has one less of it now, and nobody has more.
+        if count > self.most || self.by_count[self.most] == NONE {
+            self.most = count;
+        }
+    }
+
+    fn hash(&self, peer: PeerKey) -> u64 {
+        let Seed([a, b, ..]) = self.seed;
+        fold(u64::from(peer.0) ^ a, b | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, VecDeque};
+
+    const PLACES: u32 = 24;
+
+    /// The same by counting: the ring of each client, what is looked at next in front.
+    #[derive(Default)]
+    struct Naive(BTreeMap<u32, VecDeque<Place>>);
+
+    impl Naive {
+        fn holder_of(&self, place: Place) -> Option<u32> {
+            let mut all = self.0.iter();
+            all.find(|(_, ring)| ring.contains(&place))
+                .map(|(peer, _)| *peer)
+        }
+
+        fn remove(&mut self, peer: u32, place: Place) {
+            let ring = self.0.get_mut(&peer).unwrap();
+            ring.retain(|other| *other != place);
+            if ring.is_empty() {
+                self.0.remove(&peer);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn holders_are_counted_as_by_hand(
+            steps in prop::collection::vec((0..PLACES, 0_u32..5, 0_usize..4), 1..300),
+        ) {
+            let mut holders = Holders::new(Seed::new([7; 32]), PLACES as usize);
+            let mut naive = Naive::default();
+            for (place, peer, look) in steps {
+                match naive.holder_of(place) {
+                    Some(holder) => {
+                        holders.remove(place);
+                        naive.remove(holder, place);
+                    }
+                    None => {
+                        holders.add(PeerKey(peer), place);
+                        naive.0.entry(peer).or_default().push_back(place);
+                    }
+                }
+                let looked_at: Vec<Place> = holders.next_places(PeerKey(peer), look).collect();
+                let ring = naive.0.get_mut(&peer);
+                let expected: Vec<Place> = ring.map_or_else(Vec::new, |ring| {
+                    let look = look.min(ring.len());
+                    ring.rotate_left(look);
+                    ring.iter().skip(ring.len() - look).copied().collect()
+                });
+                prop_assert_eq!(looked_at, expected);
+                for peer in 0..5 {
+                    let count = naive.0.get(&peer).map_or(0, VecDeque::len);
+                    prop_assert_eq!(holders.count(PeerKey(peer)), count);
+                }
+                let most = naive.0.values().map(VecDeque::len).max();
+                let largest = holders.largest();
+                prop_assert_eq!(largest.map(|(_, count)| count), most);
+                if let Some((peer, count)) = largest {
+                    prop_assert_eq!(naive.0[&peer.0].len(), count);
+                }
+            }
+        }
+    }
+}
