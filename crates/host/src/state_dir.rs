@@ -176,6 +176,26 @@ impl StateDir {
         })
     }
 
+    /// Opens the file `name` to add to it; makes it with mode 0600 if it is missing. What is added outlives
+    /// the process at once, a loss of power once the file is synced.
+    ///
+    /// # Errors
+    /// [`HostError::FileRefused`] as [`read`](Self::read), or the system's.
+    pub fn open_to_append(&self, name: &str) -> Result<File, HostError> {
+        let path = self.file_path(name)?;
+        match open_private(&self.dir, Path::new(name), Kind::File, &path) {
+            Ok(_) => {}
+            Err(HostError::FileRefused(refused)) if refused.refusal == FileRefusal::Missing => {
+                self.write(name, &[])?;
+            }
+            Err(error) => return Err(error),
+        }
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.dir, name, flags, Mode::empty())
+            .map(File::from)
+            .map_err(|error| HostError::file("open", &path, error))
+    }
+
     /// Removes the file `name`; nothing happens if there is none.
     ///
     /// # Errors

@@ -209,6 +209,7 @@ impl Gateway {
         self.grants.pending.remove(&id);
         if self.end_grant(id) {
             self.counters.revoked += 1;
+            self.void.push(id);
         }
     }
 
@@ -283,7 +284,13 @@ impl Gateway {
         }
     }
 
-    pub(super) fn set_filters_of(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+    fn set_filters_of(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+        // They may allow less than the ones that are kept.
+        self.void.push(id);
+        self.restore_filters(id, written);
+    }
+
+    pub(super) fn restore_filters(&mut self, id: GrantId, written: &Understood<model::Filter>) {
         let Some(held) = self.grants.held.get_mut(&id) else {
             return;
         };

@@ -3,11 +3,12 @@
 use super::Gateway;
 use super::grants::Held;
 use super::verify::{GrantFault, GrantKeys};
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, GrantId};
 use culvert_wire::messages::{Interface, Ranges, WantedName};
 use culvert_wire::model::{Filter, Understood};
 use culvert_wire::{PresharedKey, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Everything that is kept. It holds pre-shared keys, so the file is for its owner alone; nothing in it
 /// is believed without the portal's signature but the keys by which signatures are checked, which is
@@ -24,6 +25,9 @@ pub struct Kept {
     pub grant_keys: Vec<String>,
     /// Grants in force.
     pub grants: Vec<KeptGrant>,
+    /// Grants that have ended or changed since ([`Output::Void`](super::Output::Void)). They are kept apart.
+    #[serde(skip)]
+    pub void: BTreeSet<GrantId>,
 }
 
 /// A grant as it was received.
@@ -86,11 +90,15 @@ impl Gateway {
         }
         let mut left_out = LeftOut::default();
         for grant in kept.grants {
+            let id = self.unverified_id(&grant.token);
+            if id.is_some_and(|id| kept.void.contains(&id)) {
+                continue;
+            }
             let (token, key) = (grant.token, grant.preshared_key);
             match self.restore_grant(&token, key, grant.names, unix_ms, now_ms) {
                 Ok(id) => {
                     if let Some(filters) = grant.filters {
-                        self.set_filters_of(id, &filters);
+                        self.restore_filters(id, &filters);
                     }
                 }
                 Err(fault) => left_out.add(fault),
@@ -110,6 +118,7 @@ impl Gateway {
             ranges: network.ranges.clone(),
             grant_keys: network.keys.written.clone(),
             grants: self.grants.held().map(Held::kept).collect(),
+            void: BTreeSet::new(),
         })
     }
 }

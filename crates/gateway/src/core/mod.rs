@@ -127,6 +127,8 @@ pub struct Gateway {
     is_guarded: bool,
     /// Whether the data plane has not been told of the table yet.
     is_table_new: bool,
+    /// Grants that have ended or changed, and are not to come back with a restart.
+    void: Vec<GrantId>,
     /// Whether what is kept over a restart is out of date.
     is_kept_stale: bool,
     /// When it is to be written then.
@@ -158,6 +160,7 @@ impl Gateway {
             table: GateTable::new(),
             is_guarded: true,
             is_table_new: true,
+            void: Vec::new(),
             is_kept_stale: false,
             keep_ms: None,
             outputs: VecDeque::new(),
@@ -362,6 +365,7 @@ impl Gateway {
 
     /// Does what one event may have made necessary: tells the data plane, keeps, connects.
     fn finish(&mut self, now_ms: u64) {
+        self.write_void();
         let peers = self.clients.take_updates();
         if self.is_table_new || !peers.is_empty() {
             self.is_table_new = false;
@@ -388,6 +392,15 @@ impl Gateway {
         }
         if self.session.begin_attempt(now_ms) {
             self.outputs.push_back(Output::Connect);
+        }
+    }
+
+    /// Ahead of the table that goes without them, and so of what anybody notices.
+    fn write_void(&mut self) {
+        if !self.void.is_empty() {
+            let void = Output::Void(std::mem::take(&mut self.void));
+            let place = self.outputs.len() - self.acceptances_at_end();
+            self.outputs.insert(place, void);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::clients::PeerUpdate;
 use super::kept::Kept;
+use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::GateTable;
 use culvert_wire::messages::{FromGateway, Interface};
@@ -31,7 +32,11 @@ pub enum Output {
     },
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
-    /// Keep this over a restart. It holds secrets.
+    /// What is kept of these grants must not come into force again, see [`Kept::void`]. To be in the kernel's
+    /// hands before the next output: what has ended for clients must not come back because the gateway was
+    /// killed.
+    Void(Vec<GrantId>),
+    /// Keep this over a restart. It holds secrets. What was void before may be forgotten then.
     Keep(Box<Kept>),
 }
 

@@ -96,7 +96,7 @@ impl Gateway {
     }
 
     /// The id in a token whose signature may not hold: only to be named in a refusal.
-    fn unverified_id(&self, token: &str) -> Option<GrantId> {
+    pub(super) fn unverified_id(&self, token: &str) -> Option<GrantId> {
         use base64::Engine;
         let body = token.strip_prefix("v4.public.")?.split('.').next()?;
         let body = base64::engine::general_purpose::URL_SAFE_NO_PAD
@@ -207,6 +207,11 @@ impl Gateway {
                 }
             }
         }
+        let moved = superseded.iter().map(|old| &old.claims);
+        let moved: Vec<GrantId> = moved
+            .filter(|old| old.grant != id && has_moved(old, &held.claims))
+            .map(|old| old.grant)
+            .collect();
         let outdated = self.grants.take_names(client, &given);
         self.grants.insert(held);
         if let Err(fault) = self.rebuild(client) {
@@ -219,6 +224,8 @@ impl Gateway {
             self.refuse(id, &fault);
             return;
         }
+        // The client has another key: nobody is to get anywhere by the old one.
+        self.void.extend(moved);
         self.is_kept_stale = true;
         self.counters.accepted += 1;
         self.tell(FromGateway::GrantAccepted {

@@ -1,8 +1,11 @@
 //! Writes what a restart would need beside the event loop: a disk may take seconds for it, and grants
 //! must not wait for that.
 
+use super::revocations::{self, Revocations};
+use crate::GatewayError;
 use crate::core::Kept;
 use culvert_host::StateDir;
+use culvert_ids::GrantId;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -18,15 +21,62 @@ pub(super) struct Keeper<T> {
     task: JoinHandle<()>,
 }
 
-impl Keeper<Kept> {
-    /// Keeps grants in a directory.
-    pub(super) fn start(state: Arc<StateDir>) -> Self {
-        Self::with(move |kept| write(&state, kept))
+/// Keeps grants in a directory, and which of them have ended since.
+pub(super) struct GrantKeeper {
+    state: Arc<StateDir>,
+    revocations: Arc<Revocations>,
+    keeper: Keeper<Snapshot>,
+}
+
+/// Grants, and how far the revocations were written that they are without.
+struct Snapshot {
+    kept: Kept,
+    mark: u64,
+}
+
+impl GrantKeeper {
+    pub(super) fn start(state: StateDir) -> Result<Self, GatewayError> {
+        let state = Arc::new(state);
+        let revocations = Arc::new(Revocations::open(&state)?);
+        let keeper = {
+            let (state, revocations) = (Arc::clone(&state), Arc::clone(&revocations));
+            Keeper::with(move |snapshot: &Snapshot| {
+                write(&state, &snapshot.kept);
+                revocations.clear(snapshot.mark);
+            })
+        };
+        Ok(Self {
+            state,
+            revocations,
+            keeper,
+        })
+    }
+
+    /// As [`Keeper::keep`].
+    pub(super) fn keep(&self, kept: Kept) {
+        let mark = self.revocations.mark();
+        self.keeper.keep(Snapshot { kept, mark });
+    }
+
+    /// What is kept of these grants does not count from here on. Waits for the kernel, not for the disk.
+    pub(super) fn void(&self, grants: &[GrantId]) {
+        if let Err(error) = self.revocations.add(grants) {
+            tracing::warn!(
+                %error,
+                "revoked grants could not be noted: a restart before the next change waits for the portal"
+            );
+            remove(&self.state);
+        }
+    }
+
+    /// As [`Keeper::finish`].
+    pub(super) async fn finish(self) {
+        self.keeper.finish().await;
     }
 }
 
 impl<T: Send + Sync + 'static> Keeper<T> {
-    fn with(write: impl Fn(&T) + Send + Sync + 'static) -> Self {
+    pub(super) fn with(write: impl Fn(&T) + Send + Sync + 'static) -> Self {
         let (newest, mut to_write) = watch::channel(None::<Arc<T>>);
         let write = Arc::new(write);
         let task = tokio::spawn(async move {
@@ -59,8 +109,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
 /// What an earlier run has kept.
 pub(super) fn read(state: &StateDir) -> Option<Kept> {
     let content = state.read(KEPT_FILE).ok().flatten()?;
+    let void = revocations::read(state)?;
     match serde_json::from_slice(content.expose()) {
-        Ok(kept) => Some(kept),
+        Ok(kept) => Some(Kept { void, ..kept }),
         Err(error) => {
             tracing::warn!(%error, "the kept grants are of no use");
             None
@@ -79,10 +130,14 @@ fn write(state: &StateDir, kept: &Kept) {
         });
     if let Err(error) = written {
         tracing::warn!(error, "grants could not be kept over a restart");
-        // What was kept before may hold grants that have been revoked since.
-        if let Err(error) = state.remove(KEPT_FILE) {
-            tracing::error!(%error, "grants of before could not be removed either");
-        }
+        remove(state);
+    }
+}
+
+/// What was kept before may hold grants that have been revoked since.
+fn remove(state: &StateDir) {
+    if let Err(error) = state.remove(KEPT_FILE) {
+        tracing::error!(%error, "grants of before could not be removed either");
     }
 }
 
@@ -91,6 +146,7 @@ mod tests {
     use super::*;
     use culvert_ids::GatewayId;
     use culvert_wire::messages::{Interface, Ranges};
+    use std::collections::BTreeSet;
     use std::os::unix::fs::DirBuilderExt;
     use std::sync::{Mutex, mpsc};
 
@@ -156,25 +212,46 @@ mod tests {
             },
             grant_keys: Vec::new(),
             grants: Vec::new(),
+            void: BTreeSet::new(),
         }
+    }
+
+    #[tokio::test]
+    async fn a_grant_that_ended_is_void_in_what_was_kept_before_until_more_is_kept() {
+        let name = format!("culvert-keeper-void-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let state = || StateDir::open(&path).unwrap();
+        let keeper = GrantKeeper::start(state()).unwrap();
+        keeper.keep(kept());
+        keeper.finish().await;
+        let keeper = GrantKeeper::start(state()).unwrap();
+        let grant = GrantId::from_bytes([7; 16]);
+        keeper.void(&[grant]);
+        // As if the process were killed here: nothing is finished.
+        assert_eq!(read(&state()).unwrap().void, [grant].into());
+        keeper.keep(kept());
+        keeper.finish().await;
+        assert!(read(&state()).unwrap().void.is_empty());
+        std::fs::remove_dir_all(path).unwrap();
     }
 
     #[tokio::test]
     async fn what_was_kept_before_is_removed_where_a_write_fails() {
         let name = format!("culvert-keeper-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let state = Arc::new(StateDir::open(&path).unwrap());
-        let keeper = Keeper::start(Arc::clone(&state));
-        keeper.keep(kept());
-        keeper.finish().await;
+        let state = StateDir::open(&path).unwrap();
+        let keeper = || GrantKeeper::start(StateDir::open(&path).unwrap()).unwrap();
+        let first = keeper();
+        first.keep(kept());
+        first.finish().await;
         assert_eq!(read(&state).unwrap().gateway, kept().gateway);
         // A directory where the unfinished file is to be: the write fails, whoever runs the test.
         let unfinished = path.join("grants.json.unfinished");
         let directory = std::fs::DirBuilder::new().mode(0o700).create(unfinished);
         directory.unwrap();
-        let keeper = Keeper::start(Arc::clone(&state));
-        keeper.keep(kept());
-        keeper.finish().await;
+        let second = keeper();
+        second.keep(kept());
+        second.finish().await;
         assert!(read(&state).is_none());
         std::fs::remove_dir_all(path).unwrap();
     }

@@ -6,11 +6,12 @@ mod keeper;
 mod load;
 mod report;
 mod resolver;
+mod revocations;
 mod traffic;
 mod tunnel;
 
 use crate::GatewayError;
-use crate::core::{self, Ending, Gateway, Kept, Output};
+use crate::core::{self, Ending, Gateway, Output};
 use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
@@ -24,12 +25,11 @@ use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
 use host::Host;
-use keeper::Keeper;
+use keeper::GrantKeeper;
 use load::Load;
 use resolver::Resolver;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -73,7 +73,7 @@ pub async fn run(
 struct Shell {
     settings: Settings,
     core: Gateway,
-    keeper: Keeper<Kept>,
+    keeper: GrantKeeper,
     _lock: culvert_host::StateLock,
     _tables: TableClaim,
     tunnel: Tunnel,
@@ -171,7 +171,7 @@ impl Shell {
             resolver: Resolver::new()?,
             settings,
             core,
-            keeper: Keeper::start(Arc::new(state)),
+            keeper: GrantKeeper::start(state)?,
             _lock: lock,
             _tables: tables,
             tunnel,
@@ -380,6 +380,7 @@ impl Shell {
                 }
                 Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
                 Output::Resolve(name) => self.resolver.ask(name),
+                Output::Void(grants) => self.keeper.void(&grants),
                 Output::Keep(kept) => self.keeper.keep(*kept),
             }
         }

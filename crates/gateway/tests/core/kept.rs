@@ -4,15 +4,18 @@ use crate::play::{
     GATEWAY, HOUR_MS, Play, START_UNIX_MS, Signer, candidates, claims, filters, found, grant_id,
     name_claims, options, resource_id, wanted,
 };
-use culvert_gateway::core::{Gateway, Kept};
+use culvert_gateway::core::{Gateway, Kept, Output};
 use culvert_policy::gate::DropReason;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{FromGateway, ToGateway};
 
 /// Another run, `later_ms` after the last one, with what that has written.
 pub(crate) fn restart(before: &Play, later_ms: u64) -> Play {
-    let written = serde_json::to_string(before.kept.as_ref().unwrap()).unwrap();
-    restart_with(before, &serde_json::from_str(&written).unwrap(), later_ms)
+    let before_end = before.kept.as_ref().unwrap();
+    let written = serde_json::to_string(before_end).unwrap();
+    let void = before_end.void.clone();
+    let kept = serde_json::from_str(&written).unwrap();
+    restart_with(before, &Kept { void, ..kept }, later_ms)
 }
 
 fn restart_with(before: &Play, kept: &Kept, later_ms: u64) -> Play {
@@ -50,6 +53,55 @@ fn a_restart_goes_on_with_what_stood_while_the_portal_is_away() {
     assert_eq!(grants, &[grant_id(1)]);
     play.welcome(&[]);
     play.assert_reaches_nothing();
+}
+
+#[test]
+fn what_ended_for_clients_does_not_come_back_when_the_gateway_is_killed_at_once() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 5, 9));
+    play.grant(&claims(2, 6, 9));
+    play.pass(1_000);
+    play.revoke(2);
+    // Killed here, before the grants are kept again.
+    let mut next = restart(&play, 0);
+    next.assert_reaches(5, "10.0.9.1:53");
+    assert_eq!(next.peers.len(), 1);
+    // And once more, with what the second run has kept.
+    next.pass(1_000);
+    assert!(next.kept.as_ref().unwrap().void.is_empty());
+    assert_eq!(restart(&next, 0).peers.len(), 1);
+}
+
+#[test]
+fn a_port_that_was_closed_is_not_open_again_when_the_gateway_is_killed_at_once() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 5, 9));
+    play.pass(1_000);
+    play.hear(ToGateway::FiltersChanged {
+        resource: resource_id(9),
+        filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
+    });
+    // The gateway knows no narrower grant than the one that was signed: it goes without.
+    restart(&play, 0).assert_reaches_nothing();
+    play.pass(1_000);
+    let next = restart(&play, 0);
+    next.assert_reaches(5, "10.0.9.1:53");
+    assert_eq!(next.send(5, "10.0.9.1:80"), Err(DropReason::Port));
+}
+
+#[test]
+fn what_is_void_is_written_before_packets_are_refused() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 5, 9));
+    play.pass(1_000);
+    play.tell(ToGateway::Revoke { grant: grant_id(1) });
+    let outputs = std::iter::from_fn(|| play.gateway.poll_output());
+    let names = outputs.filter_map(|output| match output {
+        Output::Void(grants) => Some(("void", grants.len())),
+        Output::Engine { table, .. } => Some(("table", table.clients().count())),
+        _ => None,
+    });
+    assert_eq!(names.collect::<Vec<_>>(), [("void", 1), ("table", 0)]);
 }
 
 #[test]

@@ -166,6 +166,7 @@ pub(crate) struct Play {
     pub(crate) ended: Option<Ending>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) asked: Vec<DomainName>,
+    /// With what has become void since.
     pub(crate) kept: Option<Kept>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
@@ -260,6 +261,12 @@ impl Play {
 
     /// A message of the portal in its place.
     pub(crate) fn hear(&mut self, message: ToGateway) {
+        self.tell(message);
+        self.carry_out();
+    }
+
+    /// The same, but what follows is not carried out.
+    pub(crate) fn tell(&mut self, message: ToGateway) {
         self.seq += 1;
         let (epoch, seq) = (self.epoch, self.seq);
         let text = encode(&Sequenced {
@@ -268,7 +275,6 @@ impl Play {
             message,
         });
         self.gateway.handle_text(&text, self.now_ms);
-        self.carry_out();
     }
 
     pub(crate) fn grant(&mut self, claims: &GrantClaims) {
@@ -343,6 +349,11 @@ impl Play {
                     self.table = table;
                 }
                 Output::Resolve(name) => self.asked.push(name),
+                Output::Void(grants) => {
+                    if let Some(kept) = &mut self.kept {
+                        kept.void.extend(grants);
+                    }
+                }
                 Output::Keep(kept) => self.kept = Some(*kept),
             }
         }

@@ -8,11 +8,12 @@ use super::packets::{self, Seen};
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
 use culvert_gateway::core::{Ending, Gateway, Kept, Options, Output, PeerUpdate};
+use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::{Frame as Judged, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_wire::messages::GatewayLoad;
 use culvert_wire::{Cipher, PresharedKey, PublicKey, encode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ pub(crate) struct GatewayNode {
     ciphers: Vec<Cipher>,
     /// What a restart finds.
     kept: Option<String>,
+    /// Grants in it that have ended or changed since.
+    void: BTreeSet<GrantId>,
     wire: Option<WireId>,
     gate: Gate,
     table: Arc<GateTable>,
@@ -83,6 +86,7 @@ impl GatewayNode {
             moves: 0,
             ciphers: vec![Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm],
             kept: None,
+            void: BTreeSet::new(),
             wire: None,
             gate: Gate::with_max_flows(Seed::new([1; 32]), 1),
             table: Arc::new(GateTable::new()),
@@ -133,7 +137,8 @@ impl GatewayNode {
         let now_ms = self.boot_ms(net);
         let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now_ms);
         if let Some(kept) = &self.kept {
-            let kept: Kept = serde_json::from_str(kept).expect("what was kept can be read");
+            let mut kept: Kept = serde_json::from_str(kept).expect("what was kept can be read");
+            kept.void = self.void.clone();
             let wall_ms = self.wall_epoch_ms + net.now_ms;
             core.handle_kept(kept, wall_ms, now_ms);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
@@ -563,7 +568,9 @@ impl GatewayNode {
                     },
                 );
             }
+            Output::Void(grants) => self.void.extend(grants),
             Output::Keep(kept) => {
+                self.void.clear();
                 self.kept =
                     Some(serde_json::to_string(&*kept).expect("what is kept can be written"));
             }
