@@ -63,6 +63,14 @@ pub const UPSTREAM_TRIES: usize = 3;
 /// who asked tries again.
 pub const UPSTREAM_WAIT: Duration = Duration::from_millis(1500);
 
+/// How long it is remembered that an upstream does not keep the case of letters. A forged answer with the
+/// right id and port can make that appear so; after an hour the upstream is tried again, at the cost of a
+/// second question.
+pub const CASE_RULE_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// Upstreams of which that is remembered: those of eight zones. Others are asked twice each time.
+pub(crate) const CASE_RULES_MAX: usize = 8 * UPSTREAMS_MAX;
+
 /// The most outputs that may wait to be polled when a query or an answer comes in; whoever polls as
 /// [`Stub`](crate::Stub) says never sees it. All that one call adds are answers to
 /// [`WAITING_MAX`] queries.

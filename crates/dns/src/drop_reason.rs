@@ -24,6 +24,9 @@ pub enum DropReason {
     /// An answer to another question.
     #[error("not the question that was asked")]
     WrongQuestion,
+    /// An answer to the question, in other letters than it was asked in. The upstream is asked again by TCP.
+    #[error("not in the letters that were asked")]
+    WrongCase,
     /// An upstream's answer that cannot be read.
     #[error("an upstream's answer that cannot be read")]
     Malformed,
@@ -34,7 +37,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, for tables of counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::TooShort,
         Self::TooLong,
         Self::NotAQuery,
@@ -42,6 +45,7 @@ impl DropReason {
         Self::UnknownId,
         Self::WrongSource,
         Self::WrongQuestion,
+        Self::WrongCase,
         Self::Malformed,
         Self::Busy,
     ];
@@ -56,6 +60,7 @@ impl DropReason {
             Self::UnknownId => "unknown_id",
             Self::WrongSource => "wrong_source",
             Self::WrongQuestion => "wrong_question",
+            Self::WrongCase => "wrong_case",
             Self::Malformed => "malformed",
             Self::Busy => "busy",
         }

@@ -29,10 +29,11 @@
 //! All other names are asked of upstreams: those of the smallest zone that holds the name
 //! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). One that
 //! stays silent, or is not there, gives way to the next; a question that came over TCP, as it does again
-//! after an answer that was cut short, is asked over TCP.
+//! after an answer that was cut short, is asked over TCP. Over UDP each letter of the name has a case of
+//! its own, which the answer must have as well.
 //!
-//! There is no clock and no source of randomness in here: time is an argument, and the ids of
-//! forwarded queries come from the seed given to [`Stub::new`].
+//! There is no clock and no source of randomness in here: time is an argument, and the ids and
+//! letters of forwarded queries come from the seed given to [`Stub::new`].
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,7 @@ mod constants;
 mod drop_reason;
 mod error;
 mod ids;
+mod letters;
 mod name;
 mod names;
 mod output;
@@ -57,14 +59,16 @@ mod zones;
 
 pub use config::{Config, Transport};
 pub use constants::{
-    ACCESS_WAIT, ASK_AGAIN_AFTER, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX, NEGATIVE_TTL, OUTPUTS_MAX,
-    QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TTL, UDP_PAYLOAD, UNREACHABLE_TTL,
-    UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX, WAITING_PER_NAME_MAX,
+    ACCESS_WAIT, ASK_AGAIN_AFTER, CASE_RULE_LIFETIME, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX,
+    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TTL,
+    UDP_PAYLOAD, UNREACHABLE_TTL, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX,
+    WAITING_PER_NAME_MAX,
 };
 pub use drop_reason::DropReason;
 pub use error::Error;
 pub use names::{Assigned, Families, Outcome};
 pub use output::{ForwardId, Output};
+pub use query::may_answer;
 pub use ranges::{Addresses, Ranges};
 pub use stub::{Counts, Stub};
 pub use time::Time;

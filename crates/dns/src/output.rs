@@ -45,6 +45,15 @@ pub enum Output {
         /// What applications will know the name by.
         addresses: Addresses,
     },
+    /// An upstream answers in other letters than it is asked in, which weakens its answers against forgery. It
+    /// is asked by TCP where it answers that; otherwise answers by UDP are believed in any letters. Told once
+    /// in an hour of each.
+    CaseNotKept {
+        /// The upstream.
+        upstream: SocketAddr,
+        /// Whether it answers by TCP.
+        answers_tcp: bool,
+    },
     /// A name lost its addresses, which another name gets in time.
     Released {
         /// The name.

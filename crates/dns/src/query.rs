@@ -118,6 +118,21 @@ pub(crate) fn question(message: &Message<[u8]>) -> Option<Question> {
     is_plain.then(|| Question::new(name, question.qtype(), question.qclass()))
 }
 
+/// Whether a message may be the answer to a query, for whoever waits for it at a socket: it has its id and
+/// its question. Whether it is believed, [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer)
+/// says.
+#[must_use]
+pub fn may_answer(message: &[u8], query: &[u8]) -> bool {
+    let (Ok(message), Ok(query)) = (Message::from_slice(message), Message::from_slice(query))
+    else {
+        return false;
+    };
+    let (answer, asked) = (message.header(), query.header());
+    answer.qr()
+        && (answer.id(), answer.opcode()) == (asked.id(), asked.opcode())
+        && question(message) == question(query)
+}
+
 /// The EDNS record and its version. RFC 6891, §6.1.1: "If a query message with more than one OPT RR
 /// is received, a FORMERR MUST be returned", as for an owner other than the root.
 fn edns(message: &Message<[u8]>) -> Result<Option<(Edns, u8)>, ParseError> {

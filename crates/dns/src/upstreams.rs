@@ -1,8 +1,9 @@
 //! Queries that are forwarded, and what makes an answer to one believable.
 
 use crate::ids::Ids;
+use crate::letters::{self, CaseRules, Way};
 use crate::output::{ForwardId, Output};
-use crate::query::{self, Asked, Asker, HEADER_LEN};
+use crate::query::{self, Asked, Asker};
 use crate::ranges::Ranges;
 use crate::rebinding;
 use crate::zones::{Pool, Zones};
@@ -21,9 +22,10 @@ pub(crate) struct Pending {
     name: Name<Vec<u8>>,
     pub(crate) asked: Asked,
     pub(crate) asker: Asker,
-    /// As it is sent, under an id of ours.
+    /// As it is sent, under an id and in letters of ours.
     query: Vec<u8>,
     upstream: SocketAddr,
+    way: Way,
     tries: usize,
     deadline: Time,
 }
@@ -42,6 +44,9 @@ pub(crate) struct Upstreams {
     zones: Zones,
     pending: BTreeMap<ForwardId, Pending>,
     ids: Ids,
+    cases: CaseRules,
+    /// What is to be done besides what a call returns.
+    pub(crate) outputs: Vec<Output>,
 }
 
 impl Upstreams {
@@ -50,6 +55,8 @@ impl Upstreams {
             zones,
             pending: BTreeMap::new(),
             ids: Ids::from_seed(seed),
+            cases: CaseRules::default(),
+            outputs: Vec::new(),
         }
     }
 
@@ -114,19 +121,23 @@ impl Upstreams {
             let pending = self.pending.get_mut(&id)?;
             // The asker's patience starts anew.
             pending.tries = 0;
-            return try_next(self.zones.pool_mut(name), id, pending, now);
+            return try_next(self.zones.pool_mut(name), &self.cases, id, pending, now);
         }
         let pool = self.zones.pool(name);
         let upstream = *pool.servers.get(pool.preferred)?;
         let id = self.free_id()?;
         let mut query = query.to_vec();
         query.get_mut(..2)?.copy_from_slice(&id.0.to_be_bytes());
+        if let (Some(question), Transport::Udp) = (&asked.question, asker.transport) {
+            letters::mix(&mut query, question, &mut self.ids)?;
+        }
         let pending = Pending {
             name: name.clone(),
             asked: asked.clone(),
             asker,
             query,
             upstream,
+            way: self.cases.way(upstream, asker.transport, now),
             tries: 1,
             deadline: now.saturating_add(UPSTREAM_WAIT),
         };
@@ -160,15 +171,24 @@ impl Upstreams {
         now: Time,
     ) -> Option<Result<Output, Pending>> {
         let pending = self.pending.get_mut(&id)?;
+        if pending.is_asked_by_tcp_for_its_case() && self.cases.learn(pending.upstream, false, now)
+        {
+            let upstream = pending.upstream;
+            let answers_tcp = false;
+            self.outputs.push(Output::CaseNotKept {
+                upstream,
+                answers_tcp,
+            });
+        }
         let pool = self.zones.pool_mut(&pending.name);
-        match try_next(pool, id, pending, now) {
+        match try_next(pool, &self.cases, id, pending, now) {
             Some(output) => Some(Ok(output)),
             None => self.pending.remove(&id).map(Err),
         }
     }
 
     /// Judges an upstream's answer. RFC 5452, §9.1: it counts only if it comes from where the query
-    /// went, has its id, and its question.
+    /// went, has its id, and its question, by UDP in the letters in which it was asked.
     pub(crate) fn handle_answer(
         &mut self,
         bytes: &[u8],
@@ -181,17 +201,37 @@ impl Upstreams {
             return Err(DropReason::NotAResponse);
         }
         let id = ForwardId(message.header().id());
-        let pending = self.pending.get(&id).ok_or(DropReason::UnknownId)?;
-        if canonical(pending.upstream) != canonical(from) || pending.asker.transport != transport {
+        let pending = self.pending.get_mut(&id).ok_or(DropReason::UnknownId)?;
+        if canonical(pending.upstream) != canonical(from) || pending.way.transport != transport {
             return Err(DropReason::WrongSource);
         }
         let same_opcode = message.header().opcode() == pending.asked.opcode;
         if !same_opcode || query::question(message) != pending.asked.question {
             return Err(DropReason::WrongQuestion);
         }
+        let question = pending.asked.question.as_ref();
+        let is_same = |question| letters::are_same(bytes, &pending.query, question);
+        if pending.way.is_compared && !question.is_some_and(is_same) {
+            pending.way = Way {
+                transport: Transport::Tcp,
+                is_compared: false,
+            };
+            self.outputs.push(pending.output(id));
+            return Err(DropReason::WrongCase);
+        }
         let hands_out_ours =
             rebinding::hands_out_ours(message, ranges).map_err(|_| DropReason::Malformed)?;
         let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
+        // The time when it was asked, at the latest.
+        let now = query.deadline;
+        let upstream = query.upstream;
+        if query.is_asked_by_tcp_for_its_case() && self.cases.learn(upstream, true, now) {
+            let answers_tcp = true;
+            self.outputs.push(Output::CaseNotKept {
+                upstream,
+                answers_tcp,
+            });
+        }
         let pool = self.zones.pool_mut(&query.name);
         if let Some(index) = pool.servers.iter().position(|it| *it == query.upstream) {
             pool.preferred = index;
@@ -233,8 +273,13 @@ impl Pending {
             id,
             query: self.query.clone(),
             upstream: self.upstream,
-            transport: self.asker.transport,
+            transport: self.way.transport,
         }
+    }
+
+    /// Whether it came in by UDP, and its answer had other letters, or those before it.
+    fn is_asked_by_tcp_for_its_case(&self) -> bool {
+        (self.asker.transport, self.way.transport) == (Transport::Udp, Transport::Tcp)
     }
 }
 
@@ -264,7 +309,13 @@ pub(crate) fn usable(
 
 /// Sends a query to the upstream after the one that it waits for; `None` if it was tried often
 /// enough. The one that did not answer is no longer asked first.
-fn try_next(pool: &mut Pool, id: ForwardId, pending: &mut Pending, now: Time) -> Option<Output> {
+fn try_next(
+    pool: &mut Pool,
+    cases: &CaseRules,
+    id: ForwardId,
+    pending: &mut Pending,
+    now: Time,
+) -> Option<Output> {
     let Pool { servers, preferred } = pool;
     if pending.tries >= UPSTREAM_TRIES || servers.is_empty() {
         return None;
@@ -277,6 +328,7 @@ fn try_next(pool: &mut Pool, id: ForwardId, pending: &mut Pending, now: Time) ->
         *preferred = next;
     }
     pending.upstream = *servers.get(next)?;
+    pending.way = cases.way(pending.upstream, pending.asker.transport, now);
     pending.tries += 1;
     pending.deadline = now.saturating_add(UPSTREAM_WAIT);
     Some(pending.output(id))
@@ -289,10 +341,7 @@ fn given_back(bytes: &[u8], query: &Pending) -> Vec<u8> {
         id.copy_from_slice(&query.asked.id.to_be_bytes());
     }
     if let Some(question) = &query.asked.question {
-        let name = question.qname().as_slice();
-        if let Some(place) = bytes.get_mut(HEADER_LEN..HEADER_LEN + name.len()) {
-            place.copy_from_slice(name);
-        }
+        letters::restore(&mut bytes, question);
     }
     bytes
 }

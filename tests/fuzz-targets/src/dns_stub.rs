@@ -214,7 +214,7 @@ impl Story {
                     self.forwarded.push((id, query, transport));
                 }
                 Output::Wanted { name, .. } => self.wanted.push(name),
-                Output::Released { .. } => {}
+                Output::Released { .. } | Output::CaseNotKept { .. } => {}
             }
         }
     }

@@ -17,6 +17,19 @@ const FRESH_MS: u64 = 60_000;
 /// How often names whose gateway is in use are kept from being given up, in milliseconds.
 const KEEP_NAMES_EVERY_MS: u64 = 60_000;
 
+/// Tells of an upstream that answers in other letters. The stub tells it once in an hour.
+fn log_case(upstream: SocketAddr, answers_tcp: bool) {
+    if answers_tcp {
+        tracing::info!(%upstream, "a DNS upstream does not keep the case of names and is asked by TCP");
+    } else {
+        tracing::warn!(
+            %upstream,
+            "a DNS upstream does not keep the case of names and does not answer by TCP: its answers are \
+             easier to forge"
+        );
+    }
+}
+
 impl<P> Client<P> {
     /// A DNS query came in.
     pub fn handle_dns_query(
@@ -115,6 +128,10 @@ impl<P> Client<P> {
                     resource,
                     addresses,
                 } => self.want_name(&name, resource, addresses, now_ms),
+                culvert_dns::Output::CaseNotKept {
+                    upstream,
+                    answers_tcp,
+                } => log_case(upstream, answers_tcp),
                 culvert_dns::Output::Released { name, .. } => self.release_name(&name),
             }
         }

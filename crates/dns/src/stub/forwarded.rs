@@ -64,9 +64,9 @@ impl Stub {
             return Err(DropReason::Busy);
         }
         let ranges = self.names.ranges();
-        let answered = self
-            .upstreams
-            .handle_answer(bytes, from, transport, ranges)?;
+        let judged = self.upstreams.handle_answer(bytes, from, transport, ranges);
+        self.outputs.extend(self.upstreams.outputs.drain(..));
+        let answered = judged?;
         let Pending { asked, asker, .. } = &answered.query;
         let bytes = match answered.bytes {
             Some(bytes) if bytes.len() <= asked.answer_len_max(asker.transport) => bytes,
@@ -116,6 +116,7 @@ impl Stub {
     }
 
     fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending]) {
+        self.outputs.extend(self.upstreams.outputs.drain(..));
         self.outputs.extend(outputs);
         for pending in failed {
             self.answer(&pending.asked, pending.asker, &SILENT);

@@ -209,6 +209,7 @@ pub(crate) struct Clocked {
     pub(crate) forwards: Vec<Forward>,
     pub(crate) wanted: Vec<(DomainName, ResourceId, Addresses)>,
     pub(crate) released: Vec<DomainName>,
+    pub(crate) not_kept: Vec<(SocketAddr, bool)>,
 }
 
 impl Clocked {
@@ -236,6 +237,7 @@ impl Clocked {
             forwards: Vec::new(),
             wanted: Vec::new(),
             released: Vec::new(),
+            not_kept: Vec::new(),
         }
     }
 
@@ -278,9 +280,18 @@ impl Clocked {
     }
 
     pub(crate) fn answer_upstream(&mut self, bytes: &[u8], from: &str) -> Result<(), DropReason> {
+        self.answer_upstream_by(Transport::Udp, bytes, from)
+    }
+
+    pub(crate) fn answer_upstream_by(
+        &mut self,
+        transport: Transport,
+        bytes: &[u8],
+        from: &str,
+    ) -> Result<(), DropReason> {
         let result = self
             .stub
-            .handle_upstream_answer(bytes, Transport::Udp, socket(from));
+            .handle_upstream_answer(bytes, transport, socket(from));
         self.drain();
         result
     }
@@ -345,6 +356,10 @@ impl Clocked {
                     self.wanted.push((name, resource, addresses));
                 }
                 Output::Released { name, .. } => self.released.push(name),
+                Output::CaseNotKept {
+                    upstream,
+                    answers_tcp,
+                } => self.not_kept.push((upstream, answers_tcp)),
             }
         }
     }

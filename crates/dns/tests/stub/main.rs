@@ -6,6 +6,7 @@
 mod access;
 mod common;
 mod forwarding;
+mod letters;
 mod messages;
 mod properties;
 mod ranges;

@@ -243,7 +243,8 @@ proptest! {
         stub.drain();
         for forward in &stub.forwards {
             let text = asked.values().find(|text| {
-                forward.query[12..].starts_with(&crate::common::wire_name(text))
+                let query = forward.query[12..].to_ascii_lowercase();
+                query.starts_with(&crate::common::wire_name(text))
             });
             let server = expected(text.unwrap(), &after).unwrap_or(socket(UPSTREAMS[0]));
             prop_assert_eq!(forward.upstream, server);

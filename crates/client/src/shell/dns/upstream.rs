@@ -1,7 +1,7 @@
 //! One query to an upstream resolver, from a port of its own.
 
 use super::{DnsEvent, DnsEvents};
-use culvert_dns::{ForwardId, Transport, UPSTREAM_WAIT};
+use culvert_dns::{ForwardId, Transport, UPSTREAM_WAIT, may_answer};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,9 +53,9 @@ async fn exchange_udp(query: &[u8], upstream: SocketAddr) -> io::Result<Vec<u8>>
     let mut buffer = vec![0; MAX_ANSWER_LEN];
     loop {
         let len = socket.recv(&mut buffer).await?;
-        // Whoever guesses addresses and port must guess the id too, and may go on guessing: a wrong
-        // one does not end the wait.
-        if len >= 2 && buffer[..2] == query[..2] {
+        // Whoever guesses addresses and port must guess the id too, and may go on guessing: neither a wrong
+        // id nor a wrong question ends the wait.
+        if may_answer(&buffer[..len], query) {
             buffer.truncate(len);
             return Ok(buffer);
         }
@@ -72,4 +72,44 @@ async fn exchange_tcp(query: &[u8], upstream: SocketAddr) -> io::Result<Vec<u8>>
     let mut answer = vec![0; usize::from(len)];
     stream.read_exact(&mut answer).await?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A query for the address of `name`, or an answer to one.
+    fn message(id: u16, flags: [u8; 2], name: &[u8]) -> Vec<u8> {
+        let [high, low] = id.to_be_bytes();
+        let header = [high, low, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, 0];
+        [&header[..], name, &[0, 1, 0, 1]].concat()
+    }
+
+    #[tokio::test]
+    async fn a_datagram_with_another_id_or_question_does_not_end_the_wait() {
+        const NAME: &[u8] = b"\x02db\x07example\0";
+        const ANSWER: [u8; 2] = [0x81, 0x80];
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let upstream = server.local_addr().unwrap();
+        let query = message(7, [1, 0], NAME);
+        let asking = tokio::spawn({
+            let query = query.clone();
+            async move { exchange_udp(&query, upstream).await }
+        });
+        let mut buffer = [0; 512];
+        let (len, from) = server.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(buffer[..len], query);
+        let good = message(7, ANSWER, NAME);
+        for datagram in [
+            message(8, ANSWER, NAME),
+            message(7, ANSWER, b"\x02dc\x07example\0"),
+            query,
+            vec![0, 7],
+            Vec::new(),
+            good.clone(),
+        ] {
+            server.send_to(&datagram, from).await.unwrap();
+        }
+        assert_eq!(asking.await.unwrap().unwrap(), good);
+    }
 }
