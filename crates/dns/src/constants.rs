@@ -37,6 +37,20 @@ pub const LEASE_IDLE: Duration = Duration::from_secs(3 * 3600);
 /// be: 50 MB at the very most, for more names than a machine uses in [`LEASE_IDLE`].
 pub const NAMES_MAX: usize = 1 << 16;
 
+/// How long a name keeps its addresses at least after they were told last, while others need room: ten
+/// times [`TTL`], and longer than a query waits for access. A name in use is told again within `TTL`.
+/// Whoever keeps to an address without asking again gets nowhere then, and not to another name's host: in
+/// ranges of the usual size, 2 million others are given out before.
+pub const TOLD_MIN: Duration = Duration::from_secs(300);
+
+/// New names of one resource in a row: a browser that opens dozens of pages, each of dozens of names.
+pub(crate) const NEW_NAMES_BURST: u64 = 1024;
+
+/// New names of one resource a second after that, more than one person at work needs. A page that asks for
+/// label after label of a wildcard gets no more: within [`TOLD_MIN`] it takes less than a third of
+/// [`NAMES_MAX`].
+pub(crate) const NEW_NAMES_PER_S: u64 = 64;
+
 /// The most queries that wait for access: every name of a browser start (some hundreds), twice (A
 /// and AAAA). Each takes under 1 KB.
 pub const WAITING_MAX: usize = 1024;

@@ -51,6 +51,7 @@ mod query;
 mod ranges;
 mod rebinding;
 mod reverse;
+mod shares;
 mod stub;
 mod time;
 mod upstreams;
@@ -60,7 +61,7 @@ mod zones;
 pub use config::{Config, Transport};
 pub use constants::{
     ACCESS_WAIT, ASK_AGAIN_AFTER, CASE_RULE_LIFETIME, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX,
-    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TTL,
+    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TOLD_MIN, TTL,
     UDP_PAYLOAD, UNREACHABLE_TTL, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX,
     WAITING_PER_NAME_MAX,
 };

@@ -2,7 +2,8 @@
 
 use crate::constants::ASK_AGAIN_AFTER;
 use crate::ranges::{Addresses, Offset, Ranges};
-use crate::{NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, Time, UNREACHABLE_TTL};
+use crate::shares::Shares;
+use crate::{LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TTL, Time, UNREACHABLE_TTL};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,11 +65,18 @@ pub(crate) struct Entry {
     pub(crate) decision: Decision,
     /// Until when someone may use the addresses.
     lease_until: Time,
+    /// When someone was told them last.
+    told_at: Time,
 }
 
-/// All names have addresses that are in use.
+/// Why a name gets no addresses.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) enum NoPlace {
+    /// All names have addresses that are in use.
+    Full,
+    /// Its resource has got too many new names of late.
+    TooSoon,
+}
 
 /// Names of resources, in use or once used.
 #[derive(Debug)]
@@ -77,6 +85,7 @@ pub(crate) struct Names {
     entries: BTreeMap<Offset, Entry>,
     by_name: BTreeMap<DomainName, Offset>,
     by_lease: BTreeSet<(Time, Offset)>,
+    shares: Shares,
     /// Where the search for free addresses goes on: all others are given out once before one is
     /// given out again.
     next: u32,
@@ -89,29 +98,30 @@ impl Names {
             entries: BTreeMap::new(),
             by_name: BTreeMap::new(),
             by_lease: BTreeSet::new(),
+            shares: Shares::default(),
             next: 0,
         }
     }
 
-    /// The place of `name`, which belongs to `resource`; a new one if it has none. What was known
-    /// of it as part of another resource is forgotten.
+    /// The place of `name`, which belongs to `resource`; a new one if it has none, and then what made room
+    /// for it, if anything had to. What was known of it as part of another resource is forgotten.
     pub(crate) fn place(
         &mut self,
         name: &DomainName,
         resource: ResourceId,
         now: Time,
-    ) -> Result<Offset, Full> {
+    ) -> Result<(Offset, Option<(Offset, Entry)>), NoPlace> {
         if let Some(offset) = self.by_name.get(name).copied() {
-            if let Some(entry) = self.entries.get_mut(&offset)
-                && entry.resource != resource
-            {
-                entry.resource = resource;
-                entry.decision = Decision::Unknown;
-            }
-            return Ok(offset);
+            self.pass_on(offset, resource);
+            return Ok((offset, None));
         }
+        if !self.shares.take_token(resource, now) {
+            return Err(NoPlace::TooSoon);
+        }
+        let gone = self.make_room(now);
         if self.entries.len() >= self.ranges.names_max() {
-            return Err(Full);
+            self.shares.forget_empty(resource);
+            return Err(NoPlace::Full);
         }
         let offset = self.free_offset();
         self.entries.insert(
@@ -121,27 +131,53 @@ impl Names {
                 resource,
                 decision: Decision::Unknown,
                 lease_until: now,
+                told_at: now,
             },
         );
+        self.shares.add(resource, offset, now);
         self.by_name.insert(name.clone(), offset);
         self.by_lease.insert((now, offset));
-        Ok(offset)
+        Ok((offset, gone))
     }
 
-    /// Takes out the name whose addresses nobody has used for longest, if there is no room for
-    /// another and its lease is over.
-    pub(crate) fn make_room(&mut self, now: Time) -> Option<(Offset, Entry)> {
+    /// The name belongs to this resource from here on.
+    fn pass_on(&mut self, offset: Offset, resource: ResourceId) {
+        if let Some(entry) = self.entries.get_mut(&offset)
+            && entry.resource != resource
+        {
+            self.shares.remove(entry.resource, offset, entry.told_at);
+            self.shares.add(resource, offset, entry.told_at);
+            entry.resource = resource;
+            entry.decision = Decision::Unknown;
+        }
+    }
+
+    /// Takes a name out if there is no room for another: the one whose addresses nobody has used for
+    /// longest, if its lease is over; otherwise of the resource with the most names the one that was told
+    /// longest ago.
+    fn make_room(&mut self, now: Time) -> Option<(Offset, Entry)> {
         if self.entries.len() < self.ranges.names_max() {
             return None;
         }
-        let (lease_until, offset) = self.by_lease.first().copied()?;
-        if lease_until > now {
-            return None;
-        }
-        self.by_lease.remove(&(lease_until, offset));
+        let (lease_until, unused) = self.by_lease.first().copied()?;
+        let offset = match lease_until <= now {
+            true => unused,
+            false => self.shares.oldest_of_largest(now)?,
+        };
         let entry = self.entries.remove(&offset)?;
+        self.by_lease.remove(&(entry.lease_until, offset));
+        self.shares.remove(entry.resource, offset, entry.told_at);
         self.by_name.remove(&entry.name);
         Some((offset, entry))
+    }
+
+    /// Someone was told the addresses of the name.
+    pub(crate) fn told(&mut self, offset: Offset, now: Time) {
+        if let Some(entry) = self.entries.get_mut(&offset) {
+            self.shares.tell(entry.resource, offset, entry.told_at, now);
+            entry.told_at = now;
+        }
+        self.extend(offset, now.saturating_add(TTL).saturating_add(LEASE_IDLE));
     }
 
     /// The addresses of the name are in use until `until` at least.

@@ -3,7 +3,7 @@
 mod forwarded;
 
 use crate::answer::{self, Records, Reply};
-use crate::names::{Decision, Names};
+use crate::names::{Decision, Names, NoPlace};
 use crate::query::{self, Asked, Asker, Question};
 use crate::ranges::Offset;
 use crate::upstreams::{self, Upstreams};
@@ -11,7 +11,7 @@ use crate::waiting::{Waiter, Waiting};
 use crate::zones::Zones;
 use crate::{
     ACCESS_WAIT, Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome,
-    Output, TTL, Time, Transport, name, reverse,
+    Output, Time, Transport, name, reverse,
 };
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
@@ -219,19 +219,20 @@ impl Stub {
         asker: Asker,
         now: Time,
     ) {
-        if let Some((offset, entry)) = self.names.make_room(now) {
+        let (offset, gone) = match self.names.place(name, resource, now) {
+            Ok(placed) => placed,
+            Err(NoPlace::Full) => return self.answer(asked, asker, &FULL),
+            Err(NoPlace::TooSoon) => return self.answer(asked, asker, &TOO_SOON),
+        };
+        if let Some((offset, entry)) = gone {
             let addresses = self.names.ranges().addresses(offset);
             let name = entry.name;
             self.outputs.push_back(Output::Released { name, addresses });
-            // Their deadlines have passed with the lease, but the name's place is no longer theirs.
+            // Their deadlines have passed, but the name's place is no longer theirs.
             for waiter in self.waiting.take(offset) {
                 self.answer(&waiter.asked, waiter.asker, &UNREACHABLE);
             }
         }
-        let Ok(offset) = self.names.place(name, resource, now) else {
-            self.answer(asked, asker, &FULL);
-            return;
-        };
         let asks_for_addresses = asked
             .question
             .as_ref()
@@ -318,8 +319,7 @@ impl Stub {
         let bytes = answer::write(asked, asker, &reply);
         self.push_answer(bytes, asker);
         if is_leased {
-            let until = now.saturating_add(TTL).saturating_add(LEASE_IDLE);
-            self.names.extend(offset, until);
+            self.names.told(offset, now);
         }
     }
 
@@ -364,6 +364,15 @@ const FULL: Reply<'static> = Reply {
     error: Some((
         ExtendedErrorCode::NOT_READY,
         "too many names of resources are in use at once",
+    )),
+};
+
+const TOO_SOON: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: Records::None,
+    error: Some((
+        ExtendedErrorCode::NOT_READY,
+        "too many new names of this resource were asked for at once",
     )),
 };
 
