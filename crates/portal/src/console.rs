@@ -86,14 +86,8 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/me/link", post(identities::link_own))
         .route("/me/unlink/{id}", post(identities::unlink_own))
         .route("/device", get(device::show))
-        .route(
-            "/device/approve",
-            post(|console, posted| device::decide(console, posted, true)),
-        )
-        .route(
-            "/device/deny",
-            post(|console, posted| device::decide(console, posted, false)),
-        )
+        .route("/device/approve", post(device::approve))
+        .route("/device/deny", post(device::deny))
         .route(
             "/settings/providers",
             get(providers::list).post(providers::create),

@@ -1,12 +1,14 @@
 //! A machine asks to be signed in: who sits before it compares a code here.
 
 use super::Console;
+use super::factors::password_field;
 use super::forms::{Asked, Posted};
 use super::person::{Person, Refusal};
 use super::view::{Cell, Field, Form, Page, Section};
 use crate::fault::Fault;
+use crate::server::PublicAddress;
 use crate::service::{WaitingDevice, written_code};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -37,7 +39,10 @@ pub(super) async fn show(
         return Ok(page(&person, code_form("")).into_response());
     }
     match console.service.waiting_device(&person.caller, code) {
-        Ok(device) => Ok(decision(&person, &device).into_response()),
+        Ok(device) => {
+            let approve = approve_form(&console, &person, &device).await?;
+            Ok(decision(&person, &device, approve).into_response())
+        }
         Err(fault) => {
             let (form, status) = code_form(code).refused(fault)?;
             Ok(page(&person, form).with_status(status))
@@ -58,7 +63,28 @@ fn code_form(code: &str) -> Form {
     Form::new("Which machine", AT, "Go on", vec![code]).question()
 }
 
-fn decision(person: &Person, device: &WaitingDevice) -> Page {
+/// A form for the decision about the machine.
+fn decide_form(title: &str, word: &str, submit: &'static str, device: &WaitingDevice) -> Form {
+    let mut form = Form::new(title, format!("{AT}/{word}"), submit, Vec::new());
+    form.hidden.push(("code", device.code.clone()));
+    form
+}
+
+/// It asks for the password where the person signed in a while ago and has one.
+async fn approve_form(
+    console: &Console,
+    person: &Person,
+    device: &WaitingDevice,
+) -> Result<Form, Fault> {
+    let mut form = decide_form("The code is the same", "approve", "Approve", device);
+    let factors = console.service.own_factors(&person.caller).await?;
+    if factors.has_password {
+        form.fields.extend(password_field(&factors));
+    }
+    Ok(form)
+}
+
+fn decision(person: &Person, device: &WaitingDevice, approve: Form) -> Page {
     let mut page = person.page("Sign a machine in", AT);
     let warning = format!(
         "Approve this only if you have just started “culvert sign-in” yourself, on a machine before you, and \
@@ -71,14 +97,7 @@ fn decision(person: &Person, device: &WaitingDevice) -> Page {
         ("It asks from", Cell::code(device.from)),
         ("Since", Cell::time(Some(device.since))),
     ];
-    let form = |title: &str, word: &str, submit| {
-        let mut form = Form::new(title, format!("{AT}/{word}"), submit, Vec::new());
-        form.hidden.push(("code", device.code.clone()));
-        form
-    };
-    let approve = form("The code is the same", "approve", "Approve");
-    let mut deny = form("It is not, or I did not ask", "deny", "Deny");
-    deny.is_grave = true;
+    let deny = decide_form("It is not, or I did not ask", "deny", "Deny", device).grave();
     page.sections = vec![
         Section::Alert(warning),
         Section::Facts {
@@ -91,23 +110,53 @@ fn decision(person: &Person, device: &WaitingDevice) -> Page {
     page
 }
 
-pub(super) async fn decide(
+pub(super) async fn approve(
     State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
     Posted { person, fields }: Posted,
-    approve: bool,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
+    let password = fields.raw("current");
     let service = &console.service;
-    let decided = service.decide_device(&person.caller, code, approve).await;
-    if let Err(fault) = decided {
-        let (form, status) = code_form(code).refused(fault)?;
-        return Ok(page(&person, form).with_status(status));
-    }
-    let text = match approve {
-        true => "The machine is signed in as you within a few seconds. You may close this page.",
-        false => "The machine was told no. Nothing was given to it.",
+    let approved = service.approve_device(&person.caller, from, password, code);
+    let Err(fault) = approved.await else {
+        let text = "The machine is signed in as you within a few seconds. You may close this page.";
+        return Ok(decided(&person, text));
     };
+    if !matches!(fault, Fault::Invalid(_) | Fault::Conflict(_)) {
+        return Err(fault);
+    }
+    match service.waiting_device(&person.caller, code) {
+        Ok(device) => {
+            let form = approve_form(&console, &person, &device).await?;
+            let (form, status) = form.refused(fault)?;
+            Ok(decision(&person, &device, form).with_status(status))
+        }
+        Err(_) => refused(&person, code, fault),
+    }
+}
+
+pub(super) async fn deny(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let code = fields.text("code");
+    match console.service.deny_device(&person.caller, code).await {
+        Ok(()) => Ok(decided(
+            &person,
+            "The machine was told no. Nothing was given to it.",
+        )),
+        Err(fault) => refused(&person, code, fault),
+    }
+}
+
+fn refused(person: &Person, code: &str, fault: Fault) -> Result<Response, Fault> {
+    let (form, status) = code_form(code).refused(fault)?;
+    Ok(page(person, form).with_status(status))
+}
+
+fn decided(person: &Person, text: &'static str) -> Response {
     let mut page = person.page("Sign a machine in", AT);
     page.done = Some(text);
-    Ok(page.with_status(StatusCode::OK))
+    page.with_status(StatusCode::OK)
 }

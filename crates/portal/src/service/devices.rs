@@ -345,22 +345,35 @@ impl Service {
         self.devices.with_code(code, shown).ok_or_else(no_such_code)
     }
 
-    /// The machine gets a client's token of the caller.
-    pub(crate) async fn decide_device(
+    /// The machine gets a client's token of the caller, who proves again who they are: a session that someone
+    /// left open, or a link that was sent to them, approves nothing by itself (RFC 8628, §5.4).
+    pub(crate) async fn approve_device(
         &self,
         caller: &Caller,
+        from: IpAddr,
+        password: &str,
         code: &str,
-        approve: bool,
     ) -> Result<(), Fault> {
         self.try_code(caller)?;
         self.check_again(caller).await?;
-        let decision = match approve {
-            true => Decision::Approved {
-                author: caller.author(),
-                actor: caller.actor()?,
-            },
-            false => Decision::Denied,
+        self.prove_again(caller, from, password).await?;
+        // A password takes a while to check.
+        self.check_again(caller).await?;
+        let approved = Decision::Approved {
+            author: caller.author(),
+            actor: caller.actor()?,
         };
+        self.decide_device(code, approved)
+    }
+
+    /// The machine gets nothing.
+    pub(crate) async fn deny_device(&self, caller: &Caller, code: &str) -> Result<(), Fault> {
+        self.try_code(caller)?;
+        self.check_again(caller).await?;
+        self.decide_device(code, Decision::Denied)
+    }
+
+    fn decide_device(&self, code: &str, decision: Decision) -> Result<(), Fault> {
         let decide = |device: &mut Device| device.decision = decision;
         self.devices
             .with_code(code, decide)

@@ -35,7 +35,8 @@ const CODE_WITHIN: Duration = Duration::from_secs(300);
 /// From the picture to the code that confirms it: to install an app.
 const ENROL_WITHIN: Duration = Duration::from_secs(900);
 
-/// How long after signing in a person may change a factor without being asked for the password again.
+/// How long after signing in a person may change a factor or approve a machine without being asked for the
+/// password again. The session's row says when that was, so no cookie can.
 const FRESH_MS: u64 = 10 * 60 * 1_000;
 
 /// Random bytes of a recovery code: 80 bits, 16 characters.
@@ -288,6 +289,13 @@ impl Service {
     ) -> Result<(), Fault> {
         match self.is_fresh(caller).await? {
             true => Ok(()),
+            false if self.own_sign_in(caller).await?.password_set.is_none() => {
+                Err(Fault::Conflict(
+                    "you signed in more than ten minutes ago and have no password here: sign out, and sign in \
+                     again"
+                        .to_owned(),
+                ))
+            }
             false => self.prove_own(caller, from, password).await,
         }
     }

@@ -1,8 +1,10 @@
 //! Machines for which somebody signs in with a browser.
 
 use crate::browser::{Browser, PASSWORD, person, signed_in};
-use crate::support::{Client, Running};
-use culvert_store::{Role, StoreExt, TokenScope, TokenUses};
+use crate::support::{Client, Running, make_actor, make_token_at, now};
+use culvert_ids::ActorId;
+use culvert_store::{ActorKind, Role, StoreExt, TokenScope, TokenUses};
+use culvert_wire::Timestamp;
 use culvert_wire::token::{Token, TokenKind};
 use serde_json::{Value, json};
 
@@ -92,6 +94,66 @@ async fn a_machine_gets_a_token_of_one_use_of_who_compares_and_approves_its_code
             .text
             .contains("no machine shows this code")
     );
+}
+
+/// A browser in which the actor signed in so many minutes ago.
+async fn signed_in_before(running: &Running, actor: ActorId, minutes: u64) -> Browser {
+    let mut browser = Browser::open(running).await;
+    let at = Timestamp::from_unix_ms(now().unix_ms() - minutes * 60_000);
+    let scope = TokenScope::Session { actor };
+    let store = running.store.as_ref();
+    let (_, secret) = make_token_at(store, running.account(), scope, at).await;
+    browser.cookie = Some(format!("__Host-culvert={secret}"));
+    browser
+}
+
+#[tokio::test]
+async fn who_signed_in_a_while_ago_gives_the_password_again_to_approve_a_machine() {
+    let running = Running::start().await;
+    let mut machine = running.client().await;
+    let begun = begin(&mut machine, "laptop").await;
+    let code = begun["user_code"].as_str().unwrap();
+    let at = format!("/device?code={code}");
+    let (actor, _) = person(&running, Role::User).await;
+
+    let mut fresh = signed_in_before(&running, actor, 9).await;
+    let page = fresh.get(&at).await.expect(200);
+    assert!(!page.text.contains("name=\"current\""), "{}", page.text);
+
+    let mut old = signed_in_before(&running, actor, 11).await;
+    let page = old.get(&at).await.expect(200);
+    assert!(page.text.contains("name=\"current\""), "{}", page.text);
+    for wrong in [None, Some(("current", "not the password"))] {
+        let fields: Vec<_> = [("code", code)].into_iter().chain(wrong).collect();
+        let page = old.submit("/device/approve", &fields).await.expect(422);
+        assert!(page.text.contains("it is not your password"));
+        assert!(page.text.contains("Deny"), "the decision stays open");
+    }
+    assert_eq!(ask(&mut machine, &begun).await["state"], "pending");
+    let right = [("code", code), ("current", PASSWORD)];
+    old.submit("/device/approve", &right).await.expect(200);
+    assert_eq!(ask(&mut machine, &begun).await["state"], "approved");
+}
+
+#[tokio::test]
+async fn who_has_no_password_signs_in_again_to_approve_a_machine() {
+    let running = Running::start().await;
+    let mut machine = running.client().await;
+    let begun = begin(&mut machine, "laptop").await;
+    let fields = [("code", begun["user_code"].as_str().unwrap())];
+    let actor = make_actor(running.store.as_ref(), running.account(), ActorKind::User).await;
+    let mut owner = running.owner().await;
+    let at = format!("/api/v1/actors/{actor}/sign-in");
+    owner.post(&at, json!({"role": "user"})).await.expect(200);
+
+    let mut old = signed_in_before(&running, actor, 11).await;
+    let page = old.submit("/device/approve", &fields).await.expect(409);
+    assert!(page.text.contains("sign in again"), "{}", page.text);
+    assert_eq!(ask(&mut machine, &begun).await["state"], "pending");
+    let mut fresh = signed_in_before(&running, actor, 1).await;
+    let page = fresh.submit("/device/approve", &fields).await;
+    page.expect(200);
+    assert_eq!(ask(&mut machine, &begun).await["state"], "approved");
 }
 
 #[tokio::test]

@@ -193,6 +193,16 @@ pub(crate) async fn make_token(
     account: AccountId,
     scope: TokenScope,
 ) -> (TokenId, String) {
+    make_token_at(store, account, scope, now()).await
+}
+
+/// The same, made at another time.
+pub(crate) async fn make_token_at(
+    store: &dyn Store,
+    account: AccountId,
+    scope: TokenScope,
+    at: Timestamp,
+) -> (TokenId, String) {
     let (now_ms, random) = birth();
     let id = TokenId::new(now_ms, random);
     let mut secret = [7; 32];
@@ -212,7 +222,7 @@ pub(crate) async fn make_token(
     let digest = secret.digest();
     let create = vec![Mutation::CreateToken { token, digest }];
     store
-        .write(account, Author::PORTAL, now(), create)
+        .write(account, Author::PORTAL, at, create)
         .await
         .unwrap();
     let kind = scope.kind();
