@@ -25,6 +25,7 @@ ps            procps
 sysctl        procps
 ethtool       ethtool
 tcpdump       tcpdump  tests
+age           age  tests
 setpriv       util-linux
 git           git
 ssh-keygen    openssh-client  tests

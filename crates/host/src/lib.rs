@@ -73,7 +73,8 @@ pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
 pub use table_claim::TableClaim;
 pub use token_file::{
-    MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_token_file,
+    MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_private_text,
+    read_token_file,
 };
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 

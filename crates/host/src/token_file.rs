@@ -96,6 +96,20 @@ pub fn read_password_file(path: &Path) -> Result<TokenText, HostError> {
     Ok(TokenText(Zeroizing::new(text.to_owned())))
 }
 
+/// Reads a text of several lines that is as secret as a token.
+///
+/// The file must be as [`read_token_file`] asks for.
+///
+/// # Errors
+/// As [`read_token_file`], also where it is not UTF-8.
+pub fn read_private_text(path: &Path) -> Result<TokenText, HostError> {
+    let file = open_private(CWD, path, Kind::File, path)?;
+    let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
+    let text = std::str::from_utf8(content.expose());
+    let text = text.map_err(|_| refuse(path, FileRefusal::NotText))?;
+    Ok(TokenText(Zeroizing::new(text.to_owned())))
+}
+
 fn read_token(file: File, path: &Path) -> Result<TokenText, HostError> {
     let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
     let text = content.expose().trim_ascii();

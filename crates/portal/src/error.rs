@@ -95,6 +95,9 @@ pub enum PortalError {
     /// A backup was not made or not restored.
     #[error(transparent)]
     Backup(#[from] culvert_store::sqlite::BackupError),
+    /// A backup can't be encrypted to these.
+    #[error("recipients of the backup: {0}")]
+    Recipients(#[from] culvert_age::AgeError),
     /// Local: the cryptography can't do TLS 1.3.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use culvert_age::{AgeError, Envelope, Identity};
 use culvert_ids::{AccountId, GroupId};
 use culvert_store::sqlite::{BackupError, BackupFile, backup, restore};
 use culvert_store::{
@@ -116,11 +117,11 @@ async fn a_backup_is_whole_while_others_write() {
         let file = copies.path(&format!("backup-{number}"));
         let database = copies.path(&format!("restored-{number}.db"));
         let files = [certificate()];
-        backup(&place.path("portal.db"), &files, &file)
+        backup(&place.path("portal.db"), &files, None, &file)
             .await
             .unwrap();
         assert_eq!(mode(&file), 0o600);
-        assert_eq!(restore(&file, &database).await.unwrap(), files);
+        assert_eq!(restore(&file, &[], &database).await.unwrap(), files);
         assert_eq!(mode(&database), 0o600);
         let snapshot = open(&database).await.snapshot(ACCOUNT).await.unwrap();
         assert_eq!(snapshot.groups.len() as u64 + 1, snapshot.seq.0);
@@ -140,12 +141,12 @@ async fn what_was_restored_goes_on_where_the_backup_ended_and_keeps_nothing_of_t
     add(&store, 1).await;
     let (file, restored) = (place.path("backup"), place.path("restored.db"));
     // The last change is in the write-ahead log alone.
-    backup(&place.path("portal.db"), &[certificate()], &file)
+    backup(&place.path("portal.db"), &[certificate()], None, &file)
         .await
         .unwrap();
     let content = certificate().content;
     assert!(holds(&file, content.expose()));
-    restore(&file, &restored).await.unwrap();
+    restore(&file, &[], &restored).await.unwrap();
     assert!(!holds(&restored, content.expose()));
     let again = open(&restored).await;
     add(&again, 2).await;
@@ -160,23 +161,23 @@ async fn a_backup_replaces_no_file_and_leaves_none_when_it_fails() {
     let database = place.path("portal.db");
     let file = place.path("backup");
     fs::write(&file, "mine").unwrap();
-    let error = backup(&database, &[], &file).await.unwrap_err();
+    let error = backup(&database, &[], None, &file).await.unwrap_err();
     assert!(matches!(error, BackupError::Exists { .. }), "{error:?}");
     assert_eq!(fs::read(&file).unwrap(), b"mine");
     fs::remove_file(&file).unwrap();
 
     let partial = place.path("backup.partial");
     fs::write(&partial, "another backup under way").unwrap();
-    let error = backup(&database, &[], &file).await.unwrap_err();
+    let error = backup(&database, &[], None, &file).await.unwrap_err();
     assert!(error.to_string().contains("backup.partial"), "{error}");
     assert!(partial.exists());
     fs::remove_file(&partial).unwrap();
 
     let nowhere = place.path("missing/backup");
-    let error = backup(&database, &[], &nowhere).await.unwrap_err();
+    let error = backup(&database, &[], None, &nowhere).await.unwrap_err();
     assert!(matches!(error, BackupError::File { .. }), "{error:?}");
     let missing = place.path("missing.db");
-    let error = backup(&missing, &[], &file).await.unwrap_err();
+    let error = backup(&missing, &[], None, &file).await.unwrap_err();
     assert!(error.to_string().contains("missing.db"), "{error}");
     assert_eq!(place.names(), ["portal.db"]);
 }
@@ -190,7 +191,7 @@ async fn nothing_but_a_whole_backup_is_restored() {
     }
     store.close().await;
     let good = place.path("good");
-    backup(&place.path("portal.db"), &[certificate()], &good)
+    backup(&place.path("portal.db"), &[certificate()], None, &good)
         .await
         .unwrap();
     let bytes = fs::read(&good).unwrap();
@@ -198,7 +199,7 @@ async fn nothing_but_a_whole_backup_is_restored() {
     let target = place.path("restored.db");
     let given = async |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
-        let error = restore(&file, &target).await.unwrap_err();
+        let error = restore(&file, &[], &target).await.unwrap_err();
         assert!(!target.exists(), "{error}");
         assert!(error.to_string().contains("given"), "{error}");
         error
@@ -220,15 +221,15 @@ async fn nothing_but_a_whole_backup_is_restored() {
         assert!(matches!(error, BackupError::Damaged { .. }), "{error:?}");
     }
     let missing = place.path("missing");
-    let error = restore(&missing, &target).await.unwrap_err();
+    let error = restore(&missing, &[], &target).await.unwrap_err();
     assert!(matches!(error, BackupError::File { .. }), "{error:?}");
 
     fs::write(&target, "mine").unwrap();
     for from in [&good, &missing, &file] {
-        restore(from, &target).await.unwrap_err();
+        restore(from, &[], &target).await.unwrap_err();
         assert_eq!(fs::read(&target).unwrap(), b"mine");
     }
-    let error = restore(&good, &target).await.unwrap_err();
+    let error = restore(&good, &[], &target).await.unwrap_err();
     assert!(matches!(error, BackupError::Exists { .. }), "{error:?}");
 }
 
@@ -237,12 +238,14 @@ async fn a_backup_of_a_later_version_is_refused_by_name() {
     let place = Place::new();
     place.set_up().await.close().await;
     let file = place.path("backup");
-    backup(&place.path("portal.db"), &[], &file).await.unwrap();
+    backup(&place.path("portal.db"), &[], None, &file)
+        .await
+        .unwrap();
     let options = SqliteConnectOptions::new().filename(&file);
     let mut raw = options.connect().await.unwrap();
     raw.execute("PRAGMA user_version = 999").await.unwrap();
     drop(raw);
-    let error = restore(&file, &place.path("restored.db"))
+    let error = restore(&file, &[], &place.path("restored.db"))
         .await
         .unwrap_err();
     let BackupError::Store { source, .. } = &error else {
@@ -250,4 +253,98 @@ async fn a_backup_of_a_later_version_is_refused_by_name() {
     };
     assert!(matches!(source, StoreError::NewerSchema { .. }));
     assert!(error.to_string().contains("999"), "{error}");
+}
+
+fn identity(byte: u8) -> Identity {
+    Identity::from_bytes(&[byte; 32]).unwrap()
+}
+
+/// The randomness of a test: each value once.
+fn envelope(to: &Identity) -> Option<Envelope> {
+    let mut next = 0_u8;
+    let envelope = Envelope::new(&[to.recipient()], |bytes| {
+        for byte in bytes {
+            *byte = next;
+            next = next.wrapping_add(1);
+        }
+    });
+    Some(envelope.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_encrypted_backup_comes_back_and_holds_nothing_in_plain() {
+    let place = Place::new();
+    let store = place.set_up().await;
+    // More than one chunk of 64 KiB, part of it in the write-ahead log alone.
+    for number in 0..200 {
+        add(&store, number).await;
+    }
+    let copies = Place::new();
+    let (first, second) = (copies.path("first"), copies.path("second"));
+    let files = [certificate()];
+    let database = place.path("portal.db");
+    let before = place.names();
+    // Two at once are two copies.
+    let (made, other) = tokio::join!(
+        backup(&database, &files, envelope(&identity(1)), &first),
+        backup(&database, &files, envelope(&identity(2)), &second),
+    );
+    made.unwrap();
+    other.unwrap();
+    assert_eq!(place.names(), before, "nothing lies beside the database");
+    assert_eq!(copies.names(), ["first", "second"]);
+    assert_eq!(mode(&first), 0o600);
+    for plain in [&b"SQLite format"[..], b"the key of the portal", b"Example"] {
+        assert!(!holds(&first, plain), "{plain:?}");
+    }
+    for (file, byte) in [(first, 1), (second, 2)] {
+        let restored = copies.path(&format!("restored-{byte}.db"));
+        let identities = [identity(9), identity(byte)];
+        assert_eq!(restore(&file, &identities, &restored).await.unwrap(), files);
+        assert_eq!(mode(&restored), 0o600);
+        let snapshot = open(&restored).await.snapshot(ACCOUNT).await.unwrap();
+        assert_eq!(snapshot.groups.len(), 200);
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_backup_that_was_changed_or_is_anothers_is_refused_by_its_reason() {
+    let place = Place::new();
+    place.set_up().await.close().await;
+    let (plain, good) = (place.path("plain"), place.path("good"));
+    let database = place.path("portal.db");
+    backup(&database, &[], None, &plain).await.unwrap();
+    let sealed = backup(&database, &[], envelope(&identity(1)), &good);
+    sealed.await.unwrap();
+    let bytes = fs::read(&good).unwrap();
+    let (file, target) = (place.path("given"), place.path("restored.db"));
+    let given = async |bytes: &[u8], identities: &[Identity]| {
+        fs::write(&file, bytes).unwrap();
+        let error = restore(&file, identities, &target).await.unwrap_err();
+        assert!(!target.exists(), "{error}");
+        assert!(error.to_string().contains("given"), "{error}");
+        error
+    };
+
+    let error = given(&bytes, &[]).await;
+    assert!(matches!(error, BackupError::Encrypted { .. }), "{error:?}");
+    let error = given(&fs::read(&plain).unwrap(), &[identity(1)]).await;
+    assert!(
+        matches!(error, BackupError::NotEncrypted { .. }),
+        "{error:?}"
+    );
+    let reason = |error| match error {
+        BackupError::Decrypting { source, .. } => source,
+        other => panic!("{other:?}"),
+    };
+    let error = reason(given(&bytes, &[identity(2)]).await);
+    assert!(matches!(error, AgeError::NoMatch), "{error:?}");
+    let mut changed = bytes.clone();
+    let middle = bytes.len() / 2;
+    changed[middle] ^= 1;
+    let error = reason(given(&changed, &[identity(1)]).await);
+    assert!(matches!(error, AgeError::Forged), "{error:?}");
+    let error = reason(given(&bytes[..50], &[identity(1)]).await);
+    assert!(matches!(error, AgeError::CutOff), "{error:?}");
+    reason(given(&bytes[..bytes.len() - 1], &[identity(1)]).await);
 }

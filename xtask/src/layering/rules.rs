@@ -62,11 +62,12 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 29] = [
+pub(super) const EDGES: [(&str, &[&str]); 30] = [
     (
         "culvert",
         &[
             "culvert-aead",
+            "culvert-age",
             "culvert-client",
             "culvert-engine",
             "culvert-gateway",
@@ -84,6 +85,7 @@ pub(super) const EDGES: [(&str, &[&str]); 29] = [
         ],
     ),
     ("culvert-aead", &[]),
+    ("culvert-age", &[]),
     ("culvert-bpf", &[]),
     (
         "culvert-bench",
@@ -176,6 +178,7 @@ pub(super) const EDGES: [(&str, &[&str]); 29] = [
     (
         "culvert-portal",
         &[
+            "culvert-age",
             "culvert-fair",
             "culvert-host",
             "culvert-ids",
@@ -202,7 +205,12 @@ pub(super) const EDGES: [(&str, &[&str]); 29] = [
     ),
     (
         "culvert-store",
-        &["culvert-ids", "culvert-policy", "culvert-wire"],
+        &[
+            "culvert-age",
+            "culvert-ids",
+            "culvert-policy",
+            "culvert-wire",
+        ],
     ),
     ("culvert-tun", &["culvert-bpf"]),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),

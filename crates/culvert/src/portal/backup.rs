@@ -1,10 +1,12 @@
 //! `culvert portal backup` and `culvert portal restore`.
 
 use super::{EXIT_STATUS, StateArguments, failure};
-use crate::exit::{Failure, print_ahead};
+use crate::exit::{Failure, Status, print_ahead};
 use clap::Args;
+use culvert_age::{Identity, KeyError, Recipient, parse_identities, parse_recipients};
+use culvert_host::read_private_text;
 use culvert_portal::Home;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Write all that the portal needs to come back into one file
@@ -12,12 +14,23 @@ use std::process::ExitCode;
 /// The portal may be running, and others may change things meanwhile: the file holds what was so at
 /// one instant. It is as secret as the portal itself, has mode 0600, and replaces no other. A
 /// certificate that was given with --cert is not in it. Run it as the portal's user, on its machine.
+///
+/// With --recipient the file is encrypted as the program age does it, and no disk holds it in plain.
+/// This takes memory of about twice the size of the database. Keep the identity on another machine.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = BACKUP_EXAMPLES)]
 pub(super) struct BackupArguments {
     /// The file to write; there must be none of that name
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// Encrypt it to this X25519 recipient of age (age1…); may be repeated
+    #[arg(long, value_name = "RECIPIENT")]
+    recipient: Vec<Recipient>,
+
+    /// Encrypt it to the recipients in FILE, one a line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    recipient_file: Vec<PathBuf>,
 
     #[command(flatten)]
     state: StateArguments,
@@ -35,13 +48,24 @@ pub(super) struct RestoreArguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
+    /// Decrypt it with the identities in FILE, as age-keygen writes it; may be repeated
+    ///
+    /// FILE must belong to root or to you, with mode 0600.
+    #[arg(long, value_name = "FILE")]
+    identity: Vec<PathBuf>,
+
     #[command(flatten)]
     state: StateArguments,
 }
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
-  culvert portal backup --state-dir ./portal portal.backup
+  Plain:
+    culvert portal backup --state-dir ./portal portal.backup
+
+  Encrypted, with an identity that is made and kept on another machine:
+    age-keygen -o backup.key
+    culvert portal backup --recipient age1… portal.backup.age
 
 Exit status:
   0  done
@@ -51,6 +75,7 @@ Exit status:
 const RESTORE_EXAMPLES: &str = "\
 Examples:
   culvert portal restore --state-dir ./portal portal.backup
+  culvert portal restore --identity backup.key portal.backup.age
 
 Exit status:
   0  done
@@ -58,17 +83,24 @@ Exit status:
   2  the command line is wrong";
 
 pub(super) async fn back_up(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
+    let recipients = recipients(arguments)?;
     let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
-    home.back_up(&arguments.file).await.map_err(failure)?;
+    let made = home.back_up(&recipients, &arguments.file).await;
+    made.map_err(failure)?;
     let file = arguments.file.display();
-    let done = format!("{file} holds the portal. Keep it as secret as the portal itself.\n");
+    let done = match recipients.len() {
+        0 => format!("{file} holds the portal. Keep it as secret as the portal itself.\n"),
+        1 => format!("{file} holds the portal, encrypted to {}.\n", recipients[0]),
+        number => format!("{file} holds the portal, encrypted to {number} recipients.\n"),
+    };
     print_ahead(done.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
+    let identities = identities(arguments)?;
     let state_dir = &arguments.state.state_dir;
-    let home = Home::restore(state_dir, &arguments.file).await;
+    let home = Home::restore(state_dir, &identities, &arguments.file).await;
     let home = home.map_err(failure)?;
     let mut done = format!("{} holds the portal of the backup.", state_dir.display());
     if let Some(portal) = home.whereabouts().map_err(failure)? {
@@ -77,4 +109,36 @@ pub(super) async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Fa
     done += "\n";
     print_ahead(done.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn recipients(arguments: &BackupArguments) -> Result<Vec<Recipient>, Failure> {
+    let mut recipients = arguments.recipient.clone();
+    for path in &arguments.recipient_file {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| {
+            Failure::new(Status::Failed, format_args!("{}: {error}", path.display()))
+        })?;
+        recipients.extend(parse_recipients(&text).map_err(|fault| no_key(path, fault))?);
+    }
+    Ok(recipients)
+}
+
+fn identities(arguments: &RestoreArguments) -> Result<Vec<Identity>, Failure> {
+    let mut identities = Vec::new();
+    for path in &arguments.identity {
+        let text = read_private_text(path);
+        let text = text.map_err(|error| Failure::new(Status::Failed, error))?;
+        let parsed = parse_identities(text.expose());
+        identities.extend(parsed.map_err(|fault| no_key(path, fault))?);
+    }
+    Ok(identities)
+}
+
+/// Says where, but nothing of what is there: it may be a secret.
+fn no_key(path: &Path, (line, error): (usize, KeyError)) -> Failure {
+    let path = path.display();
+    match line {
+        0 => Failure::new(Status::Failed, format_args!("{path}: {error}")),
+        line => Failure::new(Status::Failed, format_args!("{path}, line {line}: {error}")),
+    }
 }

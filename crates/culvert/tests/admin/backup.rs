@@ -1,6 +1,7 @@
 //! A backup taken while the portal runs, and the portal that comes back from it.
 
 use crate::scene::{CULVERT, Portal, Said, Shell, mode};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,9 +125,125 @@ fn no_portal_starts_on_what_a_restore_left_that_was_ended_and_it_can_be_done_aga
     let error = Said(run.output().unwrap()).fails(1);
     assert!(error.contains("culvert portal restore"), "{error}");
     assert!(!whole.exists());
-    for log in ["portal.db-wal", "portal.db-shm"] {
+    // A restore writes none of these.
+    for log in ["portal.db-wal", "portal.db-shm", "browsers.key"] {
         let _removed = std::fs::remove_file(state.join(log));
     }
     portal_command("restore", &state, &file).ok();
     assert!(whole.exists() && !begun.exists());
+}
+
+/// `age` and `age-keygen` of the distribution (scripts/setup.sh).
+fn age(program: &str, arguments: &[&str], files: &[&Path]) -> Said {
+    let mut command = Command::new(program);
+    Said(command.args(arguments).args(files).output().unwrap())
+}
+
+/// A backup or a restore with options of its own.
+fn with(command: &str, options: &[&str], state_dir: &Path, file: &Path) -> Said {
+    let mut program = Command::new(CULVERT);
+    program.args(["portal", command]).args(options);
+    let program = program.arg("--state-dir").arg(state_dir).arg(file);
+    Said(program.output().unwrap())
+}
+
+#[test]
+fn age_decrypts_what_the_portal_encrypted_and_the_portal_what_age_did() {
+    let (portal, _shell) = Portal::set_up();
+    let state = portal.path("portal");
+    let identity = portal.path("backup.key");
+    age("age-keygen", &["-o"], &[&identity]).ok();
+    let recipient = age("age-keygen", &["-y"], &[&identity]).ok();
+    let recipient = recipient.trim();
+
+    let sealed = portal.path("sealed");
+    let said = with("backup", &["--recipient", recipient], &state, &sealed).ok();
+    assert!(said.contains(recipient), "{said}");
+    let plain = portal.path("plain");
+    let key = identity.to_str().unwrap();
+    let plain_name = plain.to_str().unwrap();
+    age("age", &["-d", "-i", key, "-o", plain_name], &[&sealed]).ok();
+    portal_command("restore", &portal.path("first"), &plain).ok();
+
+    let recipients = portal.path("recipients");
+    std::fs::write(&recipients, format!("# of the safe\n{recipient}\n")).unwrap();
+    let by_age = portal.path("by-age");
+    let options = ["-r", recipient, "-o", by_age.to_str().unwrap()];
+    age("age", &options, &[&plain]).ok();
+    with(
+        "restore",
+        &["--identity", key],
+        &portal.path("second"),
+        &by_age,
+    )
+    .ok();
+
+    let by_file = portal.path("by-file");
+    let options = ["--recipient-file", recipients.to_str().unwrap()];
+    with("backup", &options, &state, &by_file).ok();
+    with(
+        "restore",
+        &["--identity", key],
+        &portal.path("third"),
+        &by_file,
+    )
+    .ok();
+    let certificate =
+        |directory: &str| std::fs::read(portal.path(directory).join("certificate.pem")).unwrap();
+    for restored in ["first", "second", "third"] {
+        assert_eq!(certificate(restored), certificate("portal"), "{restored}");
+    }
+}
+
+#[test]
+fn an_encrypted_backup_wants_an_identity_that_is_right_and_that_nobody_else_reads() {
+    let (portal, _shell) = Portal::set_up();
+    let state = portal.path("portal");
+    let [right, wrong] = ["right.key", "wrong.key"].map(|name| {
+        let path = portal.path(name);
+        age("age-keygen", &["-o"], &[&path]).ok();
+        path
+    });
+    let recipient = age("age-keygen", &["-y"], &[&right]).ok();
+    let sealed = portal.path("sealed");
+    with(
+        "backup",
+        &["--recipient", recipient.trim()],
+        &state,
+        &sealed,
+    )
+    .ok();
+    let other = portal.path("other");
+    let restore = |options: &[&str], text: &str| {
+        let error = with("restore", options, &other, &sealed).fails(1);
+        assert!(error.contains(text), "{error}");
+        assert!(!other.join("portal.db").exists(), "{error}");
+    };
+
+    restore(&[], "is encrypted: give the file of an identity");
+    let wrong_name = wrong.to_str().unwrap();
+    restore(&["--identity", wrong_name], "other recipients");
+    std::fs::write(&wrong, "# empty\nAGE-SECRET-KEY-1QQQ\n").unwrap();
+    restore(&["--identity", wrong_name], "line 2");
+    let key = right.to_str().unwrap();
+    let open_to_all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&right, open_to_all).unwrap();
+    restore(&["--identity", key], "chmod");
+    let closed = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&right, closed).unwrap();
+    with("restore", &["--identity", key], &other, &sealed).ok();
+
+    let error = with(
+        "backup",
+        &["--recipient", "age1nobody"],
+        &state,
+        &portal.path("none"),
+    );
+    assert_eq!(error.0.status.code(), Some(2), "{error:?}");
+    let text = String::from_utf8_lossy(&error.0.stderr);
+    assert!(
+        text.contains("--recipient") && text.contains("age1…"),
+        "{text}"
+    );
+    assert!(!portal.path("none").exists());
 }

@@ -3,6 +3,7 @@
 use super::certificate::OWN_FILE;
 use super::home::{Home, WHEREABOUTS_FILE};
 use crate::PortalError;
+use culvert_age::{Envelope, Identity, Recipient};
 use culvert_store::SecretBytes;
 use culvert_store::sqlite::{BackupFile, backup, restore};
 use std::fs;
@@ -18,11 +19,17 @@ const UNFINISHED_DATABASE: &str = "portal.db.restoring";
 const LOCK_FILE: &str = ".lock";
 
 impl Home {
-    /// Writes all that a portal needs to come back to a new file, whether it runs or not.
+    /// Writes all that a portal needs to come back to a new file, whether it runs or not. With
+    /// `recipients` it is encrypted, and each of them can decrypt it.
     ///
     /// # Errors
-    /// [`PortalError::Backup`]; there is no file then.
-    pub async fn back_up(&self, to: &Path) -> Result<(), PortalError> {
+    /// [`PortalError::Backup`], [`PortalError::Recipients`] and [`PortalError::Random`]; there is no
+    /// file then.
+    pub async fn back_up(&self, recipients: &[Recipient], to: &Path) -> Result<(), PortalError> {
+        let envelope = match recipients {
+            [] => None,
+            _ => Some(envelope(recipients)?),
+        };
         let mut files = Vec::new();
         for name in FILES {
             if let Some(content) = self.state().read(name)? {
@@ -32,19 +39,24 @@ impl Home {
                 });
             }
         }
-        Ok(backup(&self.database_path(), &files, to).await?)
+        Ok(backup(&self.database_path(), &files, envelope, to).await?)
     }
 
-    /// Fills an empty directory, which is made if it is missing, with what a backup holds. The
-    /// database comes last: until then no portal starts there, and this can be done again.
+    /// Fills an empty directory, which is made if it is missing, with what a backup holds. An encrypted
+    /// one needs one of `identities`. The database comes last: until then no portal starts there, and
+    /// this can be done again.
     ///
     /// # Errors
     /// [`PortalError::NotEmpty`], [`PortalError::State`] and [`PortalError::Backup`]. Nothing is
     /// left in the directory then.
-    pub async fn restore(path: &Path, from: &Path) -> Result<Self, PortalError> {
+    pub async fn restore(
+        path: &Path,
+        identities: &[Identity],
+        from: &Path,
+    ) -> Result<Self, PortalError> {
         let home = Self::open_unfinished(path)?;
         home.expect_empty()?;
-        let restored = home.fill(from).await;
+        let restored = home.fill(identities, from).await;
         if restored.is_err() {
             home.empty();
         }
@@ -79,9 +91,9 @@ impl Home {
         Ok(())
     }
 
-    async fn fill(&self, from: &Path) -> Result<(), PortalError> {
+    async fn fill(&self, identities: &[Identity], from: &Path) -> Result<(), PortalError> {
         let unfinished = self.unfinished();
-        for file in restore(from, &unfinished).await? {
+        for file in restore(from, identities, &unfinished).await? {
             // Others are of a later version, or of nobody that we know.
             if FILES.contains(&file.name.as_str()) {
                 self.state().write(&file.name, file.content.expose())?;
@@ -107,5 +119,18 @@ impl Home {
 
     fn unfinished(&self) -> PathBuf {
         self.database_path().with_file_name(UNFINISHED_DATABASE)
+    }
+}
+
+fn envelope(recipients: &[Recipient]) -> Result<Envelope, PortalError> {
+    let mut missing = None;
+    let envelope = Envelope::new(recipients, |bytes| {
+        if let Err(error) = getrandom::fill(bytes) {
+            missing = Some(error);
+        }
+    });
+    match missing {
+        Some(error) => Err(error.into()),
+        None => Ok(envelope?),
     }
 }

@@ -1,17 +1,21 @@
 //! A copy of the database while it is in use, and the way back.
 //!
 //! A backup is the portal's database with one table more: the files of its state directory that are
-//! of no use without it. It is one file, and SQLite itself tells whether it is whole.
+//! of no use without it. It is one file, and SQLite itself tells whether it is whole. An encrypted backup
+//! is that file inside an age file; the copy is made in memory then, so that no disk holds it in plain.
 
 use super::fault::fault;
 use super::open::check;
 use crate::{SecretBytes, StoreError};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use culvert_age::{AgeError, Envelope, Identity};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteOwnedBuf, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek};
+use std::io::{self, BufReader, BufWriter, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use zeroize::Zeroize;
 
 /// The table that makes a backup of a database. No script of the schema has it.
 const CREATE_FILES: &str =
@@ -73,6 +77,32 @@ pub enum BackupError {
         /// What is wrong.
         detail: String,
     },
+    /// The file is encrypted, and no identity was given.
+    #[error(
+        "{} is encrypted: give the file of an identity that decrypts it (--identity FILE)",
+        path.display()
+    )]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An identity was given for a file that is not encrypted. Somebody may have exchanged it.
+    #[error(
+        "{} is not encrypted: make sure that it is your backup, and leave out --identity",
+        path.display()
+    )]
+    NotEncrypted {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file can't be decrypted.
+    #[error("{}: {source}; restore another backup, or give the identity of this one", path.display())]
+    Decrypting {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: AgeError,
+    },
     /// The database.
     #[error("database {}: {source}", path.display())]
     Store {
@@ -88,26 +118,39 @@ pub enum BackupError {
 /// program: it stays as it is. The copy is there when it is whole and on the disk, with mode 0600:
 /// it has the same secrets.
 ///
+/// In an `envelope` it is encrypted. The plain copy is in memory alone then, for a moment twice.
+///
 /// # Errors
 /// [`BackupError::Exists`], [`BackupError::File`]; [`BackupError::Store`] where the database can't be
 /// read, or the copy can't be written; [`BackupError::NoRoom`].
-pub async fn backup(database: &Path, files: &[BackupFile], to: &Path) -> Result<(), BackupError> {
+pub async fn backup(
+    database: &Path,
+    files: &[BackupFile],
+    envelope: Option<Envelope>,
+    to: &Path,
+) -> Result<(), BackupError> {
     let partial = beside(to, ".partial");
     if to.symlink_metadata().is_ok() {
         return Err(BackupError::Exists {
             path: to.to_owned(),
         });
     }
-    create(&partial)?;
+    let target = create(&partial)?;
     let copied = async {
         let mut source = open_database(database).await?;
-        copy(&mut source, &partial).await?;
-        attach(&partial, files).await.map_err(Copying::Target)?;
+        match envelope {
+            Some(envelope) => {
+                let image = copy_in_memory(&mut source, files).await?;
+                seal(envelope, image, &target)?;
+            }
+            None => copy_to_file(&mut source, files, &partial).await?,
+        }
         source.close().await.map_err(fault).map_err(Copying::Source)
     };
     let written = match copied.await {
         Ok(()) => publish(&partial, to),
         Err(Copying::Target(StoreError::Full { .. })) => Err(no_room(to)),
+        Err(Copying::File(error)) => Err(writing_failed(to, error)),
         Err(Copying::Source(source) | Copying::Target(source)) => Err(BackupError::Store {
             path: database.to_owned(),
             source,
@@ -125,12 +168,35 @@ pub async fn backup(database: &Path, files: &[BackupFile], to: &Path) -> Result<
 ///
 /// # Errors
 /// [`BackupError::NotABackup`], [`BackupError::Damaged`], [`BackupError::Exists`] and
-/// [`BackupError::File`]; [`BackupError::Store`] where a later version of the program made it.
-pub async fn restore(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupError> {
+/// [`BackupError::File`]; [`BackupError::Encrypted`], [`BackupError::NotEncrypted`] and
+/// [`BackupError::Decrypting`]; [`BackupError::Store`] where a later version of the program made it.
+pub async fn restore(
+    from: &Path,
+    identities: &[Identity],
+    to: &Path,
+) -> Result<Vec<BackupFile>, BackupError> {
     let source = open_backup(from)?;
+    match (&source, identities) {
+        (Source::Encrypted(_), []) => {
+            return Err(BackupError::Encrypted {
+                path: from.to_owned(),
+            });
+        }
+        (Source::Plain(_), [_, ..]) => {
+            return Err(BackupError::NotEncrypted {
+                path: from.to_owned(),
+            });
+        }
+        _ => {}
+    }
     let target = create(to)?;
     let restored = async {
-        copy_file(source, &target).map_err(|error| file_error(to, error))?;
+        match source {
+            Source::Plain(file) => {
+                copy_file(file, &target).map_err(|error| file_error(to, error))?;
+            }
+            Source::Encrypted(file) => decrypt(file, identities, &target, [from, to])?,
+        }
         let files = detach(from, to).await?;
         target.sync_all().map_err(|error| file_error(to, error))?;
         Ok(files)
@@ -146,6 +212,13 @@ pub async fn restore(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupEr
 enum Copying {
     Source(StoreError),
     Target(StoreError),
+    File(io::Error),
+}
+
+/// What a file is by how it begins.
+enum Source {
+    Plain(File),
+    Encrypted(File),
 }
 
 async fn open_database(database: &Path) -> Result<SqliteConnection, Copying> {
@@ -156,35 +229,91 @@ async fn open_database(database: &Path) -> Result<SqliteConnection, Copying> {
     Ok(connection)
 }
 
-/// Copies what the last commit left, the write-ahead log included.
-async fn copy(source: &mut SqliteConnection, partial: &Path) -> Result<(), Copying> {
+async fn copy_to_file(
+    source: &mut SqliteConnection,
+    files: &[BackupFile],
+    partial: &Path,
+) -> Result<(), Copying> {
     let Some(target) = partial.to_str() else {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8");
         return Err(Copying::Target(StoreError::Unavailable(error.into())));
     };
-    let copied = sqlx::query("VACUUM INTO ?")
-        .bind(target)
-        .execute(source)
-        .await
-        .map_err(fault);
-    copied.map(drop).map_err(Copying::Target)
+    copy(source, target).await.map_err(Copying::Target)?;
+    let attached = async {
+        let mut connection = alone(partial).await?;
+        attach(&mut connection, files).await?;
+        connection.close().await.map_err(fault)
+    };
+    attached.await.map_err(Copying::Target)
 }
 
-async fn attach(partial: &Path, files: &[BackupFile]) -> Result<(), StoreError> {
-    let mut connection = alone(partial).await?;
+/// The bytes of the file that [`copy_to_file`] would write.
+async fn copy_in_memory(
+    source: &mut SqliteConnection,
+    files: &[BackupFile],
+) -> Result<SqliteOwnedBuf, Copying> {
+    /// Each copy has a name of its own in this process.
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("file:culvert-backup-{number}?mode=memory&cache=shared");
+    let copied = async {
+        // It is there as long as this connection.
+        let mut connection = alone(Path::new(&name)).await?;
+        copy(source, &name).await?;
+        attach(&mut connection, files).await?;
+        let image = connection.serialize(None).await.map_err(fault)?;
+        connection.close().await.map_err(fault)?;
+        Ok(image)
+    };
+    copied.await.map_err(Copying::Source)
+}
+
+fn seal(envelope: Envelope, mut image: SqliteOwnedBuf, target: &File) -> Result<(), Copying> {
+    let sealed = envelope.seal(image.as_ref(), BufWriter::new(target));
+    image.as_mut().zeroize();
+    sealed.map_err(|error| match error {
+        AgeError::Write(error) => Copying::File(error),
+        error => Copying::File(io::Error::other(error)),
+    })
+}
+
+fn decrypt(
+    source: File,
+    identities: &[Identity],
+    target: &File,
+    [from, to]: [&Path; 2],
+) -> Result<(), BackupError> {
+    let opened = culvert_age::open(BufReader::new(source), target, identities);
+    opened.map_err(|error| match error {
+        AgeError::Write(error) => file_error(to, error),
+        AgeError::Read(error) => file_error(from, error),
+        source => BackupError::Decrypting {
+            path: from.to_owned(),
+            source,
+        },
+    })
+}
+
+/// Copies what the last commit left, the write-ahead log included.
+async fn copy(source: &mut SqliteConnection, target: &str) -> Result<(), StoreError> {
+    let copied = sqlx::query("VACUUM INTO ?").bind(target).execute(source);
+    copied.await.map(drop).map_err(fault)
+}
+
+async fn attach(connection: &mut SqliteConnection, files: &[BackupFile]) -> Result<(), StoreError> {
     sqlx::query(CREATE_FILES)
-        .execute(&mut connection)
+        .execute(&mut *connection)
         .await
         .map_err(fault)?;
     for file in files {
         sqlx::query("INSERT INTO backup_file (name, content) VALUES (?, ?)")
             .bind(&file.name)
             .bind(file.content.expose())
-            .execute(&mut connection)
+            .execute(&mut *connection)
             .await
             .map_err(fault)?;
     }
-    connection.close().await.map_err(fault)
+    Ok(())
 }
 
 async fn detach(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupError> {
@@ -253,21 +382,25 @@ async fn alone(path: &Path) -> Result<SqliteConnection, StoreError> {
     options.connect().await.map_err(fault)
 }
 
-/// A file that is a database by how it begins, from its beginning.
-fn open_backup(path: &Path) -> Result<File, BackupError> {
+/// A file that is a database or encrypted by how it begins, from its beginning.
+fn open_backup(path: &Path) -> Result<Source, BackupError> {
     let opened = || {
         let mut file = File::open(path)?;
-        let mut beginning = Vec::with_capacity(BEGINNING.len());
+        let mut beginning = Vec::new();
+        let longest = BEGINNING.len().max(culvert_age::MAGIC.len());
         Read::by_ref(&mut file)
-            .take(BEGINNING.len() as u64)
+            .take(longest as u64)
             .read_to_end(&mut beginning)?;
         file.rewind()?;
         Ok((file, beginning))
     };
     let (file, beginning) = opened().map_err(|error| file_error(path, error))?;
-    match beginning == BEGINNING {
-        true => Ok(file),
-        false => Err(not_a_backup(path)),
+    if beginning.starts_with(BEGINNING) {
+        Ok(Source::Plain(file))
+    } else if beginning.starts_with(culvert_age::MAGIC) {
+        Ok(Source::Encrypted(file))
+    } else {
+        Err(not_a_backup(path))
     }
 }
 
@@ -306,10 +439,14 @@ fn publish(partial: &Path, to: &Path) -> Result<(), BackupError> {
         let directory = to.parent().filter(|path| !path.as_os_str().is_empty());
         File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
     };
-    moved().map_err(|error| match error.kind() {
+    moved().map_err(|error| writing_failed(to, error))
+}
+
+fn writing_failed(to: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
         io::ErrorKind::StorageFull => no_room(to),
         _ => file_error(to, error),
-    })
+    }
 }
 
 fn no_room(to: &Path) -> BackupError {
