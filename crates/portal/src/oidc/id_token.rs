@@ -35,6 +35,12 @@ pub(super) struct Wanted<'a> {
 /// What a token says that is believed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct IdClaims {
+    /// The library compares it, but also accepts a list. OpenID Connect Core 1.0 §2 allows one string only.
+    #[expect(
+        dead_code,
+        reason = "the library compares it; its type is checked here"
+    )]
+    iss: Option<String>,
     pub(super) sub: String,
     #[serde(default)]
     aud: Audience,
@@ -68,6 +74,12 @@ pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdCl
     if !ALGORITHMS.contains(&header.alg) {
         return Err(SignInFault::Token(
             "it is signed in a way that proves nothing",
+        ));
+    }
+    // RFC 7515 §4.1.11: a signature with a critical extension that is not understood is invalid.
+    if header.crit.is_some() {
+        return Err(SignInFault::Token(
+            "it needs an extension that is not supported (crit)",
         ));
     }
     let mut validation = Validation::new(header.alg);
@@ -210,11 +222,26 @@ mod tests {
             let why_not = refused(&sign(&private, Some("a"), &wrong), &keys);
             assert!(why_not.contains(why), "{claim} {value}: {why_not}");
         }
+        for issuer in [json!(["https://id.example"]), json!([]), json!(7)] {
+            let mut several = claims();
+            several["iss"] = issuer;
+            refused(&sign(&private, Some("a"), &several), &keys);
+        }
         for claim in ["iss", "aud", "exp", "sub"] {
             let mut lacking = claims();
             lacking.as_object_mut().unwrap().remove(claim);
             refused(&sign(&private, Some("a"), &lacking), &keys);
         }
+    }
+
+    #[test]
+    fn a_token_with_a_critical_extension_is_refused() {
+        let (private, public) = key("a");
+        let mut header = Header::new(Algorithm::ES256);
+        header.crit = Some(vec!["exp".to_owned()]);
+        let token = encode(&header, &claims(), &private).unwrap();
+        let why = refused(&token, &Keys::of(vec![public]));
+        assert!(why.contains("crit"), "{why}");
     }
 
     #[test]
