@@ -8,6 +8,9 @@
 mod clean_up;
 pub mod core;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod observer;
 mod settings;
 mod shell;

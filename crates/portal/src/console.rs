@@ -16,6 +16,8 @@ mod first;
 mod first_steps;
 mod flows;
 mod forms;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod gateways;
 mod groups;
 mod guard;

@@ -12,6 +12,9 @@ mod api;
 mod console;
 mod error;
 mod fault;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hub;
 pub mod machine_commands;
 mod oidc;

@@ -7,6 +7,8 @@
 mod fault;
 mod fetch;
 mod flows;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod id_token;
 mod metadata;
 mod redeem;

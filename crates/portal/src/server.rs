@@ -25,8 +25,12 @@ pub use portal::{Portal, SetupState};
 pub use public_address::PublicAddress;
 
 pub(crate) use connection::Connection;
+#[cfg(feature = "fuzzing")]
+pub(crate) use listener::protocol;
 pub(crate) use metrics::Metrics;
 pub(crate) use places::{Place, Places};
+#[cfg(feature = "fuzzing")]
+pub(crate) use public_address::Origin;
 pub(crate) use public_address::UnnamedClient;
 pub(crate) use rate_limit::RateLimit;
 pub(crate) use request::{check_address, no_route};

@@ -12,36 +12,56 @@
 
 #![forbid(unsafe_code)]
 
+mod access_toml;
 mod aead_batch;
 mod allowed_ips;
 mod coalesce;
 mod control;
 mod cut;
 mod dns_stub;
+mod form;
 mod gate;
+mod gateway_dns;
+mod grant;
+mod granting;
 mod handshake;
+mod http_head;
 mod icmp;
+mod id_token;
 mod input;
 mod ip_view;
 mod message;
 pub mod naive;
 mod pair;
+mod passkey;
 mod replay_window;
 mod seeds;
+mod signer;
 mod transport;
 mod uapi;
 
+// `access_file` of the program finds this at the root of its crate.
+#[path = "../../../crates/culvert/src/toml_file.rs"]
+mod toml_file;
+
+pub use access_toml::access_toml;
 pub use aead_batch::aead_batch;
 pub use allowed_ips::allowed_ips;
 pub use coalesce::coalesce;
 pub use control::control;
 pub use cut::cut;
 pub use dns_stub::dns_stub;
+pub use form::form;
 pub use gate::gate;
+pub use gateway_dns::gateway_dns;
+pub use grant::grant;
 pub use handshake::handshake;
+pub use http_head::http_head;
 pub use icmp::icmp;
+pub use id_token::id_token;
 pub use ip_view::ip_view;
 pub use message::message;
+pub use passkey::passkey;
 pub use replay_window::replay_window;
 pub use seeds::seeds;
 pub use transport::transport;
@@ -51,18 +71,25 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 21] = [
+    ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("allowed_ips", allowed_ips),
     ("coalesce", coalesce),
     ("control", control),
     ("cut", cut),
     ("dns_stub", dns_stub),
+    ("form", form),
     ("gate", gate),
+    ("gateway_dns", gateway_dns),
+    ("grant", grant),
     ("handshake", handshake),
+    ("http_head", http_head),
     ("icmp", icmp),
+    ("id_token", id_token),
     ("ip_view", ip_view),
     ("message", message),
+    ("passkey", passkey),
     ("replay_window", replay_window),
     ("transport", transport),
     ("uapi_set", uapi_set),

@@ -28,6 +28,8 @@ use host::Host;
 use keeper::GrantKeeper;
 use load::Load;
 use resolver::Resolver;
+#[cfg(feature = "fuzzing")]
+pub use resolver::resolution;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -6,7 +6,8 @@ use culvert_policy::DomainName;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::ResolverOpts;
 use hickory_resolver::net::NetError;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::rr::{RData, Record, RecordType};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -116,37 +117,73 @@ async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
         resolver.lookup(whole.clone(), RecordType::A),
         resolver.lookup(whole.clone(), RecordType::AAAA)
     );
-    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
-    let mut ttl_s = u32::MAX;
-    let mut has_failed = false;
+    let mut found = Found::default();
     for answer in [v4, v6] {
         match answer {
-            Ok(answer) => {
-                for record in answer.answers() {
-                    ttl_s = ttl_s.min(record.ttl);
-                    match record.data {
-                        RData::A(address) => ipv4.push(address.0),
-                        RData::AAAA(address) => ipv6.push(address.0),
-                        _ => {}
-                    }
-                }
-            }
+            Ok(answer) => found.take(answer.answers()),
             Err(error) if error.is_no_records_found() || error.is_nx_domain() => {}
             Err(error) => {
                 tracing::debug!(%name, %error, "the DNS did not answer");
-                has_failed = true;
+                found.has_failed = true;
             }
         }
     }
-    if has_failed {
-        // The family that was not answered for is asked for again soon.
-        ttl_s = 0;
+    found.resolution()
+}
+
+/// The answers for both address families together.
+#[derive(Default)]
+struct Found {
+    ipv4: Vec<Ipv4Addr>,
+    ipv6: Vec<Ipv6Addr>,
+    /// The shortest time to live.
+    ttl_s: Option<u32>,
+    /// The lookup of a family failed.
+    has_failed: bool,
+}
+
+impl Found {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.ttl_s = Some(self.ttl_s.map_or(record.ttl, |ttl_s| ttl_s.min(record.ttl)));
+            match record.data {
+                RData::A(address) => self.ipv4.push(address.0),
+                RData::AAAA(address) => self.ipv6.push(address.0),
+                _ => {}
+            }
+        }
     }
-    match (ipv4.is_empty() && ipv6.is_empty(), has_failed) {
-        (false, _) => Resolution::Found { ipv4, ipv6, ttl_s },
-        (true, true) => Resolution::NoAnswer,
-        (true, false) => Resolution::NotFound,
+
+    fn resolution(self) -> Resolution {
+        let Self { ipv4, ipv6, .. } = self;
+        match (ipv4.is_empty() && ipv6.is_empty(), self.has_failed) {
+            (false, has_failed) => Resolution::Found {
+                ipv4,
+                ipv6,
+                // The family whose lookup failed is looked up again soon.
+                ttl_s: if has_failed {
+                    0
+                } else {
+                    self.ttl_s.unwrap_or_default()
+                },
+            },
+            (true, true) => Resolution::NoAnswer,
+            (true, false) => Resolution::NotFound,
+        }
     }
+}
+
+/// The resolution from two DNS messages, one per address family. A malformed message counts as a failed lookup.
+#[cfg(feature = "fuzzing")]
+pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
+    let mut found = Found::default();
+    for message in messages {
+        match hickory_resolver::proto::op::Message::from_vec(message) {
+            Ok(message) => found.take(&message.answers),
+            Err(_) => found.has_failed = true,
+        }
+    }
+    found.resolution()
 }
 
 #[cfg(test)]
@@ -155,9 +192,9 @@ mod tests {
     use hickory_resolver::config::{NameServerConfig, ResolverConfig};
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+    use hickory_resolver::proto::rr::Name;
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
-    use hickory_resolver::proto::rr::{Name, Record};
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::IpAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::net::UdpSocket;
     use tokio::task::JoinHandle;

@@ -82,7 +82,7 @@ impl Fields {
         Self::of(text.as_bytes())
     }
 
-    fn of(bytes: &[u8]) -> Result<Self, Fault> {
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, Fault> {
         let mut fields: Vec<(String, Zeroizing<String>)> = Vec::new();
         for (name, value) in form_urlencoded::parse(bytes) {
             if fields.len() == MAX_FIELDS {

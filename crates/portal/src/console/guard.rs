@@ -40,7 +40,8 @@ pub(super) async fn around(
         path: request.uri().path().to_owned(),
         session: session(request.headers()),
     };
-    let response = match (check(&console, &request), check_address(request.uri())) {
+    let checked = check(&(console.portal)().url, &request);
+    let response = match (checked, check_address(request.uri())) {
         (Ok(()), Ok(())) => next.run(request).await,
         (Err(page), _) => *page,
         (Ok(()), Err(fault)) => fault.into_response(),
@@ -71,12 +72,12 @@ impl Asker {
     }
 }
 
-fn check(console: &Console, request: &Request) -> Result<(), Box<Response>> {
+/// Whether a request was meant for the portal at `url`, and, if it changes something, sent by one of its pages.
+pub(super) fn check<B>(url: &str, request: &axum::http::Request<B>) -> Result<(), Box<Response>> {
     let headers = request.headers();
     let host = match one(headers, &header::HOST) {
-        Some(host) if is_ours(console, host) => host,
+        Some(host) if is_ours(url, host) => host,
         _ => {
-            let url = (console.portal)().url;
             let text = format!("This portal is at {url}, and is not asked under another name.");
             return Err(refuse(
                 StatusCode::MISDIRECTED_REQUEST,
@@ -98,8 +99,7 @@ fn check(console: &Console, request: &Request) -> Result<(), Box<Response>> {
 }
 
 /// The portal's own name. An address is no name that someone else could make lead here.
-fn is_ours(console: &Console, host: &str) -> bool {
-    let url = (console.portal)().url;
+fn is_ours(url: &str, host: &str) -> bool {
     let own = url.trim_start_matches("https://");
     own.eq_ignore_ascii_case(host) || is_address(host)
 }

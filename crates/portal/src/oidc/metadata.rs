@@ -99,8 +99,8 @@ impl Metadata {
 pub(super) struct Keys(Vec<Jwk>);
 
 #[derive(Deserialize)]
-struct KeySet {
-    keys: Vec<Value>,
+pub(super) struct KeySet {
+    pub(super) keys: Vec<Value>,
 }
 
 impl Keys {

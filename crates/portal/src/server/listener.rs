@@ -185,6 +185,17 @@ async fn speak(
     }
 }
 
+/// HTTP as it is spoken here, within bounds of time, number and bytes.
+pub(crate) fn protocol() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES);
+    builder
+}
+
 async fn shake_hands<S>(stream: S, tls: Arc<ServerConfig>) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -211,11 +222,7 @@ async fn http<S>(
         request.extensions_mut().insert(Arc::clone(&counted));
         router.clone().oneshot(request)
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD_BYTES)
+    let connection = protocol()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
