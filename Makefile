@@ -20,7 +20,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model docs docs-serve rustdoc clean-lab ci rust mutants
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri docs docs-serve rustdoc clean-lab ci rust mutants
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ constant-time: rust ## Whether the time of comparing secrets tells where they di
 
 handshake-model: ## Search the model of the handshake for attacks (Verifpal)
 	@tests/handshake/check.sh
+
+miri: rust ## Unit tests of crates without C code in Miri (nightly with miri)
+	@scripts/miri.sh
 
 docs: rust ## The documentation site, into target/site
 	@scripts/site.sh
