@@ -2,7 +2,7 @@
 # Runs the unit tests of crates that call no C code in Miri, which finds undefined behaviour of unsafe code that
 # a sanitizer can't see: aliasing, uninitialised and misaligned reads.
 #
-# `aead` (AWS-LC), `bpf`, `udp` and `tun` (system calls) can't run there: scripts/sanitize.sh is for them.
+# `aead` (AWS-LC), `bpf`, `udp` and `tun` (system calls) can't run there.
 #
 # Exit status: 0 nothing was found; 1 a test failed; 2 Miri is missing.
 set -u
