@@ -125,6 +125,8 @@ pub fn heads(bytes: &[u8], url: &str, peer: IpAddr, trusted: &[Prefix]) -> (Vec<
         let mut protocol = protocol();
         let served = protocol
             .keep_alive(false)
+            // Its end of the input is not the end of its interest in the answer.
+            .half_close(true)
             .serve_connection(TokioIo::new(server), answer);
         let (answer, _) = tokio::join!(speak, served);
         answer

@@ -65,7 +65,8 @@ Examples:
 
   Encrypted, with an identity that is made and kept on another machine:
     age-keygen -o backup.key
-    culvert portal backup --recipient age1… portal.backup.age
+    age-keygen -y backup.key > backup.pub
+    culvert portal backup --recipient-file backup.pub portal.backup.age
 
 Exit status:
   0  done
