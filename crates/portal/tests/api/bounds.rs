@@ -1,4 +1,4 @@
-use crate::support::{Running, api_token, tls_stream};
+use crate::support::{Running, api_token, read_metrics, tls_stream};
 use culvert_store::Role;
 use serde_json::json;
 use std::net::Ipv4Addr;
@@ -155,13 +155,7 @@ async fn health_and_metrics_tell_what_is_so() {
         assert!(metrics.text.contains(line), "{line}: {}", metrics.text);
     }
     // On the listener of its own, whoever reaches it may read.
-    let address = running.portal.metrics_address().unwrap();
-    let mut open = TcpStream::connect(address).await.unwrap();
-    open.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-        .await
-        .unwrap();
-    let mut answer = String::new();
-    open.read_to_string(&mut answer).await.unwrap();
+    let answer = read_metrics(&running).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     assert!(answer.contains("culvert_portal_ready"), "{answer}");
 }

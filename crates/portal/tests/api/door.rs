@@ -1,12 +1,12 @@
 //! Strangers who hold connections open, and everybody else.
 
-use crate::support::Running;
+use crate::support::{Running, read_metrics};
 use culvert_portal::DESCRIPTORS_NEEDED;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -64,18 +64,6 @@ async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     socket.connect(to).await
 }
 
-/// What the portal counts.
-async fn metrics(running: &Running) -> String {
-    let address = running.portal.metrics_address().unwrap();
-    let mut open = TcpStream::connect(address).await.unwrap();
-    open.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-        .await
-        .unwrap();
-    let mut answer = String::new();
-    open.read_to_string(&mut answer).await.unwrap();
-    answer
-}
-
 /// The number in the line that begins so; 0 without one.
 fn number(metrics: &str, line: &str) -> u64 {
     let mut values = metrics.lines().filter_map(|text| text.strip_prefix(line));
@@ -93,7 +81,7 @@ async fn idle_connections_of_one_address_shut_nobody_else_out() {
         let mut other = running.client_at(host).await;
         other.get("/healthz").await.expect(200);
     }
-    let metrics = metrics(&running).await;
+    let metrics = read_metrics(&running).await;
     let refused = number(&metrics, "culvert_portal_connections_refused_total");
     assert!(refused > 0, "an address has its share: {metrics}");
 }
@@ -111,7 +99,7 @@ async fn idle_connections_of_many_addresses_give_way_to_a_newcomer() {
     }
     let line = "culvert_portal_connections_evicted_total{class=\"handshake\"}";
     let evicting = async {
-        while number(&metrics(&running).await, line) == 0 {
+        while number(&read_metrics(&running).await, line) == 0 {
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -136,7 +124,7 @@ async fn a_proxy_that_names_no_address_is_counted_and_is_not_taken_for_its_clien
         let headers = [("x-forwarded-for", hop)];
         let answer = client.send("GET", "/healthz", &headers, None).await;
         answer.expect(200);
-        let metrics = metrics(&running).await;
+        let metrics = read_metrics(&running).await;
         let counted = number(&metrics, "culvert_portal_proxies_unreadable_total");
         assert_eq!(counted, unreadable, "{hop}");
     }
