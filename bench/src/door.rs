@@ -24,10 +24,10 @@ use crate::portal::client::greet;
 use crate::portal::process::Process;
 use crate::portal::world::{Size, World};
 
-/// What nobody waits longer than.
+/// The longest that anybody may wait.
 const TARGET: Duration = Duration::from_secs(1);
 
-/// What counts as no answer at all.
+/// A wait of this length counts as no answer.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 
 /// Between two rounds: a machine begins one session a second.
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(1_100);
 /// File descriptors besides those of the strangers.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// Where the portal listens in the second half.
+/// The portal's address in the second half.
 const PORTAL_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
 /// The portal's door under strangers' idle connections: how long signing in and a machine's session take.
@@ -48,12 +48,12 @@ pub(crate) struct Arguments {
     /// After how many milliseconds one that was closed is made anew.
     #[arg(long, default_value_t = 5_000)]
     again_ms: u64,
-    /// How often each thing is done. An address has 20 sign-ins at once.
+    /// Sign-ins and sessions to measure. An address has 20 sign-ins at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
 }
 
-/// Where the strangers are.
+/// The networks of the strangers.
 #[derive(Clone, Copy, Debug)]
 enum Strangers {
     OneAddress,

@@ -15,7 +15,7 @@ const GENERATORS: [u32; 5] = [
 
 const CHECKSUM_LEN: usize = 6;
 
-/// What is wrong with a text.
+/// A fault of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Form,

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 /// A stanza of ours has some 100 bytes, and one of a post-quantum recipient some 1,600: room for 40 of those.
 pub const MAX_HEADER_LEN: usize = 65_536;
 
-/// What fits the header in any case: 100 × 100 bytes are less than a sixth of it.
+/// A bound that always fits the header: 100 × 100 bytes are less than a sixth of it.
 pub const MAX_RECIPIENTS: usize = 100;
 
 const X25519_INFO: &[u8] = b"age-encryption.org/v1/X25519";

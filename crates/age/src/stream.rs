@@ -1,4 +1,4 @@
-//! What follows the header: chunks of 64 KiB, each with its number and whether it is the last.
+//! The payload behind the header: chunks of 64 KiB, each with its number and whether it is the last.
 
 use crate::AgeError;
 use crate::derive::Key;

@@ -15,7 +15,7 @@ use crate::{CASE_RULE_LIFETIME, Time, Transport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What is known of servers that do not keep the case of letters.
+/// Servers that are known not to keep the case of letters.
 #[derive(Debug, Default)]
 pub(crate) struct CaseRules(BTreeMap<SocketAddr, Rule>);
 

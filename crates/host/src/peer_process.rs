@@ -18,7 +18,7 @@ pub struct PeerProcess {
     identity: Identity,
 }
 
-/// What only that process has.
+/// An identity that no other process has.
 #[derive(Debug)]
 enum Identity {
     /// A pidfd that the kernel took from the socket (`SO_PEERPIDFD`, Linux 6.5).

@@ -137,7 +137,7 @@ pub(super) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", visible(&line.to_string()));
 }
 
-/// What the portal warns of, on standard error beside what was asked for.
+/// Writes the portal's warnings to standard error, beside the answer.
 pub(super) fn warn(text: &str) {
     note(format_args!("warning: {text}"));
 }

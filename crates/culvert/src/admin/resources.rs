@@ -175,7 +175,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     })
 }
 
-/// What an option that may be repeated was given; none where it is not there.
+/// The values of an option that may be repeated; none where it is not there.
 fn given(texts: Vec<String>) -> Option<Vec<String>> {
     (!texts.is_empty()).then_some(texts)
 }

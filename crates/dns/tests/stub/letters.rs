@@ -15,7 +15,7 @@ fn letters(forward: &Forward) -> &[u8] {
     &forward.query[12..NAME_END]
 }
 
-/// What a server answers that does not keep the case.
+/// The answer of a server that does not keep the case.
 fn in_lower_case(forward: &Forward) -> Vec<u8> {
     let mut bytes = upstream_answer(&forward.query, &[record(A_TYPE, &[192, 0, 2, 80])]);
     bytes[12..NAME_END].make_ascii_lowercase();

@@ -134,7 +134,7 @@ fn write(state: &StateDir, kept: &Kept) {
     }
 }
 
-/// What was kept before may hold grants that have been revoked since.
+/// Grants that were kept before may have been revoked since.
 fn remove(state: &StateDir) {
     if let Err(error) = state.remove(KEPT_FILE) {
         tracing::error!(%error, "grants of before could not be removed either");

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use culvert_wire::api::{FieldProblem, SetupRequest};
 use zeroize::Zeroizing;
 
-/// What a browser keeps so that nobody who knows a name keeps its person from signing in there. It signs nobody in.
+/// The cookie of a known browser: guesses under its person's name use up no attempts there. It signs nobody in.
 const BROWSER: &str = "__Host-culvert-browser";
 
 /// For how long: 400 days, the longest that browsers keep a cookie.
