@@ -119,6 +119,7 @@ impl Fill {
                     revoked: None,
                     used: None,
                     last_used: None,
+                    proven: None,
                     stamp: Stamp::default(),
                 },
                 digest: Secret::new(secret).digest(),

@@ -1,6 +1,8 @@
 //! Changes of the configuration: what is asked for, and what was recorded.
 
-use crate::{Entity, EntityId, EntityKind, FactorChange, Role, SearchText, SecretBytes, Token};
+use crate::{
+    Entity, EntityId, EntityKind, FactorChange, Proof, Role, SearchText, SecretBytes, Token,
+};
 use culvert_ids::{AccountId, ActorId, ProviderId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
@@ -43,6 +45,21 @@ pub enum Mutation {
         actor: ActorId,
         /// What.
         change: FactorChange,
+    },
+    /// Refuses the write unless this still proves who the person is. It changes nothing.
+    ///
+    /// A session that is the author of the write that makes it needs such a proof before it.
+    Prove {
+        /// Who.
+        actor: ActorId,
+        /// By what.
+        by: Proof,
+    },
+    /// Notes that the person of the session was proven now, by what comes before it in the same write. It is no
+    /// configuration: nothing is recorded.
+    RenewProof {
+        /// Which session.
+        session: TokenId,
     },
     /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
     Update {

@@ -201,6 +201,8 @@ pub enum Denial {
     MachineRevoked,
     /// The token, or its actor, has a lesser role than the one by which the write was permitted.
     LesserRole,
+    /// The write has not shown that it is the person, or not with all factors that the person has by now.
+    Unproven,
 }
 
 impl Denial {
@@ -216,6 +218,7 @@ impl Denial {
             Self::ActorDisabled => "disabled actor",
             Self::MachineRevoked => "revoked machine",
             Self::LesserRole => "lesser role than when the request began",
+            Self::Unproven => "no proof with all factors of the person",
         }
     }
 }

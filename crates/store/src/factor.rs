@@ -51,8 +51,13 @@ pub enum FactorChange {
     },
     /// Uses up the code of a time step, and all before it. It is no configuration: nothing is recorded.
     ///
-    /// It is denied where a code of this step or a later one was used before.
-    UseStep(u64),
+    /// It is denied where a code of this step or a later one was used before, or the app has another secret by now.
+    UseStep {
+        /// By which secret the code is right.
+        secret: SecretBytes,
+        /// Of which step it is.
+        step: u64,
+    },
     /// Uses up a recovery code. It is denied where there is none that has this digest.
     UseCode(SecretDigest),
 }

@@ -30,6 +30,7 @@ mod limits;
 mod logs;
 mod page;
 mod principal;
+mod proof;
 mod range;
 mod rules;
 mod search;
@@ -59,6 +60,7 @@ pub use limits::{
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};
 pub use principal::{Holder, Principal};
+pub use proof::Proof;
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName};
 pub use snapshot::Snapshot;

@@ -312,6 +312,7 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
         }
         (Entity::Token(was), Entity::Token(is)) => {
             is.last_used = was.last_used;
+            is.proven = was.proven;
             first_changed(&[
                 ("kind", was.scope == is.scope),
                 ("uses", was.uses == is.uses),

@@ -26,6 +26,7 @@ mod logs;
 mod open;
 mod passkeys;
 mod passwords;
+mod proof;
 mod providers;
 mod read;
 mod secrets;

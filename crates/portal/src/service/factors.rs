@@ -1,7 +1,7 @@
 //! The second factor of people who sign in with a password: codes of an authenticator app, and recovery
 //! codes for when it is lost.
 
-use super::people::{Begun, MAX_SESSIONS};
+use super::people::{Begun, ByPassword, MAX_SESSIONS};
 use super::waiting::Waiting;
 use super::{Caller, Service, now, show, totp};
 use crate::fault::Fault;
@@ -57,10 +57,10 @@ pub(super) struct Factors {
     enrolments: Waiting<TokenId, SecretBytes>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HalfSignedIn {
-    pub(super) actor: ActorId,
-    /// Which password it was.
+    pub(super) by: ByPassword,
+    /// Since when it was the password.
     pub(super) password_set: Option<Timestamp>,
     attempts_left: u32,
 }
@@ -113,21 +113,26 @@ impl OwnFactors {
 
 impl Service {
     /// What comes after the password: a session, or the question for a code.
-    pub(super) async fn after_password(&self, actor: ActorId) -> Result<SignedIn, Fault> {
+    pub(super) async fn after_password(&self, proven: ByPassword) -> Result<SignedIn, Fault> {
+        let actor = proven.actor;
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.ok_or(Fault::Unauthenticated)?;
         if !sign_in.has_second_factor() {
-            let crowded_out = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
-            return self
-                .begin_session(actor, crowded_out)
-                .await
-                .map(SignedIn::Begun);
+            let mut mutations = vec![proven.proof()];
+            mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
+            let begun = self.begin_session(actor, mutations).await;
+            return begun.map(SignedIn::Begun).inspect_err(|fault| {
+                if *fault == Fault::Unauthenticated {
+                    self.metrics.denied_tokens.inc();
+                    tracing::info!(%actor, "a person's sign-in changed while their password was checked");
+                }
+            });
         }
         let mut random = Zeroizing::new([0; TICKET_LEN]);
         getrandom::fill(random.as_mut_slice())?;
         let ticket = Zeroizing::new(URL_SAFE_NO_PAD.encode(*random));
         let half = HalfSignedIn {
-            actor,
+            by: proven,
             password_set: sign_in.password_set,
             attempts_left: CODES_PER_PASSWORD,
         };
@@ -155,23 +160,25 @@ impl Service {
         let key = sha256(ticket.as_bytes());
         let half = self.factors.half_signed_in.with(&key, at, |half| {
             half.attempts_left = half.attempts_left.saturating_sub(1);
-            (*half, half.attempts_left > 0)
+            (half.clone(), half.attempts_left > 0)
         });
         let half = half.ok_or(Fault::Unauthenticated)?;
-        let row: store::Actor = self.get(self.served, half.actor).await?;
+        let actor = half.by.actor;
+        let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or(Fault::Unauthenticated)?;
         if sign_in.password_set != half.password_set {
             return Err(Fault::Unauthenticated);
         }
-        let mut mutations = self.crowded_out(half.actor, MAX_SESSIONS - 1).await?;
-        mutations.push(self.use_of(half.actor, code).await?);
-        match self.begin_session(half.actor, mutations).await {
+        let mut mutations = vec![half.by.proof()];
+        mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
+        mutations.push(self.use_of(actor, code).await?);
+        match self.begin_session(actor, mutations).await {
             Ok(begun) => {
                 self.factors.half_signed_in.forget(&key);
                 Ok(begun)
             }
-            Err(Fault::Unauthenticated) => Err(self.wrong_code(half.actor)),
+            Err(Fault::Unauthenticated) => Err(self.wrong_code(actor)),
             Err(fault) => Err(fault),
         }
     }
@@ -180,7 +187,7 @@ impl Service {
     pub(super) fn half_signed_in(&self, ticket: &str) -> Option<HalfSignedIn> {
         let key = sha256(ticket.as_bytes());
         let half_signed_in = &self.factors.half_signed_in;
-        half_signed_in.with(&key, Instant::now(), |half| (*half, true))
+        half_signed_in.with(&key, Instant::now(), |half| (half.clone(), true))
     }
 
     pub(super) fn forget_half(&self, ticket: &str) {
@@ -197,8 +204,11 @@ impl Service {
         let change = if totp::is_code(&code) {
             let secret = self.store.totp_secret(self.served, actor);
             let secret = self.ask("totp_secret", secret).await?;
-            let step = secret.and_then(|secret| totp::step_of(secret.expose(), &code, now()));
-            step.map(FactorChange::UseStep)
+            let step = secret.and_then(|secret| {
+                let step = totp::step_of(secret.expose(), &code, now())?;
+                Some((secret, step))
+            });
+            step.map(|(secret, step)| FactorChange::UseStep { secret, step })
         } else {
             let is_long_enough = code.len() == RECOVERY_CODE_CHARS;
             is_long_enough.then(|| FactorChange::UseCode(digest_of(&code)))
@@ -296,7 +306,7 @@ impl Service {
                         .to_owned(),
                 ))
             }
-            false => self.prove_own(caller, from, password).await,
+            false => self.prove_own(caller, from, password).await.map(drop),
         }
     }
 

@@ -159,7 +159,7 @@ impl Service {
         let Some(half) = self.half_signed_in(ticket) else {
             return Ok(None);
         };
-        let keys = self.passkeys_of(half.actor).await?;
+        let keys = self.passkeys_of(half.by.actor).await?;
         if keys.is_empty() || self.relying_party().is_none() {
             return Ok(None);
         }
@@ -369,7 +369,7 @@ impl Service {
         let key = self.ask("passkey", found).await?;
         // "Identify the user being authenticated and verify that this user is the owner of the public key
         // credential source".
-        let key = key.filter(|key| half.is_none_or(|half| key.actor == half.actor));
+        let key = key.filter(|key| half.as_ref().is_none_or(|half| key.actor == half.by.actor));
         let is_owner = |key: &Passkey| match &assertion.user {
             Some(user) if !user.is_empty() => user.as_slice() == key.actor.as_bytes(),
             // Where the person is known, the authenticator need not say who it is.
@@ -387,10 +387,14 @@ impl Service {
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or_else(unknown)?;
-        if half.is_some_and(|half| half.password_set != sign_in.password_set) {
+        if half
+            .as_ref()
+            .is_some_and(|half| half.password_set != sign_in.password_set)
+        {
             return Err(Fault::Unauthenticated);
         }
-        let mut mutations = self.crowded_out(actor, MAX_SESSIONS - 1).await?;
+        let mut mutations: Vec<_> = half.iter().map(|half| half.by.proof()).collect();
+        mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
         let credential = key.credential.clone();
         let change = FactorChange::UsePasskey { credential, uses };
         mutations.push(Mutation::ChangeFactor { actor, change });

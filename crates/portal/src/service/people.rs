@@ -6,7 +6,9 @@ use super::tokens::issue;
 use super::{Caller, Service, SignedIn, now, show};
 use crate::fault::Fault;
 use culvert_ids::{ActorId, TokenId};
-use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
+use culvert_store::{
+    self as store, ActorKind, Author, ListFilter, Mutation, Proof, Role, SecretBytes, TokenScope,
+};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
 use culvert_wire::token::{Bearer, TokenKind};
@@ -29,6 +31,21 @@ pub(crate) struct Begun {
     pub(crate) token: Zeroizing<String>,
 }
 
+/// Whose password it was, and by what it is right. The store compares that when a session begins by it.
+#[derive(Clone, Debug)]
+pub(super) struct ByPassword {
+    pub(super) actor: ActorId,
+    pub(super) verifier: SecretBytes,
+}
+
+impl ByPassword {
+    pub(super) fn proof(&self) -> Mutation {
+        let by = Proof::Password(self.verifier.clone());
+        let actor = self.actor;
+        Mutation::Prove { actor, by }
+    }
+}
+
 impl Service {
     /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told. `mark` is what
     /// the browser shows of a sign-in before; it gets one for the next.
@@ -41,9 +58,9 @@ impl Service {
     ) -> Result<(SignedIn, Mark), Fault> {
         let as_kept = name.trim().to_lowercase();
         let known = mark.and_then(|mark| self.browsers.known(mark, &as_kept));
-        let actor = self.prove(from, known, name, password).await?;
+        let proven = self.prove(from, known, name, password).await?;
         let mark = self.browsers.mark(&as_kept)?;
-        Ok((self.after_password(actor).await?, Mark(mark)))
+        Ok((self.after_password(proven).await?, Mark(mark)))
     }
 
     /// That an attempt came too early.
@@ -58,12 +75,12 @@ impl Service {
         caller: &Caller,
         from: IpAddr,
         password: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<ByPassword, Fault> {
         let actor = caller.actor()?;
         let row: store::Actor = self.get(caller.account(), actor).await?;
         let known = Some(actor.into());
         match self.prove(from, known, &row.name, password).await {
-            Ok(proven) if proven == actor => Ok(()),
+            Ok(proven) if proven.actor == actor => Ok(proven),
             Ok(_) | Err(Fault::Unauthenticated) => {
                 Err(Fault::invalid("current", "it is not your password"))
             }
@@ -79,7 +96,7 @@ impl Service {
         known: Option<Known>,
         name: &str,
         password: &str,
-    ) -> Result<ActorId, Fault> {
+    ) -> Result<ByPassword, Fault> {
         let limited = |wait| self.limited(wait);
         let at = Instant::now();
         match known {
@@ -96,7 +113,7 @@ impl Service {
         let verifier = found.as_ref().map(|(_, verifier)| verifier);
         let right = self.passwords.check(asker, password, verifier).await?;
         match found {
-            Some((actor, _)) if right => Ok(actor),
+            Some((actor, verifier)) if right => Ok(ByPassword { actor, verifier }),
             _ => {
                 self.metrics.denied_tokens.inc();
                 tracing::info!(%from, "a name and password were not accepted");
@@ -105,7 +122,7 @@ impl Service {
         }
     }
 
-    /// Makes a session, in one write with what comes before it.
+    /// Makes a session, in one write with what comes before it: a proof of the person among it.
     pub(super) async fn begin_session(
         &self,
         actor: ActorId,
@@ -114,10 +131,10 @@ impl Service {
         self.begin_session_by(None, actor, mutations).await
     }
 
-    /// The same. With an author, that one must still be accepted when it is written.
+    /// The same. The session takes the place of `replaced`, which must still be accepted when it is written.
     async fn begin_session_by(
         &self,
-        author: Option<Author>,
+        replaced: Option<Author>,
         actor: ActorId,
         mut mutations: Vec<Mutation>,
     ) -> Result<Begun, Fault> {
@@ -132,9 +149,11 @@ impl Service {
             token: Some(id),
             role: None,
         };
-        let author = author.unwrap_or(begun);
         let (create, secret) = issue.split();
         mutations.push(create);
+        // A new session has the proof of the one that makes it, which therefore goes last.
+        mutations.extend(replaced.and_then(|author| author.token).map(end));
+        let author = replaced.unwrap_or(begun);
         self.write(self.served, author, mutations).await?;
         let kind = TokenKind::Session;
         let token = Bearer { kind, id, secret }.expose();
@@ -230,12 +249,16 @@ impl Service {
 
     /// Ends all sessions that the caller has but this one.
     pub(crate) async fn end_other_sessions(&self, caller: &Caller) -> Result<(), Fault> {
-        let rows = self.sessions_of(caller.actor()?).await?;
-        let others = rows.into_iter().filter(|row| row.id != caller.token());
-        let mutations = others.map(|row| end(row.id)).collect();
+        let mutations = self.ends_of_others(caller).await?;
         self.write(caller.account(), caller.author(), mutations)
             .await?;
         Ok(())
+    }
+
+    async fn ends_of_others(&self, caller: &Caller) -> Result<Vec<Mutation>, Fault> {
+        let rows = self.sessions_of(caller.actor()?).await?;
+        let others = rows.into_iter().filter(|row| row.id != caller.token());
+        Ok(others.map(|row| end(row.id)).collect())
     }
 
     pub(super) async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
@@ -253,11 +276,12 @@ impl Service {
     ) -> Result<Begun, Fault> {
         let actor = caller.actor()?;
         let row: store::Actor = self.get(caller.account(), actor).await?;
-        self.prove_own(caller, from, current).await?;
+        let proven = self.prove_own(caller, from, current).await?;
         let asker = Asker::Known(actor.into());
         let verifier = self.passwords.verifier(asker, "password", &row.name, new);
         let verifier = verifier.await?;
-        let mut mutations = self.ends_of(actor).await?;
+        let mut mutations = vec![proven.proof()];
+        mutations.extend(self.ends_of_others(caller).await?);
         mutations.push(Mutation::SetPassword {
             actor,
             role: None,

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::oidc::{self, Claims, Flow, Purpose, SignInFault};
 use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId};
 use culvert_policy::readable_name;
-use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Stamp, StoreExt};
+use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Proof, Stamp, StoreExt};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Instant;
@@ -229,7 +229,8 @@ impl Service {
         if actor.disabled || actor.sign_in.is_none() {
             return Err(SignInFault::MayNot);
         }
-        let mut mutations = self.crowded_out(actor.id, MAX_SESSIONS - 1).await?;
+        let mut mutations = vec![proof(&identity)];
+        mutations.extend(self.crowded_out(actor.id, MAX_SESSIONS - 1).await?);
         let members = self.memberships_of(self.served, actor.id).await?;
         let wanted = self.wanted_groups(provider, claims).await?;
         let (changes, made) = synchronise(&identity, &members, &wanted)?;
@@ -269,7 +270,9 @@ impl Service {
         identity.memberships = made;
         let mut mutations = vec![Mutation::Create(actor.into())];
         mutations.extend(joins);
+        let proof = proof(&identity);
         mutations.push(Mutation::Create(identity.into()));
+        mutations.push(proof);
         Ok(self.begin_session(id, mutations).await?)
     }
 
@@ -324,6 +327,14 @@ impl Service {
             };
         }
         Ok(wanted)
+    }
+}
+
+/// That the provider knows the person by the identity, which the store looks up again.
+fn proof(identity: &store::Identity) -> Mutation {
+    Mutation::Prove {
+        actor: identity.actor,
+        by: Proof::Identity(identity.id),
     }
 }
 

@@ -209,6 +209,7 @@ pub(crate) fn issue(
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     };
     let secret = new_secret()?;

@@ -30,7 +30,7 @@ pub(crate) enum ShutOut {
 /// A portal that holds requests back, and an owner of it.
 pub(crate) struct World {
     pub(crate) running: Running,
-    held: Arc<HeldStore>,
+    pub(crate) held: Arc<HeldStore>,
     owner: String,
     /// Where the next connection comes from: no address asks too often.
     from: u8,

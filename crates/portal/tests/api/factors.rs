@@ -5,7 +5,8 @@ use crate::support::{Answer, Running, api_token, birth, make_token, now, other_a
 use aws_lc_rs::hmac;
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
-    Actor, Author, FactorChange, Mutation, Role, Seq, Stamp, StoreExt, TokenScope, TokenUses,
+    Actor, Author, FactorChange, Mutation, Role, SecretBytes, Seq, Stamp, StoreExt, TokenScope,
+    TokenUses,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
@@ -345,6 +346,7 @@ async fn old_session(running: &Running, actor: ActorId, age_ms: u64) -> String {
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     };
     let create = Mutation::CreateToken { token: row, digest };
@@ -482,7 +484,10 @@ async fn one_code_of_two_browsers_at_once_begins_one_session() {
     let mut statuses = [one.status.as_u16(), other.status.as_u16()];
     statuses.sort_unstable();
     assert_eq!(statuses, [303, 422]);
-    let change = FactorChange::UseStep(app.shown);
+    let change = FactorChange::UseStep {
+        secret: SecretBytes::new(app.secret.clone()),
+        step: app.shown,
+    };
     let replay = vec![Mutation::ChangeFactor { actor, change }];
     let account = running.account();
     let replay = running.store.write(account, Author::PORTAL, now(), replay);

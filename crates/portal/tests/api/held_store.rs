@@ -21,6 +21,8 @@ use tokio::sync::oneshot;
 pub(crate) struct HeldStore {
     inner: Arc<dyn Store>,
     held: Mutex<HashMap<TokenId, Held>>,
+    /// By the name of who signs in.
+    sign_ins: Mutex<HashMap<String, Held>>,
 }
 
 #[derive(Debug)]
@@ -52,19 +54,41 @@ impl HeldStore {
         Self {
             inner,
             held: Mutex::default(),
+            sign_ins: Mutex::default(),
         }
     }
 
     /// Holds back the next request that comes with the token.
     pub(crate) fn hold(&self, token: TokenId) -> Hold {
-        let (at, reached) = oneshot::channel();
-        let (release, go) = oneshot::channel();
-        let held = Held { reached: at, go };
+        let (held, hold) = pair();
         assert!(self.held.lock().unwrap().insert(token, held).is_none());
-        Hold {
-            reached,
-            go: release,
-        }
+        hold
+    }
+
+    /// Holds back the next sign-in under the name, once the portal has what the password is checked by.
+    pub(crate) fn hold_sign_in(&self, name: &str) -> Hold {
+        let (held, hold) = pair();
+        let mut sign_ins = self.sign_ins.lock().unwrap();
+        assert!(sign_ins.insert(name.to_owned(), held).is_none());
+        hold
+    }
+}
+
+fn pair() -> (Held, Hold) {
+    let (at, reached) = oneshot::channel();
+    let (release, go) = oneshot::channel();
+    let hold = Hold {
+        reached,
+        go: release,
+    };
+    (Held { reached: at, go }, hold)
+}
+
+async fn wait(held: Option<Held>) {
+    if let Some(held) = held {
+        held.reached.send(()).unwrap();
+        // A test that fails lets go of it.
+        let _ = held.go.await;
     }
 }
 
@@ -100,7 +124,6 @@ passed_on! {
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
         async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
         async fn standing(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
-        async fn password(account: AccountId, name: &str) -> Answer<Option<(ActorId, SecretBytes)>>;
         async fn provider_secret(account: AccountId, provider: ProviderId) -> Answer<Option<SecretBytes>>;
         async fn identity(account: AccountId, provider: ProviderId, subject: &str) -> Answer<Option<Identity>>;
         async fn totp_secret(account: AccountId, actor: ActorId) -> Answer<Option<SecretBytes>>;
@@ -126,6 +149,17 @@ passed_on! {
         self.inner.watch()
     }
 
+    async fn password(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Answer<Option<(ActorId, SecretBytes)>> {
+        let answer = self.inner.password(account, name).await;
+        let held = self.sign_ins.lock().unwrap().remove(name);
+        wait(held).await;
+        answer
+    }
+
     async fn authenticate(
         &self,
         token: TokenId,
@@ -135,11 +169,7 @@ passed_on! {
     ) -> Answer<Principal> {
         let answer = self.inner.authenticate(token, digest, kind, now).await;
         let held = self.held.lock().unwrap().remove(&token);
-        if let Some(held) = held {
-            held.reached.send(()).unwrap();
-            // A test that fails lets go of it.
-            let _ = held.go.await;
-        }
+        wait(held).await;
         answer
     }
 }

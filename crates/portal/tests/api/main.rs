@@ -45,6 +45,7 @@ mod roles;
 mod secrets;
 mod served;
 mod setup;
+mod sign_in_races;
 mod sinks;
 mod strangers;
 mod support;

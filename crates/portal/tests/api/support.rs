@@ -218,6 +218,7 @@ pub(crate) async fn make_token_at(
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     };
     let digest = secret.digest();

@@ -220,6 +220,7 @@ fn token(id: TokenId, scope: TokenScope) -> Token {
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     }
 }

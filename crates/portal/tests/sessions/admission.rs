@@ -268,6 +268,7 @@ async fn one_time(portal: &Portal, kind: TokenKind, scope: TokenScope) -> Bearer
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     };
     let digest = bearer.secret.digest();

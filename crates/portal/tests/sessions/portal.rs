@@ -238,6 +238,7 @@ pub(crate) fn configuration() -> Vec<Mutation> {
             revoked: None,
             used: None,
             last_used: None,
+            proven: None,
             stamp,
         },
         digest: Secret::new([9; 32]).digest(),

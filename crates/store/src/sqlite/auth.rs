@@ -119,7 +119,7 @@ async fn actor_kind(
     Ok(enabled(connection, account, id).await?.kind)
 }
 
-async fn enabled(
+pub(super) async fn enabled(
     connection: &mut SqliteConnection,
     account: AccountId,
     id: ActorId,
@@ -135,7 +135,8 @@ async fn enabled(
 
 /// Refuses a write whose author is no longer accepted. A request may wait long between the check of
 /// its token and its write; the transaction has the writer, so that nothing comes between this check
-/// and the commit. The token that begins a session is made by the very write that it is the author of.
+/// and the commit. The token that begins a session is made by the very write that it is the author of, which
+/// needs a proof of its person ([`super::proof`]).
 pub(super) async fn check_author(
     writing: &mut Writing,
     author: Author,
@@ -145,7 +146,9 @@ pub(super) async fn check_author(
         return Ok(());
     };
     let makes_it = |mutation: &Mutation| match mutation {
-        Mutation::CreateToken { token: made, .. } => made.id == token,
+        Mutation::CreateToken { token: made, .. } => {
+            made.id == token && matches!(made.scope, TokenScope::Session { .. })
+        }
         _ => false,
     };
     if mutations.iter().any(makes_it) {

@@ -1,6 +1,7 @@
 //! What second factors are checked by. It goes in, and comes out for nothing but a check.
 
 use super::fault::fault;
+use super::proof::Part;
 use super::read;
 use super::value::{Value, query};
 use super::write::Writing;
@@ -44,7 +45,9 @@ impl Writing {
             return Err(StoreError::NotFound(actor.into()));
         };
         let after = match change {
-            FactorChange::UseStep(step) => return self.use_step(actor, step).await,
+            FactorChange::UseStep { secret, step } => {
+                return self.use_step(actor, &secret, step).await;
+            }
             FactorChange::UseCode(digest) => {
                 self.use_code(actor, &digest).await?;
                 SignIn {
@@ -204,7 +207,17 @@ impl Writing {
     }
 
     /// The transaction has the writer: of several who use one code, one comes first.
-    async fn use_step(&mut self, actor: ActorId, step: u64) -> Result<(), StoreError> {
+    async fn use_step(
+        &mut self,
+        actor: ActorId,
+        shown: &SecretBytes,
+        step: u64,
+    ) -> Result<(), StoreError> {
+        let account = self.account();
+        let secret = totp_secret(self.connection(), account, actor).await?;
+        if secret.as_ref() != Some(shown) {
+            return Err(Denial::WrongSecret.into());
+        }
         let sql = "UPDATE totp SET last_step = ? \
                    WHERE account = ? AND actor_id = ? AND last_step < ?";
         let mut values = vec![step.into()];
@@ -212,7 +225,10 @@ impl Writing {
         values.push(step.into());
         match self.execute(sql, values).await? {
             0 => Err(Denial::Used.into()),
-            _ => Ok(()),
+            _ => {
+                self.shown().add(actor, Part::Code);
+                Ok(())
+            }
         }
     }
 
@@ -224,7 +240,10 @@ impl Writing {
         values.push(code.as_bytes().as_slice().into());
         match self.execute(sql, values).await? {
             0 => Err(Denial::WrongSecret.into()),
-            _ => Ok(()),
+            _ => {
+                self.shown().add(actor, Part::Code);
+                Ok(())
+            }
         }
     }
 }

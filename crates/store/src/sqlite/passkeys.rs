@@ -1,6 +1,7 @@
 //! Keys by which people sign in, as their authenticators made them.
 
 use super::fault::fault;
+use super::proof::Part;
 use super::read;
 use super::value::{Columns, Value, query};
 use super::write::Writing;
@@ -135,7 +136,10 @@ impl Writing {
         values.extend([u64::from(uses).into(), u64::from(uses).into()]);
         match self.execute(sql, values).await? {
             0 => Err(Denial::Used.into()),
-            _ => Ok(()),
+            _ => {
+                self.shown().add(actor, Part::Whole);
+                Ok(())
+            }
         }
     }
 

@@ -38,6 +38,22 @@ pub(super) async fn find(
     }
 }
 
+/// What the password of an actor is checked by.
+pub(super) async fn of(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    actor: ActorId,
+) -> Result<Option<SecretBytes>, StoreError> {
+    let sql = "SELECT verifier FROM password WHERE account = ? AND actor_id = ?";
+    let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    row.map(|row| row.try_get("verifier").map(SecretBytes::new).map_err(fault))
+        .transpose()
+}
+
 impl Writing {
     pub(super) async fn set_password(
         &mut self,

@@ -374,7 +374,7 @@ impl Table for Token {
         "used_client",
         "used_gateway",
     ];
-    const ASIDE: &'static [&'static str] = &["last_used_ms"];
+    const ASIDE: &'static [&'static str] = &["last_used_ms", "proven_ms"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         let machine = self.used.and_then(|used| used.machine);
@@ -436,6 +436,7 @@ impl Table for Token {
             revoked: row.optional_time("revoked_ms")?,
             used: used.map(|at| TokenUse { at, machine }),
             last_used: row.optional_time("last_used_ms")?,
+            proven: row.optional_time("proven_ms")?,
             stamp,
         })
     }

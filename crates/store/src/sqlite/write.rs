@@ -1,6 +1,7 @@
 //! Changes of the configuration, each with its entry in the change log.
 
 use super::fault::fault;
+use super::proof::Shown;
 use super::read;
 use super::table;
 use super::value::{Columns, Value, places, query};
@@ -27,6 +28,7 @@ pub(super) struct Writing {
     changes: Vec<Change>,
     /// Kinds of which there are new rows.
     grown: BTreeSet<EntityKind>,
+    shown: Shown,
 }
 
 impl Writing {
@@ -76,6 +78,7 @@ impl Writing {
             seq,
             changes: Vec::new(),
             grown: BTreeSet::new(),
+            shown: Shown::default(),
         }
     }
 
@@ -85,6 +88,15 @@ impl Writing {
 
     pub(super) const fn at(&self) -> Timestamp {
         self.at
+    }
+
+    pub(super) const fn author(&self) -> Author {
+        self.author
+    }
+
+    /// What the write has shown of people so far.
+    pub(super) const fn shown(&mut self) -> &mut Shown {
+        &mut self.shown
     }
 
     pub(super) fn connection(&mut self) -> &mut SqliteConnection {
@@ -146,6 +158,8 @@ impl Writing {
                 self.set_provider_secret(provider, &secret).await
             }
             Mutation::ChangeFactor { actor, change } => self.change_factor(actor, change).await,
+            Mutation::Prove { actor, by } => self.prove(actor, by).await,
+            Mutation::RenewProof { session } => self.renew_proof(session).await,
             Mutation::Update {
                 entity,
                 expected_version,
@@ -207,6 +221,7 @@ impl Writing {
     ) -> Result<(), StoreError> {
         token.used = None;
         token.last_used = None;
+        token.proven = self.proof_of_new(&token).await?;
         let sql = "SELECT account FROM token_digest WHERE id = ?";
         let id = token.id.as_bytes();
         let taken = query(sql, vec![id.into()])
@@ -217,6 +232,9 @@ impl Writing {
             return Err(StoreError::Exists(token.id.into()));
         }
         let entity = self.create(token.clone().into()).await?;
+        if token.proven.is_some() {
+            self.set_proven(token.id, token.proven).await?;
+        }
         let values = vec![
             self.account.as_bytes().into(),
             entity.id().into(),

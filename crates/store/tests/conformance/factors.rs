@@ -23,6 +23,11 @@ pub(super) async fn person(world: &World) -> ActorId {
     ada.id
 }
 
+pub(super) fn use_step(step: u64) -> FactorChange {
+    let secret = SecretBytes::new(SECRET.to_vec());
+    FactorChange::UseStep { secret, step }
+}
+
 fn code(number: usize) -> SecretDigest {
     SecretDigest::from_bytes([u8::try_from(number).unwrap(); 32])
 }
@@ -141,8 +146,8 @@ pub(crate) async fn a_second_factor_stays_with_the_password_and_goes_with_it(
 pub(crate) async fn a_step_is_used_once_and_never_goes_back(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
     let ada = person(&world).await;
-    let use_step = |step| change(ada, FactorChange::UseStep(step));
-    assert_eq!(denial(&world, use_step(1)).await, Some(Denial::Used));
+    let use_step = |step| change(ada, use_step(step));
+    assert_eq!(denial(&world, use_step(1)).await, Some(Denial::WrongSecret));
     world.write(change(ada, set(5))).await.unwrap();
     for (step, expected) in [
         (5, Some(Denial::Used)),
@@ -183,7 +188,7 @@ pub(crate) async fn a_recovery_code_is_used_once_by_any_number_of_callers(
 
     // A write that fails has used nothing up.
     let mut failing = use_code(4);
-    failing.extend(change(ada, FactorChange::UseStep(0)));
+    failing.extend(change(ada, use_step(0)));
     assert_eq!(denial(&world, failing).await, Some(Denial::Used));
     assert_eq!(denial(&world, use_code(4)).await, None);
 
@@ -212,7 +217,7 @@ pub(crate) async fn a_factor_is_of_one_person_in_one_account(factory: impl Async
         set(9),
         FactorChange::NewCodes(codes(1)),
         FactorChange::RemoveApp,
-        FactorChange::UseStep(9),
+        use_step(9),
         FactorChange::UseCode(code(0)),
     ] {
         let error = other.write(change(ada, wanted)).await.unwrap_err();

@@ -13,6 +13,7 @@ pub(crate) mod model;
 pub(crate) mod paging;
 pub(crate) mod passkeys;
 pub(crate) mod people;
+pub(crate) mod proofs;
 pub(crate) mod providers;
 pub(crate) mod searching;
 pub(crate) mod tokens;
@@ -98,6 +99,10 @@ macro_rules! conformance {
                 people::a_person_s_token_may_do_no_more_than_the_person
                 people::a_write_needs_the_role_that_it_was_permitted_by
                 people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
+                proofs::a_session_begins_by_the_password_of_now_alone
+                proofs::a_session_begins_by_the_factors_of_now_alone
+                proofs::a_session_begins_by_an_identity_while_its_provider_lets_people_in
+                proofs::a_session_keeps_when_its_person_was_last_proven
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::an_issuer_stays_what_it_is
                 providers::a_subject_is_one_person_at_one_provider

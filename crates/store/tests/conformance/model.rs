@@ -151,6 +151,7 @@ impl Ids {
                 revoked: row.flag.then_some(NOW),
                 used: None,
                 last_used: None,
+                proven: None,
                 stamp: Stamp::default(),
             }
             .into(),
@@ -294,7 +295,9 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
         Mutation::CreateToken { token, .. } => create(rows, token.clone().into()),
         Mutation::SetPassword { .. }
         | Mutation::SetProviderSecret { .. }
-        | Mutation::ChangeFactor { .. } => {
+        | Mutation::ChangeFactor { .. }
+        | Mutation::Prove { .. }
+        | Mutation::RenewProof { .. } => {
             panic!("the model has no secrets")
         }
         Mutation::Update {

@@ -323,6 +323,7 @@ pub(crate) fn token(scope: TokenScope, uses: TokenUses) -> (Mutation, Key) {
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     };
     let kind = scope.kind();

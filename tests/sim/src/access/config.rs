@@ -300,6 +300,7 @@ pub(crate) fn token(id: TokenId, scope: TokenScope) -> Token {
         revoked: None,
         used: None,
         last_used: None,
+        proven: None,
         stamp: Stamp::default(),
     }
 }

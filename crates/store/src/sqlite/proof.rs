@@ -1,0 +1,147 @@
+//! Whether a write may begin a session, or renew the proof of one: what was proven before it must still hold.
+
+use super::passwords;
+use super::read;
+use super::write::Writing;
+use super::{auth, table};
+use crate::{Denial, EntityId, Identity, Kind, Proof, Provider, StoreError, Token, TokenScope};
+use culvert_ids::{ActorId, TokenId};
+use culvert_wire::Timestamp;
+
+/// What a write has shown of people so far. A write is about one person, or two.
+#[derive(Debug, Default)]
+pub(super) struct Shown(Vec<(ActorId, Part)>);
+
+/// A part of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Password,
+    /// A code of an app, or a recovery code.
+    Code,
+    /// A passkey stands for two factors, and an identity provider asks for what it wants.
+    Whole,
+}
+
+impl Shown {
+    pub(super) fn add(&mut self, actor: ActorId, part: Part) {
+        self.0.push((actor, part));
+    }
+
+    fn has(&self, actor: ActorId, part: Part) -> bool {
+        self.0.contains(&(actor, part))
+    }
+}
+
+impl Writing {
+    pub(super) async fn prove(&mut self, actor: ActorId, by: Proof) -> Result<(), StoreError> {
+        let account = self.account();
+        let part = match by {
+            Proof::Password(shown) => {
+                let now = passwords::of(self.connection(), account, actor).await?;
+                if now != Some(shown) {
+                    return Err(Denial::WrongSecret.into());
+                }
+                Part::Password
+            }
+            Proof::Identity(id) => {
+                self.check_identity(actor, id.into()).await?;
+                Part::Whole
+            }
+        };
+        self.shown().add(actor, part);
+        Ok(())
+    }
+
+    /// The identity is still the person's, and its provider lets people in.
+    async fn check_identity(&mut self, actor: ActorId, id: EntityId) -> Result<(), StoreError> {
+        let account = self.account();
+        let found = read::find(self.connection(), account, id).await?;
+        let identity = found.and_then(Identity::from_entity);
+        let identity = identity.filter(|identity| identity.actor == actor);
+        let identity = identity.ok_or(Denial::Revoked)?;
+        let provider = read::get(self.connection(), account, identity.provider.into()).await?;
+        match Provider::from_entity(provider) {
+            Some(provider) if !provider.disabled => Ok(()),
+            Some(_) | None => Err(Denial::Revoked.into()),
+        }
+    }
+
+    /// Refuses a write that has not shown by now that it is the person, with all factors that the person has by now.
+    async fn check_proven(&mut self, actor: ActorId) -> Result<(), StoreError> {
+        let account = self.account();
+        let row = match auth::enabled(self.connection(), account, actor).await {
+            Err(StoreError::NotFound(_)) => return Err(Denial::Revoked.into()),
+            row => row?,
+        };
+        let sign_in = row.sign_in.ok_or(Denial::Revoked)?;
+        let shown = self.shown();
+        let by_password = shown.has(actor, Part::Password)
+            && (shown.has(actor, Part::Code) || !sign_in.has_second_factor());
+        match by_password || shown.has(actor, Part::Whole) {
+            true => Ok(()),
+            false => Err(Denial::Unproven.into()),
+        }
+    }
+
+    /// When the person of a new session was last proven: now, where the session is the author of the write that makes it;
+    /// where another session makes it, when that one was.
+    pub(super) async fn proof_of_new(
+        &mut self,
+        token: &Token,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let TokenScope::Session { actor } = token.scope else {
+            return Ok(None);
+        };
+        match self.author().token {
+            // The portal itself, which asks nobody.
+            None => Ok(Some(self.at())),
+            Some(author) if author == token.id => {
+                self.check_proven(actor).await?;
+                Ok(Some(self.at()))
+            }
+            Some(author) => {
+                let before = self.session(author).await?;
+                match before.scope == token.scope {
+                    true => Ok(before.proven),
+                    false => Err(Denial::WrongKind.into()),
+                }
+            }
+        }
+    }
+
+    /// Notes that the person of the session has been proven now. It is no configuration: nothing is recorded.
+    pub(super) async fn renew_proof(&mut self, id: TokenId) -> Result<(), StoreError> {
+        let session = self.session(id).await?;
+        let TokenScope::Session { actor } = session.scope else {
+            return Err(Denial::WrongKind.into());
+        };
+        self.check_proven(actor).await?;
+        self.set_proven(id, Some(self.at())).await
+    }
+
+    pub(super) async fn set_proven(
+        &mut self,
+        id: TokenId,
+        proven: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        let sql = format!(
+            "UPDATE {} SET proven_ms = ? WHERE account = ? AND id = ?",
+            table::table(EntityId::from(id).kind())
+        );
+        let values = vec![
+            proven.into(),
+            self.account().as_bytes().into(),
+            id.as_bytes().into(),
+        ];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    async fn session(&mut self, id: TokenId) -> Result<Token, StoreError> {
+        let account = self.account();
+        let found = read::find(self.connection(), account, id.into()).await?;
+        Ok(found
+            .and_then(Token::from_entity)
+            .ok_or(Denial::UnknownToken)?)
+    }
+}
