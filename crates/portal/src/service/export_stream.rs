@@ -1,5 +1,8 @@
 //! The stream of an export: it is read ahead by a part, asks again whether its caller may read, and
 //! ends for a reader who takes too little.
+//!
+//! An export has the database only while it reads a page. One that waits for its reader keeps memory alone; when
+//! there are too many, the one whose reader has kept it waiting longest gives way (`docs/adr/0029-the-largest-holder-gives-way.md`).
 
 use super::export::{Export, ExportFilter, ExportFormat};
 use super::{Caller, Service};
@@ -9,18 +12,24 @@ use culvert_ids::ActorId;
 use culvert_store::CommitWatch;
 use futures_util::stream::{self, Stream};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Exports at once: each keeps one of the database's four readers busy while whoever asked reads
-/// fast.
-const MAX_EXPORTS: usize = 2;
+/// Pages that are read at once, of all exports: two of the database's four readers are left to everybody else.
+const READS_AT_ONCE: usize = 2;
 
-/// Exports of one actor at once: nobody holds both of [`MAX_EXPORTS`].
+/// Exports at once. Each keeps two parts of 200 entries, some 120 kB, and 4,096 names, some 400 kB: 8 MB in all.
+const MAX_EXPORTS: usize = 16;
+
+/// Exports of one actor at once.
 const MAX_EXPORTS_PER_ACTOR: u32 = 1;
+
+/// How long an export has waited for its reader, all in all, before it gives way where there are [`MAX_EXPORTS`]. A
+/// reader that takes a megabyte a second exports 30 MB, some 100,000 entries, before that.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(30);
 
 /// How long a reader may leave a part of up to 200 entries untaken: some 60 kB, so that 2 kB/s are
 /// enough. What the kernel buffers for a connection, up to 4 MiB, is taken in steps of a third of it;
@@ -37,27 +46,94 @@ const COME_BACK: Duration = Duration::from_secs(10);
 /// Places for exports.
 #[derive(Debug)]
 pub(super) struct ExportPlaces {
-    all: Arc<Semaphore>,
+    reads: Semaphore,
+    running: Arc<Mutex<Vec<Arc<Running>>>>,
     by_actor: Places<ActorId>,
 }
 
 impl Default for ExportPlaces {
     fn default() -> Self {
         Self {
-            all: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            reads: Semaphore::new(READS_AT_ONCE),
+            running: Arc::default(),
             by_actor: Places::default(),
         }
     }
 }
 
-/// A place among all, and one among those of the actor.
-type ExportPlace = (OwnedSemaphorePermit, Place<ActorId>);
+/// An export that has a place.
+#[derive(Debug, Default)]
+struct Running {
+    waits: Mutex<Waits>,
+    gives_way: Notify,
+}
+
+/// How long an export has waited for its reader: until the last part, and since when for this one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Running {
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_wait(&self) {
+        self.waits().since = Some(Instant::now());
+    }
+
+    fn end_wait(&self) {
+        let waited = self.waited();
+        *self.waits() = Waits {
+            before: waited,
+            since: None,
+        };
+    }
+
+    fn waited(&self) -> Duration {
+        let waits = *self.waits();
+        waits.before + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A place among all, and one among those of the actor. It is free again when this is dropped.
+#[derive(Debug)]
+struct ExportPlace {
+    own: Arc<Running>,
+    running: Arc<Mutex<Vec<Arc<Running>>>>,
+    _of_actor: Place<ActorId>,
+}
+
+impl Drop for ExportPlace {
+    fn drop(&mut self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have given way already.
+        running.retain(|other| !Arc::ptr_eq(other, &self.own));
+    }
+}
 
 impl ExportPlaces {
+    /// A place. Where there is none, the export that has waited longest for its reader gives way.
     fn take(&self, actor: ActorId) -> Option<ExportPlace> {
         let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
-        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some((all, of_actor))
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.len() >= MAX_EXPORTS {
+            let waited = running.iter().map(|export| export.waited());
+            let (slowest, waited) = waited.enumerate().max_by_key(|(_, waited)| *waited)?;
+            if waited < GIVES_WAY_AFTER {
+                return None;
+            }
+            running.swap_remove(slowest).gives_way.notify_one();
+        }
+        let own = Arc::new(Running::default());
+        running.push(Arc::clone(&own));
+        Some(ExportPlace {
+            own,
+            running: Arc::clone(&self.running),
+            _of_actor: of_actor,
+        })
     }
 }
 
@@ -90,7 +166,12 @@ impl Service {
         };
         tokio::spawn(async move {
             let commits = export.service.store.watch();
-            let mut outlet = Outlet { sender, commits };
+            let running = Arc::clone(&place.own);
+            let mut outlet = Outlet {
+                sender,
+                commits,
+                running,
+            };
             match outlet.run(export).await {
                 Ok(()) => {
                     // Whoever has read the end may export again at once.
@@ -120,6 +201,8 @@ enum Broken {
     /// The connection is gone.
     Gone,
     TooSlow,
+    /// Somebody else has the place.
+    GaveWay,
     Fault(Fault),
 }
 
@@ -137,6 +220,10 @@ impl Broken {
                 "an export of a log ends: its reader took nothing for {} s",
                 PART_WITHIN.as_secs()
             ),
+            Self::GaveWay => tracing::info!(
+                "an export of a log ends: there are {MAX_EXPORTS}, another person asks for one, and its reader is the \
+                 slowest"
+            ),
             Self::Fault(Fault::Unauthenticated | Fault::Forbidden(_)) => tracing::info!(
                 "an export of a log ends: whoever asked for it may no longer read the log"
             ),
@@ -149,6 +236,7 @@ impl Broken {
 struct Outlet {
     sender: mpsc::Sender<Part>,
     commits: CommitWatch,
+    running: Arc<Running>,
 }
 
 impl Outlet {
@@ -158,10 +246,19 @@ impl Outlet {
             let service = Arc::clone(&service);
             async move { service.check_again(&caller).await }
         };
-        while let Some(lines) = export.next().await? {
-            self.hand_over(lines, may_read).await?;
+        loop {
+            let turn = service.exports.reads.acquire().await;
+            let turn = turn.map_err(Fault::internal)?;
+            let lines = export.next().await?;
+            drop(turn);
+            let Some(lines) = lines else {
+                return Ok(());
+            };
+            self.running.begin_wait();
+            let handed_over = self.hand_over(lines, may_read).await;
+            self.running.end_wait();
+            handed_over?;
         }
-        Ok(())
     }
 
     /// Waits until the reader has taken the part before, and asks meanwhile and at last whether the
@@ -180,6 +277,7 @@ impl Outlet {
                     return Ok(());
                 }
                 () = sleep_until(give_up) => return Err(Broken::TooSlow),
+                () = self.running.gives_way.notified() => return Err(Broken::GaveWay),
                 // Without a commit in that time, it is asked all the same.
                 _ = timeout(ASK_AGAIN, self.commits.changed()) => {}
             }
@@ -214,7 +312,13 @@ mod tests {
     fn outlet(signal: &CommitSignal) -> (Outlet, mpsc::Receiver<Part>) {
         let (sender, parts) = mpsc::channel(1);
         let commits = signal.watch();
-        (Outlet { sender, commits }, parts)
+        let running = Arc::default();
+        let outlet = Outlet {
+            sender,
+            commits,
+            running,
+        };
+        (outlet, parts)
     }
 
     #[tokio::test(start_paused = true)]
@@ -259,6 +363,59 @@ mod tests {
         let refused = matches!(broken, Err(Broken::Fault(Fault::Unauthenticated)));
         assert!(refused && asked.load(Ordering::Relaxed) == 4);
         assert_eq!(began.elapsed(), ASK_AGAIN + Duration::from_secs(1));
+    }
+
+    fn actor(number: u8) -> ActorId {
+        ActorId::from_bytes([number; 16])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_export_with_the_slowest_reader_gives_way_once_that_is_slow() {
+        let places = ExportPlaces::default();
+        let take = |number: usize| places.take(actor(u8::try_from(number).unwrap()));
+        let mut held: Vec<_> = (0..MAX_EXPORTS)
+            .map(|number| take(number).unwrap())
+            .collect();
+        // All wait for their readers; the readers of two are fast, and of one of these now and then.
+        for place in &held {
+            place.own.begin_wait();
+        }
+        held[3].own.end_wait();
+        tokio::time::sleep(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
+        assert!(take(100).is_none(), "nobody is slow yet");
+        for place in &held[..8] {
+            place.own.end_wait();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let newcomer = take(100).expect("one of the other eight gives way");
+        let mut gave_way = 0;
+        for (number, place) in held.iter().enumerate() {
+            let told = timeout(Duration::ZERO, place.own.gives_way.notified());
+            let told = told.await.is_ok();
+            assert!(!told || number >= 8, "{number} reads fast");
+            gave_way += usize::from(told);
+        }
+        assert_eq!(gave_way, 1);
+        assert!(take(100).is_none(), "one of an actor");
+        drop(newcomer);
+        // What gave way takes no place along that is another's by now.
+        let second = take(101).unwrap();
+        drop(held.split_off(0));
+        assert_eq!(places.running.lock().unwrap().len(), 1);
+        drop(second);
+        assert!(places.running.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_export_that_gives_way_ends_at_once() {
+        let signal = CommitSignal::new();
+        let (mut outlet, _parts) = outlet(&signal);
+        let may_read = || async { Ok(()) };
+        let first = outlet.hand_over("first".to_owned(), may_read).await;
+        first.unwrap();
+        outlet.running.gives_way.notify_one();
+        let broken = outlet.hand_over("second".to_owned(), may_read).await;
+        assert!(matches!(broken, Err(Broken::GaveWay)));
     }
 
     #[tokio::test]

@@ -17,6 +17,12 @@ const REASON_LEN: usize = 400;
 
 const EXPORT: &str = "/api/v1/log/access/export/jsonl";
 
+/// A log with few entries.
+const SHORT: &str = "/api/v1/log/changes/export/jsonl";
+
+/// Exports at once.
+const PLACES: usize = 16;
+
 async fn portal_with_a_long_log() -> Running {
     let running = Running::start().await;
     log_access_for(&running, ENTRIES, &"ä".repeat(REASON_LEN)).await;
@@ -92,7 +98,7 @@ async fn an_export_ends_when_its_caller_is_shut_out() {
 }
 
 #[tokio::test]
-async fn one_actor_does_not_hold_all_places_for_exports() {
+async fn slow_readers_leave_exports_to_others_and_an_actor_has_one() {
     let running = portal_with_a_long_log().await;
     let (actor, _, mut slow) = auditor(&running).await;
     let held = slow.begin("GET", EXPORT, &[], None).await;
@@ -103,19 +109,31 @@ async fn one_actor_does_not_hold_all_places_for_exports() {
     let (_, bearer) = make_token(store, account, TokenScope::Api { actor, role }).await;
     let mut same = running.client().await.with(&bearer);
     same.get(EXPORT).await.problem(429);
-    let (_, _, mut other) = auditor(&running).await;
-    let answer = other.begin("GET", EXPORT, &[], None).await;
-    assert_eq!(answer.status(), 200);
-    // Both places are taken; whoever lets go leaves one at once.
-    let mut third = signed_in(&running, Role::Auditor).await;
+    let mut others = Vec::new();
+    for _ in 1..PLACES {
+        // None of them reads.
+        let (_, _, mut other) = auditor(&running).await;
+        let answer = other.begin("GET", EXPORT, &[], None).await;
+        assert_eq!(answer.status(), 200);
+        others.push((other, answer));
+        if others.len() < PLACES - 1 {
+            let (_, _, mut reader) = auditor(&running).await;
+            let whole = timeout(PATIENCE, reader.get(SHORT)).await;
+            whole
+                .expect("those who do not read keep nobody")
+                .expect(200);
+        }
+    }
+    // All places are taken; whoever lets go leaves one at once.
+    let mut last = signed_in(&running, Role::Auditor).await;
     let page = "/log/access/export/csv";
-    assert_eq!(third.get(page).await.status, 429);
+    assert_eq!(last.get(page).await.status, 429);
     drop((held, slow));
     let freed = async {
-        while third.get(page).await.status != 200 {
+        while last.get(page).await.status != 200 {
             tokio::task::yield_now().await;
         }
     };
     timeout(PATIENCE, freed).await.unwrap();
-    drop(answer);
+    drop(others);
 }
