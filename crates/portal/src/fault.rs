@@ -91,6 +91,10 @@ impl From<StoreError> for Fault {
             StoreError::Denied(Denial::LesserRole) => Self::Forbidden(
                 "your role is a lesser one than when this request began: load it anew".to_owned(),
             ),
+            StoreError::Denied(Denial::OwnersOnly) => Self::Forbidden(
+                "owners, and the providers that they are known by, are changed by owners alone"
+                    .to_owned(),
+            ),
             StoreError::Denied(_) => Self::Unauthenticated,
             error if error.is_local() => {
                 tracing::error!(%error, "the database");

@@ -201,6 +201,8 @@ pub enum Denial {
     MachineRevoked,
     /// The token, or its actor, has a lesser role than the one by which the write was permitted.
     LesserRole,
+    /// The row is an owner's, or a provider that an owner is known by, and the author is no owner.
+    OwnersOnly,
     /// The write has not shown that it is the person, or not with all factors that the person has by now.
     Unproven,
 }
@@ -218,6 +220,7 @@ impl Denial {
             Self::ActorDisabled => "disabled actor",
             Self::MachineRevoked => "revoked machine",
             Self::LesserRole => "lesser role than when the request began",
+            Self::OwnersOnly => "no owner, to change what is an owner's",
             Self::Unproven => "no proof with all factors of the person",
         }
     }

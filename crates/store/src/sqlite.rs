@@ -24,6 +24,7 @@ mod grants;
 mod log_query;
 mod logs;
 mod open;
+mod owners;
 mod passkeys;
 mod passwords;
 mod proof;

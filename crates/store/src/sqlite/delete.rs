@@ -38,6 +38,7 @@ impl Writing {
         }
         for id in doomed.into_iter().rev() {
             let before = read::get(self.connection(), account, id).await?;
+            self.check_owners(&before).await?;
             if rules::revoked(&before).is_none() {
                 self.release_addresses(&before).await?;
             }

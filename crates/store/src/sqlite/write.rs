@@ -188,6 +188,7 @@ impl Writing {
         {
             return Err(StoreError::Exists(id));
         }
+        self.check_owners(&entity).await?;
         self.check_references(&entity).await?;
         self.check_name(&entity).await?;
         self.check_pair(&entity).await?;
@@ -305,6 +306,8 @@ impl Writing {
         mut after: Entity,
     ) -> Result<Entity, StoreError> {
         rules::check(Some(&before), &after)?;
+        self.check_owners(&before).await?;
+        self.check_owners(&after).await?;
         self.check_references(&after).await?;
         self.check_name(&after).await?;
         let (kind, id, stamp) = (after.kind(), after.id(), before.stamp());

@@ -104,6 +104,7 @@ macro_rules! conformance {
                 proofs::a_session_begins_by_an_identity_while_its_provider_lets_people_in
                 proofs::a_session_keeps_when_its_person_was_last_proven
                 providers::a_provider_s_secret_lies_apart_until_it_goes
+                providers::what_is_an_owner_s_is_changed_by_owners_alone_whatever_came_before_the_write
                 providers::an_issuer_stays_what_it_is
                 providers::a_subject_is_one_person_at_one_provider
                 providers::identities_go_with_their_actor_and_their_provider

@@ -2,9 +2,10 @@
 
 use super::Fixture;
 use super::world::*;
+use culvert_ids::ActorId;
 use culvert_store::{
-    Identity, ListFilter, MAX_SUBJECT_LEN, Mutation, PageLimit, Provider, SecretBytes, StoreError,
-    StoreExt,
+    Denial, Identity, ListFilter, MAX_SUBJECT_LEN, Mutation, PageLimit, Provider, Role,
+    SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 
 fn secret(text: &str) -> SecretBytes {
@@ -74,6 +75,101 @@ pub(crate) async fn a_provider_s_secret_lies_apart_until_it_goes(
     world.write(vec![set("third")]).await.unwrap();
     world.delete(made.id, false).await.unwrap();
     assert_eq!(found().await, None);
+}
+
+/// The write is permitted by a role, before somebody is made an owner or linked.
+pub(crate) async fn what_is_an_owner_s_is_changed_by_owners_alone_whatever_came_before_the_write(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (store, account) = (&world.store, world.account);
+    let (admin, owner) = (world.actor("Admin").await, world.actor("Olga").await);
+    let made = provider("Example");
+    world.create(made.clone()).await;
+    let author_of = async |actor: ActorId, role| {
+        let scope = TokenScope::Api { actor, role };
+        let key = world.token(scope, TokenUses::Many).await;
+        world.authenticate(&key, NOW).await.unwrap().author()
+    };
+    let admins = author_of(admin.id, Role::Admin).await;
+    let other = world.actor("Other").await;
+    let owners = author_of(other.id, Role::Owner).await;
+    let write = async |author, mutations: Vec<Mutation>| match store
+        .write(account, author, NOW, mutations)
+        .await
+    {
+        Ok(_) => None,
+        Err(StoreError::Denied(denial)) => Some(denial),
+        Err(error) => panic!("{error}"),
+    };
+    let row = async || store.get_as::<Provider>(account, made.id).await.unwrap();
+    let renamed = async |name: &str| {
+        let name = name.to_owned();
+        vec![update(Provider {
+            name,
+            ..row().await
+        })]
+    };
+    let set_secret = || {
+        let secret = secret("another");
+        let provider = made.id;
+        vec![Mutation::SetProviderSecret { provider, secret }]
+    };
+    let known = identity(made.id, "1", owner.id);
+    let link = || vec![Mutation::Create(known.clone().into())];
+    assert_eq!(write(admins, renamed("before").await).await, None);
+    assert_eq!(write(admins, link()).await, None, "she is no owner yet");
+    assert_eq!(write(admins, set_secret()).await, None);
+
+    let sign_in_as = |role| Mutation::SetPassword {
+        actor: owner.id,
+        role: Some(role),
+        verifier: secret("verifier"),
+        expected_version: None,
+    };
+    let denied = Some(Denial::OwnersOnly);
+    assert_eq!(write(admins, vec![sign_in_as(Role::Owner)]).await, denied);
+    let by_token = TokenScope::Api {
+        actor: owner.id,
+        role: Role::Owner,
+    };
+    for as_owner in ["by signing in", "by a token"] {
+        let key = match as_owner {
+            "by a token" => {
+                world.write(vec![sign_in_as(Role::Admin)]).await.unwrap();
+                Some(world.token(by_token, TokenUses::Many).await)
+            }
+            _ => {
+                world.write(vec![sign_in_as(Role::Owner)]).await.unwrap();
+                None
+            }
+        };
+        for mutations in [
+            renamed("after").await,
+            set_secret(),
+            vec![delete(known.id, false)],
+            vec![delete(known.id, false), delete(made.id, false)],
+            vec![sign_in_as(Role::Admin)],
+            vec![Mutation::Create(identity(made.id, "2", owner.id).into())],
+            vec![delete(owner.id, true)],
+        ] {
+            let said = format!("{as_owner}: {mutations:?}");
+            assert_eq!(write(admins, mutations).await, denied, "{said}");
+        }
+        assert_eq!(write(owners, renamed(as_owner).await).await, None);
+        let Some(key) = key else { continue };
+        let row: Token = store.get_as(account, key.id).await.unwrap();
+        let revoked = Some(NOW);
+        world.update(Token { revoked, ..row }).await.unwrap();
+        assert_eq!(
+            write(admins, renamed("no owner any more").await).await,
+            None
+        );
+    }
+    world.write(vec![sign_in_as(Role::Owner)]).await.unwrap();
+    assert_eq!(write(admins, set_secret()).await, denied);
+    world.delete(known.id, false).await.unwrap();
+    assert_eq!(write(admins, set_secret()).await, None, "it knows nobody");
 }
 
 pub(crate) async fn an_issuer_stays_what_it_is(factory: impl AsyncFn() -> Fixture) {
