@@ -43,6 +43,12 @@ pub struct Status {
     pub site: Option<SiteId>,
     /// Its key.
     pub public_key: PublicKey,
+    /// The key's fingerprint, as console and command line show it.
+    #[serde(default)]
+    pub fingerprint: String,
+    /// Whether it waits for verification by an administrator, and has no grants.
+    #[serde(default)]
+    pub awaits_verification: bool,
     /// Its addresses inside the tunnel.
     pub ipv4: Option<Ipv4Addr>,
     /// The same of the other family.

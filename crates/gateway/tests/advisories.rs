@@ -105,6 +105,7 @@ impl Welcomed {
             grant_keys: vec![STANDARD.encode(portal().public)],
             grants: Vec::new(),
             draining: false,
+            verification_awaited: false,
         });
         welcomed.outputs();
         welcomed

@@ -335,6 +335,7 @@ pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity
                 ("site", was.site == is.site),
                 ("machine", was.machine == is.machine),
                 ("public_key", was.public_key == is.public_key),
+                ("enrolled_with", was.enrolled_with == is.enrolled_with),
                 ("ipv4", was.ipv4 == is.ipv4),
                 ("ipv6", was.ipv6 == is.ipv6),
             ])

@@ -237,7 +237,10 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
     let mut other = place.raw().await;
     other
         .execute("ALTER TABLE resource DROP COLUMN applications; \
-             ALTER TABLE resource DROP COLUMN within; DROP INDEX access_log_actor; \
+             ALTER TABLE resource DROP COLUMN within; \
+             ALTER TABLE gateway DROP COLUMN verified_ms; ALTER TABLE gateway DROP COLUMN token_id; \
+             ALTER TABLE token DROP COLUMN proven_ms; \
+             DROP INDEX access_log_actor; \
              DROP INDEX access_log_decision; DROP INDEX change_log_at; \
              ALTER TABLE access_log DROP COLUMN actor_id; ALTER TABLE account DROP COLUMN last_flow; \
              DROP TABLE flow_log; DROP TABLE flow_source; DROP TABLE activity; \

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
 use subtle::ConstantTimeEq;
@@ -10,6 +11,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a key.
 const KEY_LEN: usize = 32;
+
+/// Bytes of a fingerprint: a second key with the same one takes 2^128 attempts.
+const FINGERPRINT_LEN: usize = 16;
 
 /// A machine's public key (X25519).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +38,16 @@ impl PublicKey {
     /// Its bytes.
     pub const fn as_bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
+    }
+
+    /// A short text for people who compare two keys: eight groups of four hexadecimal digits, the
+    /// first [`FINGERPRINT_LEN`] bytes of its SHA-256.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(self.0);
+        let (pairs, _) = digest[..FINGERPRINT_LEN].as_chunks::<2>();
+        let groups = pairs.iter().map(|&[a, b]| format!("{a:02x}{b:02x}"));
+        groups.collect::<Vec<_>>().join("-")
     }
 }
 
@@ -122,5 +136,17 @@ impl<'de> Deserialize<'de> for PresharedKey {
         decode(&text)
             .map(|key| Self(*key))
             .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_the_beginning_of_the_digest_in_groups() {
+        // SHA-256 of 32 zero bytes: 66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925.
+        let key = PublicKey::from_bytes([0; KEY_LEN]);
+        assert_eq!(key.fingerprint(), "6668-7aad-f862-bd77-6c8f-c18b-8e9f-8e20");
     }
 }

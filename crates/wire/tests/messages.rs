@@ -258,6 +258,7 @@ fn to_gateway() -> Vec<ToGateway> {
             grant_keys: vec!["key".to_owned()],
             grants: vec![grant],
             draining: false,
+            verification_awaited: true,
         },
         ToGateway::Refused {
             reason: reason(),
@@ -275,6 +276,7 @@ fn to_gateway() -> Vec<ToGateway> {
             filters: vec![Filter::Any].into(),
         },
         ToGateway::Drain { on: true },
+        ToGateway::Verification { awaited: true },
         ToGateway::FlowLog { on: true },
         ToGateway::FlowsTaken { run: 1, batch: 2 },
         ToGateway::Unsupported {

@@ -227,6 +227,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#"{{"epoch":7,"seq":2,"type":"filters_changed","resource":"res_{ID}","filters":[{{"protocol":"any"}},{{"protocol":"udp","ports":[],"except":1}},null]}}"#
         ),
         r#"{"epoch":7,"seq":2,"type":"drain","on":true}"#.to_owned(),
+        r#"{"epoch":7,"seq":2,"type":"verification","awaited":true}"#.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"flow_log","on":true}"#.to_owned(),
         r#"{"epoch":7,"seq":3,"type":"flows_taken","run":9,"batch":1}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),

@@ -33,6 +33,15 @@ fn machine(status: &Status, text: &mut Exposition<'_>) {
     text.sample("ready", &[], u8::from(status.ready));
     text.gauge("draining", "Whether it takes no new clients.");
     text.sample("draining", &[], u8::from(status.draining));
+    text.gauge(
+        "awaits_verification",
+        "Whether it waits for verification by an administrator, and has no grants.",
+    );
+    text.sample(
+        "awaits_verification",
+        &[],
+        u8::from(status.awaits_verification),
+    );
     text.gauge("problems", "Things that are wrong on the machine.");
     text.sample("problems", &[], status.problems.len());
 }

@@ -30,6 +30,8 @@ fn machine(status: &Status, text: &mut String) {
     if let Some(site) = status.site {
         line(text, format_args!("site       {site}"));
     }
+    line(text, format_args!("key        {}", status.public_key));
+    line(text, format_args!("           {}", status.fingerprint));
     let session = portal(&status.portal);
     line(
         text,

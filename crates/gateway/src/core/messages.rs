@@ -48,6 +48,7 @@ impl Gateway {
                 grant_keys,
                 grants,
                 draining,
+                verification_awaited,
             } => {
                 if protocol != PROTOCOL || self.session.is_open() {
                     self.break_off("the portal chose a protocol that was not offered", now_ms);
@@ -62,6 +63,7 @@ impl Gateway {
                 self.session.open(now_ms);
                 self.retain_grants(&grants.into_iter().collect());
                 self.drain.portal = draining;
+                self.set_verification_awaited(verification_awaited);
                 self.set_expiries(now_ms);
                 self.is_kept_stale = true;
             }
@@ -84,11 +86,20 @@ impl Gateway {
                 self.set_filters(resource, &filters);
             }
             ToGateway::Drain { on } => self.drain.portal = on,
+            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited),
             ToGateway::FlowLog { on } => self.want_flows(on, now_ms),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now_ms),
             ToGateway::Unsupported { kind } => {
                 tracing::warn!(kind, "the portal does not know a message of this gateway");
             }
+        }
+    }
+
+    /// The portal has taken all grants back by then; one that it still believes in must not stay.
+    fn set_verification_awaited(&mut self, awaited: bool) {
+        self.verification_awaited = awaited;
+        if awaited {
+            self.drop_all_grants();
         }
     }
 

@@ -117,6 +117,8 @@ pub struct Gateway {
     site: Option<SiteId>,
     candidates: Vec<SocketAddr>,
     drain: Drain,
+    /// The portal gives it no grants until an administrator has verified it.
+    verification_awaited: bool,
     grants: Grants,
     clients: Clients,
     names: Names,
@@ -152,6 +154,7 @@ impl Gateway {
             site: None,
             candidates,
             drain: Drain::default(),
+            verification_awaited: false,
             grants: Grants::default(),
             clients: Clients::default(),
             names: Names::default(),
@@ -292,6 +295,12 @@ impl Gateway {
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.drain.own || self.drain.portal
+    }
+
+    /// Whether it waits for an administrator to verify it, as far as the portal has said.
+    #[must_use]
+    pub const fn awaits_verification(&self) -> bool {
+        self.verification_awaited
     }
 
     /// Whether [`Self::handle_drain`] asked for it.

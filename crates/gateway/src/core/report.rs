@@ -45,6 +45,9 @@ pub enum NotReady {
     /// It takes no new clients.
     #[error("it drains and takes no new clients")]
     Draining,
+    /// The portal sends nobody until an administrator has verified it.
+    #[error("it waits for verification by an administrator")]
+    Unverified,
     /// The kernel's guard is gone, and nothing passes until it is back.
     #[error("its firewall table is gone or was changed, and is being put back")]
     Unguarded,
@@ -82,6 +85,9 @@ impl Gateway {
         if self.is_draining() {
             return Err(NotReady::Draining);
         }
+        if self.verification_awaited {
+            return Err(NotReady::Unverified);
+        }
         if !self.is_guarded {
             return Err(NotReady::Unguarded);
         }
@@ -96,6 +102,12 @@ impl Gateway {
     pub fn summary(&self) -> String {
         let (clients, grants) = (self.clients.len(), self.grants.held.len());
         let draining = if self.is_draining() { ", draining" } else { "" };
+        if self.session.is_open() && self.verification_awaited {
+            let fingerprint = self.options.public_key.fingerprint();
+            return format!(
+                "connected; waits for verification by an administrator, key {fingerprint}{draining}"
+            );
+        }
         if self.session.is_open() {
             return format!("connected; {clients} clients with {grants} grants{draining}");
         }

@@ -98,6 +98,8 @@ struct Shell {
     has_connected: bool,
     /// Whether there was a session when this was last looked at.
     was_connected: bool,
+    /// Whether it was logged that it waits to be verified.
+    was_awaiting: bool,
     /// Whether the service manager knows that the gateway has started.
     is_announced: bool,
     summary: String,
@@ -191,6 +193,7 @@ impl Shell {
             began_ms: now_ms,
             has_connected: false,
             was_connected: false,
+            was_awaiting: false,
             is_announced: false,
             summary: String::new(),
             ending: None,

@@ -33,6 +33,8 @@ impl Shell {
             gateway: view.gateway,
             site: view.site,
             public_key: self.public_key,
+            fingerprint: self.public_key.fingerprint(),
+            awaits_verification: self.core.awaits_verification(),
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
             listen_port: self.settings.listen_port,
@@ -80,6 +82,7 @@ impl Shell {
         if is_connected && !self.was_connected {
             tracing::info!("connected to the portal");
         }
+        self.tell_verification();
         // A machine that starts must not wait for a portal, and a service manager must not give up one
         // that is awaited, unless that is asked for.
         let is_started = is_connected || !self.settings.exit_when_unreachable;
@@ -91,6 +94,25 @@ impl Shell {
         }
         self.was_connected = is_connected;
         self.summary = summary;
+    }
+
+    /// One line whenever it begins or ends to wait.
+    fn tell_verification(&mut self) {
+        let awaits = self.core.awaits_verification();
+        if awaits == self.was_awaiting {
+            return;
+        }
+        self.was_awaiting = awaits;
+        if awaits {
+            tracing::warn!(
+                fingerprint = self.public_key.fingerprint(),
+                "waits for verification by an administrator, who compares this fingerprint and runs \
+                 `culvert admin gateway verify {}`",
+                self.settings.name
+            );
+        } else {
+            tracing::info!("verified: an administrator let it have grants, or need not any more");
+        }
     }
 
     fn add_traffic(&self, clients: &mut [ClientStatus], carried: &Carried, unix_ms: u64) {

@@ -16,4 +16,5 @@ mod play;
 mod questions;
 mod report;
 mod session;
+mod verification;
 mod within;

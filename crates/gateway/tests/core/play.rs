@@ -256,6 +256,7 @@ impl Play {
             grant_keys: vec![self.portal.public.clone()],
             grants: grants.to_vec(),
             draining: false,
+            verification_awaited: false,
         }
     }
 

@@ -135,6 +135,7 @@ impl Hub {
         let reason = match (admitted, change) {
             (Ok(draining), MachineChange::Standing) => {
                 self.drain(id, draining);
+                self.review_verification(id, now);
                 return;
             }
             (Ok(_), MachineChange::Identity) => reasons::replaced(),

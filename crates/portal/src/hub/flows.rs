@@ -34,7 +34,8 @@ impl Hub {
 
     /// The same for all that can tell.
     pub(super) fn tell_flow_log_to_all(&mut self) {
-        let gateways = self.gateways.values().filter(|it| it.tells_flows);
+        let gateways = self.gateways.values();
+        let gateways = gateways.filter(|it| it.tells_flows && it.verification.has_served);
         for session in gateways.map(|it| it.id).collect::<Vec<_>>() {
             self.tell_flow_log(session);
         }
@@ -45,7 +46,7 @@ impl Hub {
         let Some(session) = self.gateways.get(&gateway).map(|it| it.id) else {
             return;
         };
-        if !self.directory.settings().logs.flow_log {
+        if !self.directory.settings().logs.flow_log || !self.has_served(gateway) {
             return;
         }
         let flows = report.flows.iter().take(MAX_FLOWS_PER_REPORT);
@@ -71,6 +72,9 @@ impl Hub {
         let Some(session) = self.gateways.get_mut(&gateway) else {
             return;
         };
+        if !session.verification.has_served {
+            return;
+        }
         let before = session.load_at.replace(now).unwrap_or(session.since);
         let passed_ms = now.unix_ms().saturating_sub(before.unix_ms());
         let rate = rate_bytes_per_s.min(MAX_RATE_BYTES_PER_S);

@@ -47,6 +47,8 @@ pub(super) enum NoGateway {
     Busy,
     /// Those that there are would lead the resource's names anywhere.
     Outdated,
+    /// Those that there are wait to be verified by an administrator.
+    Unverified,
 }
 
 impl NoGateway {
@@ -69,6 +71,12 @@ impl NoGateway {
                 "no gateway of the site can be used",
                 "the resource says where its names may lead (`within`), and the site's gateways do not see \
                  to that: update them",
+            ),
+            (Self::Unverified, None) => Refusal::new(
+                ReasonCode::NoGateway,
+                "no gateway of the site can be used",
+                "the site's gateways wait to be verified by an administrator: compare the fingerprint, then \
+                 `culvert admin gateway verify`",
             ),
         }
     }
@@ -109,13 +117,14 @@ impl Hub {
             candidates,
             draining: join.draining,
             told_draining: gateway.draining,
+            verification: self.verification_of(gateway.id),
             load: GatewayLoad::default(),
             load_at: None,
             tells_flows: join.features.contains(&GatewayFeature::Flows),
             keeps_within: join.features.contains(&GatewayFeature::Within),
             given: 0,
         };
-        let tells_flows = joined.tells_flows;
+        let tells_flows = joined.tells_flows && joined.verification.has_served;
         self.sessions.insert(session, Party::Gateway(gateway.id));
         self.gateways.insert(gateway.id, joined);
         self.welcome_gateway(session, &gateway, now);
@@ -200,7 +209,13 @@ impl Hub {
         let Some(row) = self.directory.resource(resource) else {
             return Err(NoGateway::Absent);
         };
-        let (mut best, mut is_busy, mut is_outdated) = (None, false, false);
+        let (mut best, mut is_busy) = (None, false);
+        let (mut is_outdated, mut is_unverified) = (false, false);
+        let mut is_verified = |id: &GatewayId| {
+            let may_serve = self.directory.may_serve(*id);
+            is_unverified |= !may_serve;
+            may_serve
+        };
         let mut is_capable = |id: &GatewayId| {
             let keeps = self.gateways.get(id).map(|session| session.keeps_within);
             let is_capable = row.within.is_none() || keeps == Some(true);
@@ -212,6 +227,7 @@ impl Hub {
                 && self.gateways.contains_key(id)
                 && self.directory.admit_gateway(*id).is_ok()
         });
+        let present = present.filter(&mut is_verified);
         let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
         let renewed = self.grants.current(client, resource);
         let renewed = renewed.map(|grant| grant.row.gateway);
@@ -236,6 +252,7 @@ impl Hub {
             Some(id) => Ok(id),
             None if is_outdated && present.is_empty() => Err(NoGateway::Outdated),
             None if is_busy => Err(NoGateway::Busy),
+            None if is_unverified && present.is_empty() => Err(NoGateway::Unverified),
             None => Err(NoGateway::Absent),
         }
     }
@@ -251,9 +268,32 @@ impl Hub {
     /// A gateway is gone: what was granted through it is void, and what it had not answered is
     /// offered to others.
     pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
+        let lost = Refusal::plain(ReasonCode::NoGateway, "the gateway is gone");
+        self.void_grants_through(gateway, &lost, Decision::Ended, now);
+    }
+
+    /// Tells a connected gateway that all its grants end.
+    pub(super) fn revoke_grants_through(&mut self, gateway: GatewayId) {
+        let Some(session) = self.gateways.get(&gateway).map(|session| session.id) else {
+            return;
+        };
+        for grant in self.grants_of_gateway(gateway) {
+            self.outbox
+                .tell_gateway(session, ToGateway::Revoke { grant });
+        }
+    }
+
+    /// Forgets all grants through a gateway: its clients are told that it is lost, and what it had not
+    /// answered is offered to others.
+    pub(super) fn void_grants_through(
+        &mut self,
+        gateway: GatewayId,
+        refusal: &Refusal,
+        decision: Decision,
+        now: Timestamp,
+    ) {
         let clients = self.clients_through(gateway);
         let mut offered = Vec::new();
-        let lost = Refusal::plain(ReasonCode::NoGateway, "the gateway is gone");
         for id in self.grants_of_gateway(gateway) {
             let Some(grant) = self.drop_grant(id) else {
                 continue;
@@ -261,7 +301,8 @@ impl Hub {
             match grant.stage {
                 Stage::Offered => offered.push((grant.row.client, grant.row.resource)),
                 Stage::Current | Stage::Leftover => {
-                    self.log_end(&grant.row, &lost, Decision::Ended, now);
+                    self.counters.revoked += u64::from(decision == Decision::Revoked);
+                    self.log_end(&grant.row, refusal, decision, now);
                 }
             }
         }
@@ -359,6 +400,7 @@ impl Hub {
             grant_keys: self.signer.public_keys(),
             grants: kept,
             draining: gateway.draining,
+            verification_awaited: !self.directory.may_serve(gateway.id),
         };
         self.outbox.tell_gateway(session, welcome);
         for resource in refiltered {

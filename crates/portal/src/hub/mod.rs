@@ -28,6 +28,7 @@ mod session;
 mod signing;
 mod slots;
 mod timers;
+mod verification;
 mod views;
 
 pub use clients::ClientJoin;
@@ -213,12 +214,10 @@ impl Hub {
         match self.sessions.get(&session) {
             Some(Party::Client(_)) => self.refuse_client(session, reason),
             Some(Party::Gateway(gateway)) => {
+                let gateway = *gateway;
                 if reasons::is_lasting(reason.code) {
                     // It is not coming back to hear what of its grants still stands.
-                    for grant in self.grants_of_gateway(*gateway) {
-                        self.outbox
-                            .tell_gateway(session, ToGateway::Revoke { grant });
-                    }
+                    self.revoke_grants_through(gateway);
                 }
                 self.refuse_gateway(session, reason);
             }
@@ -318,14 +317,16 @@ impl Hub {
 }
 
 impl Hub {
-    /// Whether the grant's ends are there, and in one site.
+    /// Whether the grant's ends are there, in one site, and the gateway may have grants.
     fn is_still_possible(&self, row: &culvert_store::Grant) -> bool {
         let gateway = self.directory.gateway(row.gateway);
         let resource = self.directory.resource(row.resource);
         let is_one_site = gateway
             .zip(resource)
             .is_some_and(|(gateway, resource)| gateway.site == resource.parsed.site);
-        is_one_site && self.directory.client(row.client).is_some()
+        is_one_site
+            && self.directory.may_serve(row.gateway)
+            && self.directory.client(row.client).is_some()
     }
 
     /// Whether a grant of the portal's last run may say what is no longer so: which keys, addresses

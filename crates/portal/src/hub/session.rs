@@ -94,6 +94,7 @@ pub(super) struct GatewaySession {
     pub(super) draining: bool,
     /// What it was last told that an administrator wants.
     pub(super) told_draining: bool,
+    pub(super) verification: Verification,
     pub(super) load: GatewayLoad,
     /// When it said so.
     pub(super) load_at: Option<Timestamp>,
@@ -103,6 +104,15 @@ pub(super) struct GatewaySession {
     pub(super) keeps_within: bool,
     /// Clients that were given to it since it said how busy it is.
     pub(super) given: u32,
+}
+
+/// How far a connected gateway is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verification {
+    /// It was last told that it waits to be verified.
+    pub(super) told_awaited: bool,
+    /// It might serve at some time of this session: it may tell of flows that it carried then.
+    pub(super) has_served: bool,
 }
 
 impl GatewaySession {

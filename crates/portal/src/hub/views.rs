@@ -18,6 +18,8 @@ pub struct HubStatus {
     pub clients: usize,
     /// Connected gateways.
     pub gateways: usize,
+    /// Those of them that wait to be verified.
+    pub gateways_awaiting_verification: usize,
     /// Grants that are out, those that are not answered yet included.
     pub grants: usize,
     /// Requests under way.
@@ -71,6 +73,8 @@ pub struct GatewayView {
     pub since: Timestamp,
     /// It gets no new grants: it said so, or an administrator.
     pub draining: bool,
+    /// It has no grants, and gets none, until an administrator verifies it.
+    pub awaits_verification: bool,
     /// Where clients try to reach it.
     pub candidates: Vec<SocketAddr>,
     /// Clients with grants through it.
@@ -94,8 +98,8 @@ pub struct Explained {
     pub within: Option<Within>,
     /// When a gateway last refused a name of it because of that, and what it said.
     pub outside: Option<(Timestamp, String)>,
-    /// The gateway that would be given; none where none can be.
-    pub gateway: Option<GatewayId>,
+    /// The gateway that would be given, or why none can be.
+    pub gateway: Result<GatewayId, String>,
 }
 
 impl Explained {
@@ -114,6 +118,7 @@ impl Hub {
             seq: self.directory.seq(),
             clients: self.clients.len(),
             gateways: self.gateways.len(),
+            gateways_awaiting_verification: self.awaiting_verification(),
             grants: self.grants.len(),
             asks: self.asks.len(),
             faults: self.directory.faults().count(),
@@ -143,6 +148,7 @@ impl Hub {
                 gateway: *gateway,
                 since: session.since,
                 draining: self.is_draining(*gateway),
+                awaits_verification: session.verification.told_awaited,
                 candidates: session.candidates.clone(),
                 clients: count.clients,
                 grants: count.grants - count.offers,
@@ -184,7 +190,9 @@ impl Hub {
             applications,
             within,
             outside: self.outside.of(resource),
-            gateway: self.choose((client, resource), &BTreeSet::new()).ok(),
+            gateway: self
+                .choose((client, resource), &BTreeSet::new())
+                .map_err(|none| none.refusal(None).full),
         })
     }
 }

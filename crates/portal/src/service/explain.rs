@@ -40,12 +40,12 @@ impl Service {
             policies.push(self.policy_explanation(caller, outcome).await?);
         }
         let gateway = match explained.gateway {
-            Some(gateway) => {
+            Ok(gateway) => {
                 let row: store::Gateway = self.read(caller, gateway).await?;
                 let name = row.name;
                 Some(GatewayChoice { gateway, name })
             }
-            None => None,
+            Err(_) => None,
         };
         let mut text = in_words(
             &explained,
@@ -142,9 +142,10 @@ fn in_words(
         (None, true, Some(gateway)) => {
             format!("{client} may use {resource}, through {}", gateway.name)
         }
-        (None, true, None) => format!(
-            "{client} may use {resource}, but no gateway of its site is connected and takes clients"
-        ),
+        (None, true, None) => {
+            let why = explained.gateway.as_ref().err().map_or("", String::as_str);
+            format!("{client} may use {resource}, but cannot reach it: {why}")
+        }
         (None, false, _) if policies.is_empty() => {
             format!("{client} may not use {resource}: no policy joins a group of its actor with it")
         }

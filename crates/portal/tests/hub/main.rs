@@ -15,5 +15,6 @@ mod revocation;
 mod rows;
 mod scale;
 mod sessions;
+mod verification;
 mod within;
 mod world;

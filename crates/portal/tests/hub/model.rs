@@ -43,6 +43,9 @@ enum Step {
     Drain(u16, bool),
     SelfDrain(u16, bool),
     RevokeGateway(u16),
+    VerifyGateway(u16, bool),
+    KeyOfGateway(u16, u8),
+    RequireVerifiedGateways(bool),
     MoveGateway(u16, bool),
     SiteToken(bool),
     Manner(u16, u8),
@@ -88,6 +91,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (gateway.clone(), any_bool).prop_map(|(g, on)| Drain(g, on)),
         1 => (gateway.clone(), any_bool).prop_map(|(g, on)| SelfDrain(g, on)),
         1 => gateway.clone().prop_map(RevokeGateway),
+        4 => (gateway.clone(), proptest::bool::weighted(0.7)).prop_map(|(g, on)| VerifyGateway(g, on)),
+        1 => (gateway.clone(), 0..3_u8).prop_map(|(g, key)| KeyOfGateway(g, key)),
+        2 => any_bool.prop_map(RequireVerifiedGateways),
         1 => (gateway.clone(), any_bool).prop_map(|(g, home)| MoveGateway(g, home)),
         1 => any_bool.prop_map(SiteToken),
         2 => (gateway.clone(), 0..4_u8).prop_map(|(g, manner)| Manner(g, manner)),
@@ -278,6 +284,20 @@ fn run(world: &mut World, step: &Step) {
             }
         }
         Step::RevokeGateway(number) => world.edit_gateway(number, |row| row.revoked = Some(now)),
+        Step::VerifyGateway(number, on) => {
+            world.edit_gateway(number, |row| row.verified = on.then_some(now));
+        }
+        // As the store writes it.
+        Step::KeyOfGateway(number, key) => world.edit_gateway(number, |row| {
+            let mut bytes = *row.public_key.as_bytes();
+            bytes[31] = key;
+            let key = PublicKey::from_bytes(bytes);
+            if key != row.public_key {
+                row.verified = None;
+            }
+            row.public_key = key;
+        }),
+        Step::RequireVerifiedGateways(on) => world.require_verified_gateways(on),
         Step::MoveGateway(number, home) => world.edit_gateway(number, |row| row.site = site(home)),
         Step::SiteToken(is_good) => {
             let id = site_token(site(false));

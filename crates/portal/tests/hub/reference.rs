@@ -2,7 +2,7 @@
 
 use crate::rows::client_token;
 use crate::world::World;
-use culvert_ids::{ActorId, ClientId, GroupId, ResourceId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
 use culvert_policy::{Country, Decision, Subject, evaluate};
 use culvert_store::Entity;
 use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
@@ -16,6 +16,8 @@ impl World {
             if gateway.session.is_none() {
                 continue;
             }
+            let awaited = !self.is_verified_as_required(*id);
+            assert_eq!(gateway.verification_awaited, awaited, "{id} waits");
             for held in gateway.held.values() {
                 let claims = &held.claims;
                 if claims.exp <= self.now {
@@ -81,6 +83,9 @@ impl World {
         if through.site != target.site || through.revoked.is_some() {
             return Some("another site's or a revoked gateway".to_owned());
         }
+        if !self.is_verified_as_required(claims.gateway) {
+            return Some("a gateway that is to be verified first".to_owned());
+        }
         let subject = Subject {
             groups: self.groups_of(row.actor),
             verified: row.verified.is_some(),
@@ -94,6 +99,13 @@ impl World {
             .then(|| format!("allowed until {until_ms:?} only")),
             Decision::Deny { reasons } => Some(format!("{reasons:?}")),
         }
+    }
+
+    fn is_verified_as_required(&self, id: GatewayId) -> bool {
+        let Some(Entity::Gateway(row)) = self.rows.get(&id.into()) else {
+            return false;
+        };
+        row.verified.is_some() || !self.account().settings.require_verified_gateways
     }
 
     fn groups_of(&self, of: ActorId) -> BTreeSet<GroupId> {

@@ -547,7 +547,7 @@ fn an_explanation_says_what_a_request_would_meet() {
         .explain(client(1), resource(1), world.now)
         .unwrap();
     assert!(explained.is_allow());
-    assert_eq!(explained.gateway, Some(gateway(1)));
+    assert_eq!(explained.gateway, Ok(gateway(1)));
     world.set_policy(1, 1, 1, vec![Condition::Verified]);
     let explained = world
         .hub

@@ -138,6 +138,8 @@ impl World {
             public_key: PublicKey::from_bytes(key),
             ipv4: [100, 65, high, low].into(),
             ipv6: [0xfd00, 0x2021, 0x1111, 0, 0, 0, 1, number].into(),
+            verified: None,
+            enrolled_with: None,
             draining: false,
             revoked: None,
             seen: None,
@@ -148,6 +150,7 @@ impl World {
             manner: Manner::Accept,
             held: BTreeMap::new(),
             draining: false,
+            verification_awaited: false,
             features: Vec::new(),
         });
     }
@@ -157,6 +160,13 @@ impl World {
             edit(&mut row);
             self.set(row);
         }
+    }
+
+    /// Has the account require verified gateways, or no longer.
+    pub(crate) fn require_verified_gateways(&mut self, on: bool) {
+        let mut account = self.account();
+        account.settings.require_verified_gateways = on;
+        self.set(account);
     }
 
     pub(crate) fn edit_token(&mut self, id: TokenId, edit: impl FnOnce(&mut Token)) {

@@ -62,7 +62,8 @@ fn a_gateway_that_would_lead_them_anywhere_is_given_none() {
     let (_, entry) = (world.log.len(), world.log.last().unwrap());
     assert!(entry.reason.contains("update them"), "{entry:?}");
     let explained = world.hub.explain(client(1), resource(2), world.now);
-    assert_eq!(explained.unwrap().gateway, None);
+    let why = explained.unwrap().gateway.unwrap_err();
+    assert!(why.contains("update them"), "{why}");
     // Another one of the site that does is taken.
     world.set_gateway(2, SITE);
     let features = &mut world.gateways.get_mut(&gateway(2)).unwrap().features;

@@ -43,6 +43,8 @@ pub(crate) struct SimGateway {
     pub(crate) manner: Manner,
     pub(crate) held: BTreeMap<GrantId, Held>,
     pub(crate) draining: bool,
+    /// It was told that it waits to be verified.
+    pub(crate) verification_awaited: bool,
     pub(crate) features: Vec<GatewayFeature>,
 }
 
@@ -89,12 +91,16 @@ fn keys() -> Box<PortalKeys> {
     Box::new(PortalKeys::new(&[7; 32], &[8; 32]).unwrap())
 }
 
-fn account() -> Account {
-    Account {
-        id: ACCOUNT,
-        name: "corp".to_owned(),
-        settings: AccountSettings::default(),
-        stamp: Stamp::default(),
+/// As it was set last.
+fn account(rows: &BTreeMap<EntityId, Entity>) -> Account {
+    match rows.get(&ACCOUNT.into()) {
+        Some(Entity::Account(account)) => account.clone(),
+        _ => Account {
+            id: ACCOUNT,
+            name: "corp".to_owned(),
+            settings: AccountSettings::default(),
+            stamp: Stamp::default(),
+        },
     }
 }
 
@@ -196,6 +202,10 @@ impl World {
 
     pub(crate) fn remove(&mut self, id: impl Into<EntityId>) {
         self.apply(vec![(id.into(), None)]);
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        account(&self.rows)
     }
 
     pub(crate) fn join_client(&mut self, number: u16) -> SessionId {
@@ -484,7 +494,12 @@ impl World {
         self.to_gateways.push((id, message.clone()));
         let gateway = self.gateways.get_mut(&id).unwrap();
         match message {
-            ToGateway::Welcome { grants, .. } => {
+            ToGateway::Welcome {
+                grants,
+                verification_awaited,
+                ..
+            } => {
+                gateway.verification_awaited = verification_awaited;
                 gateway.held.retain(|grant, _| grants.contains(grant));
             }
             ToGateway::Grant {
@@ -532,6 +547,7 @@ impl World {
                 }
             }
             ToGateway::Drain { on } => gateway.draining = on,
+            ToGateway::Verification { awaited } => gateway.verification_awaited = awaited,
             ToGateway::FlowLog { .. }
             | ToGateway::FlowsTaken { .. }
             | ToGateway::Refused { .. }
@@ -592,7 +608,7 @@ fn snapshot(rows: &BTreeMap<EntityId, Entity>, seq: u64) -> Snapshot {
     }
     Snapshot {
         seq: Seq(seq),
-        account: account(),
+        account: account(rows),
         actors: of(rows),
         groups: of(rows),
         memberships: of(rows),

@@ -37,6 +37,8 @@ pub struct AccountSettings {
     pub logs: LogSettings,
     /// Who must have a second factor besides a password.
     pub second_factor: SecondFactorRule,
+    /// A gateway that no administrator has verified gets no grants.
+    pub require_verified_gateways: bool,
 }
 
 /// Who must have a second factor besides the password with which they sign in.
@@ -77,6 +79,7 @@ impl Default for AccountSettings {
             dns: Dns::default(),
             logs: LogSettings::default(),
             second_factor: SecondFactorRule::Off,
+            require_verified_gateways: false,
         }
     }
 }

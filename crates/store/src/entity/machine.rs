@@ -1,7 +1,7 @@
 //! Machines that enrolled.
 
 use super::{EntityId, Stamp};
-use culvert_ids::{ActorId, ClientId, GatewayId, SiteId};
+use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_wire::{PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -38,8 +38,8 @@ pub struct Client {
 }
 
 /// A machine that gives access to the resources of its site. It comes into being by
-/// [`crate::Store::enrol_gateway`]; an administrator changes its name, drains it and revokes it,
-/// which is final.
+/// [`crate::Store::enrol_gateway`]; an administrator changes its name, verifies it, drains it and
+/// revokes it, which is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
     /// Which one.
@@ -56,6 +56,12 @@ pub struct Gateway {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
+    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    #[serde(default)]
+    pub verified: Option<Timestamp>,
+    /// The token that it presented with its key. Unknown for gateways from before it was recorded.
+    #[serde(default)]
+    pub enrolled_with: Option<TokenId>,
     /// It gets no new clients.
     pub draining: bool,
     /// Since when it is not let in.

@@ -11,7 +11,7 @@ use crate::{
     Account, Client, Denial, Enrolment, Entity, EntityId, EntityKind, Gateway, Holder, Kind,
     MachineId, Principal, SeenMachine, Stamp, StoreError, Token, TokenUses,
 };
-use culvert_ids::{ActorId, ClientId, GatewayId, SiteId};
+use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_policy::readable_name;
 use culvert_wire::PublicKey;
 use culvert_wire::messages::Ranges;
@@ -28,11 +28,12 @@ pub(super) trait Machine: Table {
 
     /// Whose machine a token of this holder enrols.
     fn owner(holder: Holder) -> Option<Self::Owner>;
-    fn new(owner: Self::Owner, machine: &Enrolment<Self::Id>, place: Place) -> Self;
+    fn new(owner: Self::Owner, machine: &Enrolment<Self::Id>, place: Place, token: TokenId)
+    -> Self;
     fn machine_id(&self) -> MachineId;
     fn place(&self) -> Place;
-    /// What `place` says from here on.
-    fn set_place(&mut self, place: Place);
+    /// What `place` says from here on. `token` was presented with it.
+    fn set_place(&mut self, place: Place, token: TokenId);
 }
 
 /// What of a machine the store itself may change.
@@ -58,7 +59,7 @@ impl Machine for Client {
         }
     }
 
-    fn new(owner: ActorId, machine: &Enrolment<ClientId>, place: Place) -> Self {
+    fn new(owner: ActorId, machine: &Enrolment<ClientId>, place: Place, _: TokenId) -> Self {
         Self {
             id: machine.new_id,
             actor: owner,
@@ -87,7 +88,7 @@ impl Machine for Client {
         }
     }
 
-    fn set_place(&mut self, place: Place) {
+    fn set_place(&mut self, place: Place, _: TokenId) {
         if self.public_key != place.public_key {
             self.verified = None;
         }
@@ -110,7 +111,7 @@ impl Machine for Gateway {
         }
     }
 
-    fn new(owner: SiteId, machine: &Enrolment<GatewayId>, place: Place) -> Self {
+    fn new(owner: SiteId, machine: &Enrolment<GatewayId>, place: Place, token: TokenId) -> Self {
         Self {
             id: machine.new_id,
             site: owner,
@@ -119,6 +120,8 @@ impl Machine for Gateway {
             public_key: place.public_key,
             ipv4: place.ipv4,
             ipv6: place.ipv6,
+            verified: None,
+            enrolled_with: Some(token),
             draining: false,
             revoked: None,
             seen: None,
@@ -139,7 +142,11 @@ impl Machine for Gateway {
         }
     }
 
-    fn set_place(&mut self, place: Place) {
+    fn set_place(&mut self, place: Place, token: TokenId) {
+        if self.public_key != place.public_key {
+            self.verified = None;
+            self.enrolled_with = Some(token);
+        }
         self.public_key = place.public_key;
         self.ipv4 = place.ipv4;
         self.ipv6 = place.ipv6;
@@ -165,13 +172,14 @@ pub(super) async fn enrol<T: Machine>(
     let row = match before {
         Some(before) => {
             check_token(&token, &before, machine.public_key)?;
-            again(writing, before, machine.public_key, ranges).await?
+            let key = (machine.public_key, token.id);
+            again(writing, before, key, ranges).await?
         }
         None => {
             if token.used.is_some() {
                 return Err(Denial::Used.into());
             }
-            first(writing, owner, &machine, ranges).await?
+            first(writing, owner, (&machine, token.id), ranges).await?
         }
     };
     if token.uses == TokenUses::One && token.used.is_none() {
@@ -225,7 +233,7 @@ async fn of_machine<T: Machine>(
 async fn again<T: Machine>(
     writing: &mut Writing,
     mut before: T,
-    public_key: PublicKey,
+    (public_key, token): (PublicKey, TokenId),
     ranges: &Ranges,
 ) -> Result<T, StoreError> {
     let entity: Entity = before.clone().into();
@@ -248,7 +256,7 @@ async fn again<T: Machine>(
     if place == before.place() {
         return Ok(before);
     }
-    before.set_place(place);
+    before.set_place(place, token);
     writing.replace(entity, before.clone().into()).await?;
     Ok(before)
 }
@@ -256,7 +264,7 @@ async fn again<T: Machine>(
 async fn first<T: Machine>(
     writing: &mut Writing,
     owner: T::Owner,
-    machine: &Enrolment<T::Id>,
+    (machine, token): (&Enrolment<T::Id>, TokenId),
     ranges: &Ranges,
 ) -> Result<T, StoreError> {
     check_key(writing, machine.public_key, None).await?;
@@ -269,7 +277,7 @@ async fn first<T: Machine>(
         ipv4: new_ipv4(writing, range4, ranges, hint).await?,
         ipv6: new_ipv6(writing, range6, ranges, hint).await?,
     };
-    let row = T::new(owner, machine, place);
+    let row = T::new(owner, machine, place, token);
     writing.create(row.clone().into()).await?;
     Ok(row)
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("schema_passkeys.sql"),
     include_str!("schema_within.sql"),
     include_str!("schema_proofs.sql"),
+    include_str!("schema_gateways.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

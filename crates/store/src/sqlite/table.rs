@@ -7,7 +7,7 @@ use crate::{
     MachineId, Membership, Policy, Provider, Resource, Seen, SignIn, Site, Stamp, StoreError,
     Token, TokenScope, TokenUse,
 };
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ProviderId, ResourceId, SiteId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ProviderId, ResourceId, SiteId, TokenId};
 use culvert_wire::PublicKey;
 use culvert_wire::token::TokenKind;
 use std::net::IpAddr;
@@ -584,6 +584,8 @@ impl Table for Gateway {
         "public_key",
         "ipv4",
         "ipv6",
+        "verified_ms",
+        "token_id",
         "draining",
         "revoked_ms",
     ];
@@ -598,6 +600,11 @@ impl Table for Gateway {
             self.public_key.as_bytes().as_slice().into(),
             self.ipv4.octets().as_slice().into(),
             self.ipv6.octets().as_slice().into(),
+            self.verified.into(),
+            self.enrolled_with
+                .as_ref()
+                .map(|token| token.as_bytes().as_slice())
+                .into(),
             self.draining.into(),
             self.revoked.into(),
         ])
@@ -612,6 +619,8 @@ impl Table for Gateway {
             public_key: PublicKey::from_bytes(row.bytes("public_key")?),
             ipv4: row.bytes::<4>("ipv4")?.into(),
             ipv6: row.bytes::<16>("ipv6")?.into(),
+            verified: row.optional_time("verified_ms")?,
+            enrolled_with: row.optional_bytes("token_id")?.map(TokenId::from_bytes),
             draining: row.flag("draining")?,
             revoked: row.optional_time("revoked_ms")?,
             seen: read_seen(row)?,

@@ -106,6 +106,41 @@ pub(crate) async fn a_new_key_is_recorded_and_ends_verification(
     assert_eq!(change.author.actor, Some(ada.id));
 }
 
+pub(crate) async fn a_new_key_of_a_gateway_is_recorded_with_its_token_and_ends_verification(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let site = world.site("Berlin").await;
+    let key = world.gateway_key(site.id).await;
+    let other = world.gateway_key(site.id).await;
+    let mut gateway = world.enrol_gateway(&key, "gw", 1).await.unwrap();
+    assert_eq!(
+        (gateway.verified, gateway.enrolled_with),
+        (None, Some(key.token))
+    );
+    gateway.verified = Some(NOW);
+    world.update(gateway.clone()).await.unwrap();
+    // With the key that was verified it stays so, whatever token it comes with.
+    let again = world.enrol_gateway(&other, "gw", 1).await.unwrap();
+    assert_eq!(
+        (again.verified, again.enrolled_with),
+        (Some(NOW), Some(key.token))
+    );
+    let rekeyed = world.enrol_gateway(&other, "gw", 2).await.unwrap();
+    assert_eq!((rekeyed.id, rekeyed.ipv4), (gateway.id, gateway.ipv4));
+    assert_eq!(
+        (rekeyed.verified, rekeyed.enrolled_with),
+        (None, Some(other.token))
+    );
+    assert_eq!(rekeyed.stamp.version, 3);
+    let found: Gateway = world.store.get_as(world.account, gateway.id).await.unwrap();
+    assert_eq!(found, rekeyed);
+    let changes = world.store.changes_after(world.account, Seq(0), 100).await;
+    let change = changes.unwrap().pop().unwrap();
+    assert_eq!(change.id, gateway.id.into());
+    assert_eq!(change.author, other.author());
+}
+
 pub(crate) async fn ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name(
     factory: impl AsyncFn() -> Fixture,
 ) {

@@ -111,6 +111,7 @@ macro_rules! conformance {
                 machines::a_machine_gets_addresses_and_keeps_them
                 machines::a_deceptive_name_is_replaced_at_enrolment_and_refused_elsewhere
                 machines::a_new_key_is_recorded_and_ends_verification
+                machines::a_new_key_of_a_gateway_is_recorded_with_its_token_and_ends_verification
                 machines::ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name
                 machines::a_token_revoked_since_it_was_accepted_enrols_nothing
                 machines::a_token_of_another_kind_enrols_nothing

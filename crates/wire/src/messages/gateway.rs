@@ -113,6 +113,10 @@ pub enum ToGateway {
         grants: Vec<GrantId>,
         /// An administrator asked it to drain.
         draining: bool,
+        /// The account requires verified gateways, and no administrator has verified this one's key:
+        /// it gets no grants until `verification` says otherwise.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        verification_awaited: bool,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -153,6 +157,11 @@ pub enum ToGateway {
     Drain {
         /// Whether it is to drain.
         on: bool,
+    },
+    /// Whether the gateway waits to be verified by an administrator. While it does, it has no grants.
+    Verification {
+        /// Whether it waits.
+        awaited: bool,
     },
     /// Whether the gateway is to tell of flows that have ended. A gateway with the feature hears it
     /// after `welcome`, and whenever it changes; until it has, it tells nothing.
@@ -195,6 +204,7 @@ impl Message for ToGateway {
         "revoke",
         "filters_changed",
         "drain",
+        "verification",
         "flow_log",
         "flows_taken",
         "unsupported",

@@ -60,6 +60,27 @@ impl Config {
         u64::from(self.settings.grant_lifetime_s) * 1_000
     }
 
+    /// Whether gateways have to be verified.
+    pub fn requires_verified_gateways(&self) -> bool {
+        self.settings.require_verified_gateways
+    }
+
+    /// The account, as a row that is to require verified gateways, or not.
+    pub fn requiring_verified_gateways(&self, is_required: bool) -> Account {
+        let mut account = self.account();
+        account.settings.require_verified_gateways = is_required;
+        account
+    }
+
+    fn account(&self) -> Account {
+        Account {
+            id: ACCOUNT,
+            name: "corp".to_owned(),
+            settings: self.settings.clone(),
+            stamp: Stamp::default(),
+        }
+    }
+
     /// Every row.
     pub fn rows(&self) -> impl Iterator<Item = &Entity> {
         self.rows.values()
@@ -102,6 +123,9 @@ impl Config {
             if !is_change {
                 continue;
             }
+            if let Some(Entity::Account(account)) = &after {
+                self.settings = account.settings.clone();
+            }
             match &after {
                 Some(row) => self.rows.insert(id, row.clone()),
                 None => self.rows.remove(&id),
@@ -129,12 +153,7 @@ impl Config {
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             seq: Seq(self.seq),
-            account: Account {
-                id: ACCOUNT,
-                name: "corp".to_owned(),
-                settings: self.settings.clone(),
-                stamp: Stamp::default(),
-            },
+            account: self.account(),
             actors: self.all(),
             groups: self.all(),
             memberships: self.all(),
@@ -209,7 +228,13 @@ impl Config {
     ) -> Result<(GatewayId, Vec<Change>), Reason> {
         let row = match self.gateway_of(number).cloned() {
             Some(row) if row.revoked.is_some() => return Err(revoked()),
-            Some(row) => Gateway { public_key, ..row },
+            Some(mut row) => {
+                if row.public_key != public_key {
+                    row.public_key = public_key;
+                    row.verified = None;
+                }
+                row
+            }
             None => {
                 let place = self.next_place();
                 let (ipv4, ipv6) = tunnel_addresses(place);
@@ -221,6 +246,8 @@ impl Config {
                     public_key,
                     ipv4,
                     ipv6,
+                    verified: None,
+                    enrolled_with: None,
                     draining: false,
                     revoked: None,
                     seen: None,

@@ -145,10 +145,11 @@ impl World {
     /// Whether clients may be given to the gateway.
     fn serves(&self, number: usize) -> bool {
         let node = &self.gateways[number];
-        let is_admitted = self
-            .config()
-            .gateway_of(number)
-            .is_some_and(|row| row.revoked.is_none() && !row.draining);
+        let is_admitted = self.config().gateway_of(number).is_some_and(|row| {
+            row.revoked.is_none()
+                && !row.draining
+                && rules::is_verified_as_required(self.config(), row)
+        });
         let drains = node.core().is_some_and(Gateway::is_draining);
         node.is_up() && is_admitted && !drains
     }

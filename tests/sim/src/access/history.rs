@@ -110,6 +110,10 @@ impl History {
             gateways,
         };
         history.configure();
+        if seed % 4 == 3 {
+            let account = history.world.config().requiring_verified_gateways(true);
+            history.world.commit(vec![rows::set(account)]);
+        }
         history.world.start_all();
         for _ in 0..2 * clients {
             history.add_application();
@@ -240,6 +244,10 @@ impl History {
             return;
         };
         let at = Timestamp::from_unix_ms(self.world.portal_unix_ms());
+        if self.world.config().requires_verified_gateways() && self.random.chance(600) {
+            row.verified = self.random.chance(700).then_some(at);
+            return self.world.commit(vec![rows::set(row)]);
+        }
         let edit = match self.random.below(8) {
             0..=2 => {
                 row.draining = true;

@@ -271,6 +271,7 @@ fn permitted_until(claims: &GrantClaims, config: &Config, unix_ms: u64) -> Optio
     let is_right = client.public_key == claims.client_key
         && (client.ipv4, client.ipv6) == (claims.client_ipv4, claims.client_ipv6)
         && gateway.revoked.is_none()
+        && rules::is_verified_as_required(config, &gateway)
         && gateway.site == resource.site
         && resource.target == claims.target.target();
     if !is_right {

@@ -5,7 +5,7 @@ use super::catalog::{Destination, START_UNIX_MS};
 use super::config::Config;
 use culvert_ids::{ClientId, GroupId, ResourceId};
 use culvert_policy::{Prefix, Service};
-use culvert_store::{Actor, Client, Entity, Policy, Resource, Token, TokenScope};
+use culvert_store::{Actor, Client, Entity, Gateway, Policy, Resource, Token, TokenScope};
 use culvert_wire::model::{Condition, Filter, Target, TargetKind, TimeWindow, Weekday};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -53,6 +53,11 @@ pub(crate) fn allowed_until(
     let seen = config.seen.get(&client).copied();
     let ends = policies.filter_map(|policy| policy_until(policy, &row, seen, unix_ms));
     Some(ends.max()?.min(token_ends))
+}
+
+/// Whether the gateway is verified, where the account requires it.
+pub(crate) fn is_verified_as_required(config: &Config, gateway: &Gateway) -> bool {
+    gateway.verified.is_some() || !config.requires_verified_gateways()
 }
 
 /// The resources that a client is told of: those that a policy joins with one of its groups under

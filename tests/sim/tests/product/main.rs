@@ -14,3 +14,4 @@ mod repeats;
 mod scene;
 mod seeds;
 mod suite;
+mod verification;

@@ -21,6 +21,8 @@ pub(in super::super) fn status() -> Status {
         gateway: Some(GatewayId::from_bytes([1; 16])),
         site: Some(SiteId::from_bytes([2; 16])),
         public_key: PublicKey::from_bytes([3; 32]),
+        fingerprint: PublicKey::from_bytes([3; 32]).fingerprint(),
+        awaits_verification: false,
         ipv4: Some("100.64.0.1".parse().unwrap()),
         ipv6: Some("fd00:2021:1111::1".parse().unwrap()),
         listen_port: 51_820,
@@ -109,6 +111,8 @@ fn everything_that_there_is_to_know_stands_in_lines() {
         "\
 gateway    gw-1 ({gateway})
 site       {site}
+key        AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=
+           648a-a5c5-79fb-30f3-8af7-44d9-7d6e-c840
 portal     https://192.0.2.10:8443: not connected, next attempt in 1 s (connection refused)
 clients    not ready: it drains and takes no new clients
 tunnel     culvert-gw0: 100.64.0.1, fd00:2021:1111::1
@@ -150,6 +154,9 @@ fn a_gateway_without_clients_or_portal_says_so() {
         ..status()
     };
     let text = render(&status);
-    assert!(text.starts_with("gateway    gw-1\nportal     "), "{text}");
+    assert!(
+        text.starts_with("gateway    gw-1\nkey        AwMD"),
+        "{text}"
+    );
     assert!(text.ends_with("CLIENTS\n  none holds a grant\n"), "{text}");
 }

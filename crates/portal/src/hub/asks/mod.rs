@@ -250,7 +250,9 @@ impl Hub {
             let current = self.grants.current(pair.0, pair.1);
             let gateway = current.map(|grant| grant.row.gateway);
             let gateway = gateway.filter(|gateway| {
-                self.gateways.contains_key(gateway) && !ask.wish.avoid.contains(gateway)
+                self.gateways.contains_key(gateway)
+                    && self.directory.may_serve(*gateway)
+                    && !ask.wish.avoid.contains(gateway)
             });
             return gateway.ok_or_else(|| {
                 let text = "the access ends earlier than before, and the gateway can't be told";

@@ -306,13 +306,20 @@ impl Directory {
         Ok(client)
     }
 
-    /// Whether the gateway may serve.
+    /// Whether the gateway may connect.
     pub(super) fn admit_gateway(&self, id: GatewayId) -> Result<&Gateway, Barred> {
         let gateway = self.gateways.get(&id).ok_or(Barred::Unknown)?;
         match gateway.revoked {
             Some(_) => Err(Barred::Revoked),
             None => Ok(gateway),
         }
+    }
+
+    /// Whether the gateway may have grants: it is admitted, and verified where the account requires it.
+    pub(super) fn may_serve(&self, id: GatewayId) -> bool {
+        let is_required = self.settings.require_verified_gateways;
+        self.admit_gateway(id)
+            .is_ok_and(|row| row.verified.is_some() || !is_required)
     }
 
     /// Whether the token is good.

@@ -141,6 +141,13 @@ impl Directory {
         if settings.logs.flow_log != self.settings.logs.flow_log {
             effects.push(Effect::FlowLog);
         }
+        if settings.require_verified_gateways != self.settings.require_verified_gateways {
+            let unverified = self.gateways.values().filter(|row| row.verified.is_none());
+            effects.extend(unverified.map(|row| Effect::Gateway {
+                id: row.id,
+                change: MachineChange::Standing,
+            }));
+        }
         let is_ruled_otherwise = settings.applications != self.settings.applications;
         self.settings = settings;
         self.settings_updated = account.stamp.updated;

@@ -1,0 +1,57 @@
+//! Gateways that wait to be verified by an administrator: they are connected, and have no grants.
+
+use super::Hub;
+use super::reasons::Refusal;
+use super::session::Verification;
+use culvert_ids::GatewayId;
+use culvert_store::Decision;
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{ReasonCode, ToGateway};
+
+impl Hub {
+    /// How a gateway that connects is told to stand.
+    pub(super) fn verification_of(&self, id: GatewayId) -> Verification {
+        let may_serve = self.directory.may_serve(id);
+        Verification {
+            told_awaited: !may_serve,
+            has_served: may_serve,
+        }
+    }
+
+    /// Whether what a gateway says of its traffic counts: one that never might serve carries nothing.
+    pub(super) fn has_served(&self, id: GatewayId) -> bool {
+        let session = self.gateways.get(&id);
+        session.is_some_and(|session| session.verification.has_served)
+    }
+
+    /// Gateways that are connected and wait.
+    pub(super) fn awaiting_verification(&self) -> usize {
+        let sessions = self.gateways.values();
+        let awaiting = sessions.filter(|session| session.verification.told_awaited);
+        awaiting.count()
+    }
+
+    /// The gateway was verified, or no longer is, or the account requires something else.
+    pub(super) fn review_verification(&mut self, id: GatewayId, now: Timestamp) {
+        let awaited = !self.directory.may_serve(id);
+        if awaited {
+            self.revoke_grants_through(id);
+            let refusal = Refusal::plain(ReasonCode::NoGateway, "the gateway waits to be verified");
+            self.void_grants_through(id, &refusal, Decision::Revoked, now);
+        }
+        let Some(session) = self.gateways.get_mut(&id) else {
+            return;
+        };
+        if session.verification.told_awaited == awaited {
+            return;
+        }
+        session.verification.told_awaited = awaited;
+        session.verification.has_served |= !awaited;
+        let (session, tells_flows) = (session.id, session.tells_flows);
+        self.outbox
+            .tell_gateway(session, ToGateway::Verification { awaited });
+        if tells_flows && !awaited {
+            self.tell_flow_log(session);
+        }
+    }
+}
