@@ -110,6 +110,8 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(sites::gateways))
         .routes(routes!(gateways::list))
         .routes(routes!(gateways::show, gateways::change, gateways::delete))
+        .routes(routes!(gateways::verify))
+        .routes(routes!(gateways::unverify))
         .routes(routes!(gateways::drain))
         .routes(routes!(gateways::undrain))
         .routes(routes!(gateways::revoke))

@@ -39,6 +39,7 @@ mod service_accounts;
 mod settings;
 mod sites;
 mod tokens;
+mod verified_gateways;
 mod view;
 
 use crate::service::{ClientAction, GatewayAction, Service};
@@ -123,6 +124,20 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/sites/{id}/delete", post(sites::delete))
         .route("/gateways/{id}", get(gateways::show))
         .route("/gateways/{id}/name", post(gateways::rename))
+        .route(
+            "/settings/verified-gateways",
+            get(verified_gateways::show).post(verified_gateways::change),
+        )
+        .route(
+            "/gateways/{id}/verify",
+            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Verify)),
+        )
+        .route(
+            "/gateways/{id}/unverify",
+            post(|console, id, posted| {
+                gateways::judge(console, id, posted, GatewayAction::Unverify)
+            }),
+        )
         .route(
             "/gateways/{id}/drain",
             post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Drain)),

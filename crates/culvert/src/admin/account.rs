@@ -1,13 +1,15 @@
 //! `culvert admin account`.
 
 use super::Shell;
-use super::common::something;
-use super::output::instant;
+use super::api::Query;
+use super::common::{Switch, ask, something, usage};
+use super::output::{Format, instant, note};
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use culvert_wire::api::{AccountPatch, SecondFactorRule};
+use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
 use culvert_wire::model::Applications;
+use std::io::IsTerminal;
 
 /// The account: its name, how long grants last, the networks of the tunnel, and who may use it
 #[derive(Debug, Subcommand)]
@@ -51,6 +53,14 @@ pub(super) struct SetArguments {
     /// Whoever has none can do nothing in the console but get one. API tokens are not concerned.
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true)]
     second_factor: Option<SecondFactor>,
+    /// Whether gateways need an administrator's "culvert admin gateway verify" before they get access: on or off
+    ///
+    /// It verifies none. Gateways that are not verified are listed first, and lose all access at once.
+    #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]
+    require_verified_gateways: Option<Switch>,
+    /// Do not ask whether gateways that are not verified may lose access
+    #[arg(long, short, requires = "require_verified_gateways")]
+    yes: bool,
     /// Only if it is still at version N, as "show" said
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
@@ -89,6 +99,7 @@ Examples:
   culvert admin account set --range4 10.20.0.0/16 --range6 fd12:3456:789a::/48
   culvert admin account set --applications except:browser
   culvert admin account set --second-factor administrators
+  culvert admin account set --require-verified-gateways on
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -108,12 +119,23 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 ("names", both(&ranges.names_ipv4, &ranges.names_ipv6)),
                 ("applications", applications(&found.applications)),
                 ("second factor", rule(found.second_factor).to_owned()),
+                (
+                    "verified gateways",
+                    match found.require_verified_gateways {
+                        true => "required".to_owned(),
+                        false => "not required".to_owned(),
+                    },
+                ),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
             ]
         }),
         AccountCommand::Set(set) => {
+            let require = set.require_verified_gateways.map(|on| on == Switch::On);
+            if require == Some(true) && !found.require_verified_gateways {
+                confirm_cut(shell, set.yes).await?;
+            }
             let patch = something(AccountPatch {
                 name: set.name,
                 grant_lifetime_s: set.grant_lifetime.map(|Lifetime { seconds }| seconds),
@@ -122,6 +144,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 applications: set.applications,
                 dns: None,
                 second_factor: set.second_factor.map(SecondFactorRule::from),
+                require_verified_gateways: require,
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;
@@ -129,4 +152,33 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
             shell.format.done(&changed, sentence)
         }
     }
+}
+
+/// Says which gateways are about to lose access, and asks.
+async fn confirm_cut(shell: &mut Shell, is_agreed: bool) -> Result<(), Failure> {
+    let mut gateways: Vec<Gateway> = shell.api.list(&Query::default()).await?;
+    gateways.retain(|gateway| gateway.revoked.is_none() && gateway.verified.is_none());
+    if gateways.is_empty() {
+        return Ok(());
+    }
+    note("These gateways are not verified:");
+    for gateway in &gateways {
+        let Gateway {
+            name,
+            fingerprint,
+            id,
+            ..
+        } = gateway;
+        note(format_args!("  {name:?} with the key {fingerprint} ({id})"));
+    }
+    if is_agreed {
+        return Ok(());
+    }
+    if shell.format != Format::Table || !std::io::stdin().is_terminal() {
+        return Err(usage(
+            "gateways that are not verified would lose access: verify them first (`culvert admin gateway \
+             verify`), or add --yes",
+        ));
+    }
+    ask("They lose all access at once")
 }

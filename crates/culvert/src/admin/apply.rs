@@ -3,7 +3,7 @@
 use super::CommonArguments;
 use super::access_file::AccessFile;
 use super::api::{Api, Query};
-use super::common::usage;
+use super::common::{ask, usage};
 use super::diff::{render, summary};
 use super::http::Refusal;
 use super::output;
@@ -12,14 +12,11 @@ use crate::exit::{Failure, Status, print, print_ahead};
 use clap::Args;
 use culvert_wire::api::{ApplyChange, ApplyReport};
 use std::fs::File;
-use std::io::{BufRead, IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a file: what the portal takes, 4 MiB of JSON, takes less room in TOML than twice that.
 const MAX_FILE_BYTES: u64 = 8 << 20;
-
-/// Most bytes of an answer to the question whether to go on.
-const MAX_REPLY_BYTES: u64 = 64;
 
 /// Make the configuration what a file says
 ///
@@ -71,7 +68,7 @@ pub(super) async fn run(
         print_ahead(render(&planned.changes, Colours::detect()).as_bytes())?;
     }
     if !arguments.yes {
-        ask(&planned.changes)?;
+        ask(to_do(&planned.changes))?;
     }
     let done = send(&mut shell.api, (path, &file), prune, false).await?;
     tell_done(shell.format, &planned, &done)
@@ -167,24 +164,4 @@ pub(super) fn what_was_done(changes: &[ApplyChange]) -> String {
 
 fn to_do(changes: &[ApplyChange]) -> String {
     summary(changes, ["to create", "to change", "to delete"])
-}
-
-/// Only `y` and `yes` go on.
-fn ask(changes: &[ApplyChange]) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            Status::Failed,
-            format_args!("asking whether to go on: {error}"),
-        )
-    };
-    let mut output = std::io::stderr();
-    write!(output, "{}. Go on? [y/N] ", to_do(changes)).map_err(failed)?;
-    output.flush().map_err(failed)?;
-    let mut reply = String::new();
-    let mut input = std::io::stdin().lock().take(MAX_REPLY_BYTES);
-    input.read_line(&mut reply).map_err(failed)?;
-    match reply.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Status::Failed, "nothing was changed")),
-    }
 }

@@ -3,8 +3,9 @@
 use super::Shell;
 use super::api::{Entity, Query};
 use crate::exit::{Failure, Status};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::io::{BufRead, Read, Write};
 
 /// Which of a kind.
 #[derive(Debug, Args)]
@@ -147,4 +148,38 @@ pub(super) fn usage(message: impl std::fmt::Display) -> Failure {
 
 pub(super) const fn yes_or_no(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
+}
+
+/// A setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Switch {
+    On,
+    Off,
+}
+
+pub(super) const fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+/// Most bytes of an answer to the question whether to go on.
+const MAX_REPLY_BYTES: u64 = 64;
+
+/// Asks whether to do what was shown. Only `y` and `yes` go on.
+pub(super) fn ask(to_do: impl std::fmt::Display) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            Status::Failed,
+            format_args!("asking whether to go on: {error}"),
+        )
+    };
+    let mut output = std::io::stderr();
+    write!(output, "{to_do}. Go on? [y/N] ").map_err(failed)?;
+    output.flush().map_err(failed)?;
+    let mut reply = String::new();
+    let mut input = std::io::stdin().lock().take(MAX_REPLY_BYTES);
+    input.read_line(&mut reply).map_err(failed)?;
+    match reply.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::new(Status::Failed, "nothing was changed")),
+    }
 }

@@ -5,7 +5,7 @@ use super::common::{Rename, Search, Seen, Which};
 use super::output::{day, instant};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
-use culvert_wire::api::{Gateway, GatewayPatch, Site};
+use culvert_wire::api::{Gateway, GatewayPatch, Site, Token};
 
 /// Gateways: machines that give access to the resources of their site
 ///
@@ -20,6 +20,13 @@ pub(super) enum GatewayCommand {
     Show(Which),
     /// Rename a gateway
     Set(Rename),
+    /// Vouch for a gateway's key, once its fingerprint is the one that "culvert gateway status" shows there
+    ///
+    /// The account may require it ("culvert admin account set --require-verified-gateways on"): until then the
+    /// gateway waits, and no client is led to it. A new key of the gateway ends it.
+    Verify(Seen),
+    /// Vouch for a gateway no longer; where the account requires it, access through it ends at once
+    Unverify(Seen),
     /// Give a gateway no new access; what it carries goes on and ends by itself
     Drain(Seen),
     /// Give a gateway new access again
@@ -44,6 +51,8 @@ Examples:
   culvert admin gateway list --site office
   culvert admin gateway show gateway-1
   culvert admin gateway set gateway-1 --name cellar
+  culvert admin gateway verify gateway-1
+  culvert admin gateway unverify gateway-1
   culvert admin gateway drain gateway-1
   culvert admin gateway undrain gateway-1
   culvert admin gateway revoke gateway-1
@@ -57,6 +66,11 @@ pub(super) async fn run(shell: &mut Shell, command: GatewayCommand) -> Result<()
             let name = Some(rename.name);
             let patch = |_: &Gateway| Ok(GatewayPatch { name });
             shell.change(&rename.seen, patch).await
+        }
+        GatewayCommand::Verify(seen) => shell.act::<Gateway>(&seen, "verify", "verified").await,
+        GatewayCommand::Unverify(seen) => {
+            let done = "verified no longer";
+            shell.act::<Gateway>(&seen, "unverify", done).await
         }
         GatewayCommand::Drain(seen) => shell.act::<Gateway>(&seen, "drain", "draining").await,
         GatewayCommand::Undrain(seen) => {
@@ -73,13 +87,14 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let query = list.search.query().with_some("site", site);
     let gateways: Vec<Gateway> = shell.api.list(&query).await?;
     let sites = shell.api.names::<Site>().await?;
+    let is_required = shell.api.account().await?.require_verified_gateways;
     let columns = ["ID", "NAME", "SITE", "STATE", "SEEN"];
     shell.format.list(&gateways, &columns, |gateway| {
         vec![
             gateway.id.to_string(),
             gateway.name.clone(),
             sites.of(&gateway.site),
-            state(gateway).to_owned(),
+            state(gateway, is_required).to_owned(),
             day(gateway.last_seen),
         ]
     })
@@ -88,14 +103,21 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
 async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let gateway: Gateway = shell.api.find(&which.which).await?;
     let site: Site = shell.api.by_id(gateway.site).await?;
+    let is_required = shell.api.account().await?.require_verified_gateways;
+    let tokens = shell.api.names::<Token>().await?;
+    let enrolled_with = gateway.enrolled_with.as_ref();
+    let enrolled_with = enrolled_with.map(|id| format!("{} ({id})", tokens.of(id)));
     shell.format.record(&gateway, || {
         vec![
             ("id", gateway.id.to_string()),
             ("name", gateway.name.clone()),
             ("site", format!("{} ({})", site.name, site.id)),
-            ("state", state(&gateway).to_owned()),
+            ("state", state(&gateway, is_required).to_owned()),
+            ("verified", instant(gateway.verified)),
             ("revoked", instant(gateway.revoked)),
             ("key", gateway.public_key.to_string()),
+            ("fingerprint", gateway.fingerprint.clone()),
+            ("token", enrolled_with.unwrap_or_else(|| "-".to_owned())),
             ("addresses", format!("{}, {}", gateway.ipv4, gateway.ipv6)),
             (
                 "software",
@@ -109,10 +131,13 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     })
 }
 
-const fn state(gateway: &Gateway) -> &'static str {
-    match (gateway.revoked, gateway.draining) {
-        (Some(_), _) => "revoked",
-        (None, true) => "draining",
-        (None, false) => "active",
+/// `is_required`: whether the account has no use for gateways that are not verified.
+const fn state(gateway: &Gateway, is_required: bool) -> &'static str {
+    match (gateway.revoked, gateway.verified, gateway.draining) {
+        (Some(_), _, _) => "revoked",
+        (None, None, _) if is_required => "waiting",
+        (None, _, true) => "draining",
+        (None, Some(_), false) => "verified",
+        (None, None, false) => "active",
     }
 }

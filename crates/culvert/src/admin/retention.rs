@@ -2,9 +2,9 @@
 
 use super::Shell;
 use super::api::Query;
-use super::common::something;
+use super::common::{Switch, on_or_off, something};
 use crate::exit::Failure;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use culvert_wire::api::{Retention, RetentionPatch};
 use culvert_wire::model::Keep;
 
@@ -43,12 +43,6 @@ pub(super) struct SetArguments {
     if_version: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   culvert admin retention show
@@ -85,10 +79,7 @@ fn show(shell: &Shell, found: &Retention) -> Result<(), Failure> {
     let kept = |keep: Keep| format!("{} days, at most {} entries", keep.days, keep.entries);
     shell.format.record(found, || {
         vec![
-            (
-                "flow log",
-                if found.flow_log { "on" } else { "off" }.to_owned(),
-            ),
+            ("flow log", on_or_off(found.flow_log).to_owned()),
             ("access entries", kept(found.access)),
             ("flow entries", kept(found.flows)),
             (

@@ -47,7 +47,11 @@ pub(super) async fn run(shell: &mut Shell) -> Result<(), Failure> {
         let names = shell.api.names::<Gateway>().await?;
         let columns = ["GATEWAY", "CLIENTS", "GRANTS", "FLOWS", "CPU", "BYTES/S"];
         let rows = gateways.iter().map(|session| {
-            let drains = if session.draining { " (draining)" } else { "" };
+            let drains = match (session.awaits_verification, session.draining) {
+                (true, _) => " (waiting)",
+                (false, true) => " (draining)",
+                (false, false) => "",
+            };
             vec![
                 format!("{}{drains}", names.of(&session.gateway)),
                 session.clients.to_string(),

@@ -72,6 +72,60 @@ fn gateways_are_drained_and_revoked() {
 }
 
 #[test]
+fn gateways_are_verified_by_their_fingerprint_and_that_is_taken_back() {
+    let (_portal, shell) = enrolled();
+    let shown = shell.json(&["gateway", "show", "gate"]);
+    let fingerprint = shown["fingerprint"].as_str().unwrap().to_owned();
+    assert_eq!(fingerprint.split('-').count(), 8, "{fingerprint}");
+    assert!(shown["enrolled_with"].as_str().unwrap().starts_with("tok_"));
+    assert!(shown["verified"].is_null());
+    assert!(shell.line("gateway show gate").ok().contains(&fingerprint));
+    assert!(shell.line("gateway list").ok().contains("active"));
+
+    shell.line("gateway verify gate").ok();
+    assert!(shell.json(&["gateway", "show", "gate"])["verified"].is_string());
+    assert!(shell.line("gateway list").ok().contains("verified"));
+    shell.line("gateway unverify gate").ok();
+    assert!(shell.json(&["gateway", "show", "gate"])["verified"].is_null());
+    let log = shell
+        .line("log changes --entity gateway --actor ada --limit 1")
+        .ok();
+    assert!(log.contains("verified"), "{log}");
+    shell.line("gateway revoke gate").ok();
+    shell.line("gateway verify gate").fails(1);
+}
+
+#[test]
+fn requiring_verified_gateways_names_first_which_would_lose_access() {
+    let (_portal, shell) = enrolled();
+    let require = "account set --require-verified-gateways on";
+    let refused = shell.line(require);
+    assert_eq!(refused.0.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8(refused.0.stderr).unwrap();
+    assert!(
+        said.contains("\"gate\"") && said.contains("--yes"),
+        "{said}"
+    );
+    let is_required = || shell.json(&["account", "show"])["require_verified_gateways"] == true;
+    assert!(!is_required());
+
+    shell
+        .run(&[&*require.split(' ').collect::<Vec<_>>(), &["--yes"]].concat())
+        .ok();
+    assert!(is_required());
+    assert!(shell.line("gateway list").ok().contains("waiting"));
+    shell
+        .line("account set --require-verified-gateways off")
+        .ok();
+    assert!(!is_required());
+    // Nobody loses anything: nothing is asked.
+    shell.line("gateway verify gate").ok();
+    let said = shell.line(require).ok();
+    assert!(!said.contains("not verified"), "{said}");
+    assert!(is_required());
+}
+
+#[test]
 fn the_status_counts_what_is_connected() {
     let (portal, shell) = enrolled();
     let said = shell.line("status").ok();

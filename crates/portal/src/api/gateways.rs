@@ -84,6 +84,55 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Verify a gateway
+///
+/// Compare its fingerprint with the one that the machine shows (`culvert gateway status`) first. A new key
+/// of the gateway ends it.
+#[utoipa::path(
+    post, path = "/gateways/{id}/verify", tag = "gateways", operation_id = "verify_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
+    ),
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn verify(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<Shown<Gateway>, Fault> {
+    let judged = api
+        .service
+        .judge_gateway(&caller, id, version, GatewayAction::Verify);
+    judged.await.map(Shown)
+}
+
+/// Take back that a gateway is verified
+///
+/// Where the account requires verified gateways, access through it ends at once.
+#[utoipa::path(
+    post, path = "/gateways/{id}/unverify", tag = "gateways", operation_id = "unverify_gateway",
+    params(
+        ("id" = String, Path, description = "Which one"),
+        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
+    ),
+    responses((status = 200, description = "As it is now", body = Gateway), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn unverify(
+    State(api): State<Api>,
+    caller: Caller,
+    Id(id): Id<GatewayId>,
+    MaybeIfMatch(version): MaybeIfMatch,
+) -> Result<Shown<Gateway>, Fault> {
+    let judged = api
+        .service
+        .judge_gateway(&caller, id, version, GatewayAction::Unverify);
+    judged.await.map(Shown)
+}
+
 /// Drain a gateway
 ///
 /// What it carries goes on to its end; new access goes elsewhere.

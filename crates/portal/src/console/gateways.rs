@@ -18,10 +18,15 @@ pub(super) const AT: &str = "/gateways";
 /// In the list of pages, gateways belong to their sites.
 const LIST: &str = "/sites";
 
-/// Whether it is there, and whether it takes clients.
-pub(super) fn state(gateway: &Gateway, session: Option<&GatewaySession>) -> Cell {
+/// Whether it is there, and whether it takes clients. `is_required`: whether it has to be verified.
+pub(super) fn state(
+    gateway: &Gateway,
+    session: Option<&GatewaySession>,
+    is_required: bool,
+) -> Cell {
     match (gateway.revoked, session) {
         (Some(_), _) => Cell::bad("revoked"),
+        _ if is_required && gateway.verified.is_none() => Cell::warn("waits to be verified"),
         (None, None) if gateway.draining => Cell::warn("not connected, drains"),
         (None, None) => Cell::plain("not connected"),
         (None, Some(session)) if session.draining => Cell::warn("drains"),
@@ -76,6 +81,35 @@ pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
     ]
 }
 
+/// Verifies a gateway, or takes that back. Beside its fingerprint alone: whoever verifies compares.
+pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
+    if gateway.revoked.is_some() {
+        return None;
+    }
+    let buttons = Buttons {
+        path: format!("{AT}/{}", gateway.id),
+        what: &gateway.name,
+        version: gateway.version,
+    };
+    Some(match gateway.verified {
+        Some(_) => buttons.grave("Take verification back", "unverify"),
+        None => buttons.button("Verify", "verify"),
+    })
+}
+
+/// The token that it presented with its key, by name.
+pub(super) async fn enrolled_with(
+    console: &Console,
+    person: &Person,
+    gateway: &Gateway,
+) -> Result<Cell, Fault> {
+    let Some(token) = gateway.enrolled_with else {
+        return Ok(Cell::text("–"));
+    };
+    let name = console.service.token_name(&person.caller, token).await?;
+    Ok(Cell::link("/settings/tokens", name))
+}
+
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
@@ -86,16 +120,26 @@ pub(super) async fn show(
     let service = &console.service;
     let gateway = service.gateway(&person.caller, id).await?;
     let site = service.site(&person.caller, gateway.site).await?;
+    let account = service.account(&person.caller).await?;
     let sessions = service.sessions_of_gateways(&person.caller).await?;
     let session = sessions.get(&id);
     page.title.clone_from(&gateway.name);
     page.done = asked.done();
     let mut facts = vec![
-        ("State", state(&gateway, session)),
+        (
+            "State",
+            state(&gateway, session, account.require_verified_gateways),
+        ),
+        ("Verified since", Cell::time(gateway.verified)),
         ("Site", Cell::link(format!("{LIST}/{}", site.id), site.name)),
         ("Address", Cell::code(gateway.ipv4)),
         ("IPv6 address", Cell::code(gateway.ipv6)),
         ("Key", Cell::code(gateway.public_key)),
+        ("Fingerprint", Cell::code(&gateway.fingerprint)),
+        (
+            "Enrolled with token",
+            enrolled_with(&console, &person, &gateway).await?,
+        ),
         (
             "Software",
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
@@ -104,7 +148,9 @@ pub(super) async fn show(
         ("Made", Cell::time(Some(gateway.created))),
     ];
     if person.may_change() {
-        facts.push(("Do", person.buttons(actions(&gateway))));
+        let verify = verify_action(&gateway);
+        let buttons = verify.into_iter().chain(actions(&gateway));
+        facts.push(("Do", person.buttons(buttons)));
     }
     page.sections.push(Section::Facts {
         title: "Gateway".to_owned(),
@@ -165,7 +211,13 @@ pub(super) async fn judge(
         .service
         .judge_gateway(&person.caller, id, version, action)
         .await?;
-    Ok(done(&format!("{LIST}/{}", gateway.site), "changed"))
+    let onward = match action {
+        GatewayAction::Verify | GatewayAction::Unverify => format!("{AT}/{id}"),
+        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => {
+            format!("{LIST}/{}", gateway.site)
+        }
+    };
+    Ok(done(&onward, "changed"))
 }
 
 #[cfg(test)]

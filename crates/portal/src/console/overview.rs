@@ -6,7 +6,7 @@ use super::forms::Asked;
 use super::gateways::rate;
 use super::person::Person;
 use super::view::{Cell, Link, Section, Table};
-use super::{first_steps, gateways};
+use super::{first_steps, gateways, verified_gateways};
 use crate::fault::Fault;
 use crate::service::{AccessLogRequest, ListRequest};
 use axum::extract::State;
@@ -64,9 +64,10 @@ pub(super) async fn show(
         carrying.push(vec![
             Cell::link(format!("{}/{}", gateways::AT, session.gateway), name),
             Cell::time(Some(session.since)),
-            match session.draining {
-                true => Cell::warn("drains"),
-                false => Cell::good("takes clients"),
+            match (session.awaits_verification, session.draining) {
+                (true, _) => Cell::warn("waits to be verified"),
+                (false, true) => Cell::warn("drains"),
+                (false, false) => Cell::good("takes clients"),
             },
             Cell::text(session.clients),
             Cell::text(session.flows),
@@ -89,6 +90,12 @@ pub(super) async fn show(
 
     let reasons = status.reasons.iter().cloned();
     page.sections.extend(reasons.map(Section::Alert));
+    if person.may_change() && status.gateways_awaiting_verification > 0 {
+        page.sections.push(Section::Links(vec![Link {
+            path: verified_gateways::AT,
+            name: "Gateways wait to be verified",
+        }]));
+    }
     if person.may_change() && (status.clients == 0 || status.gateways == 0) {
         page.sections.push(Section::Links(vec![Link {
             path: first_steps::AT,

@@ -32,6 +32,11 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "Who else may say who somebody is",
     ),
     (
+        super::verified_gateways::AT,
+        "Verified gateways",
+        "Whether an administrator verifies each gateway, and those that are not verified",
+    ),
+    (
         "/settings/retention",
         "Retention",
         "How long logs are kept, and whether there is a flow log",

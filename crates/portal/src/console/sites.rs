@@ -98,11 +98,12 @@ async fn site_page(
         .gateways_of_site(&person.caller, id, request)
         .await?;
     let sessions = console.service.sessions_of_gateways(&person.caller).await?;
+    let account = console.service.account(&person.caller).await?;
     let rows = found.items.iter().map(|gateway| {
         let session = sessions.get(&gateway.id);
         vec![
             Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
-            gateways::state(gateway, session),
+            gateways::state(gateway, session, account.require_verified_gateways),
             Cell::text(session.map_or("–".to_owned(), gateways::load)),
             Cell::code(gateway.ipv4),
             Cell::time(gateway.last_seen),

@@ -47,6 +47,7 @@ pub(crate) struct Metrics {
 pub(crate) struct LiveMetrics {
     clients: Gauge,
     gateways: Gauge,
+    gateways_awaiting_verification: Gauge,
     grants: Gauge,
     asks: Gauge,
     faults: Gauge,
@@ -71,6 +72,10 @@ impl LiveMetrics {
         for (gauge, value) in [
             (&self.clients, hub.clients as u64),
             (&self.gateways, hub.gateways as u64),
+            (
+                &self.gateways_awaiting_verification,
+                hub.gateways_awaiting_verification as u64,
+            ),
             (&self.grants, hub.grants as u64),
             (&self.asks, hub.asks as u64),
             (&self.faults, hub.faults as u64),
@@ -101,6 +106,11 @@ impl LiveMetrics {
         for (gauge, name, help) in [
             (&self.clients, "clients_connected", "Connected clients"),
             (&self.gateways, "gateways_connected", "Connected gateways"),
+            (
+                &self.gateways_awaiting_verification,
+                "gateways_awaiting_verification",
+                "Connected gateways that wait to be verified by an administrator",
+            ),
             (&self.grants, "grants", "Grants that are out"),
             (
                 &self.asks,

@@ -38,6 +38,9 @@ impl Service {
             if let Some(rule) = patch.second_factor {
                 row.settings.second_factor = show::second_factor_rule(rule);
             }
+            if let Some(require) = patch.require_verified_gateways {
+                row.settings.require_verified_gateways = require;
+            }
             if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
                 dns_rules::outside_of_the_tunnel("dns.", &row.settings)?;
             }

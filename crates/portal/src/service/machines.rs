@@ -18,6 +18,8 @@ pub(crate) enum ClientAction {
 /// A judgement on a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GatewayAction {
+    Verify,
+    Unverify,
     Drain,
     Undrain,
     /// It is final.
@@ -77,10 +79,7 @@ impl Service {
         let at = now();
         let change = |row: &mut store::Client| {
             match action {
-                ClientAction::Verify if row.revoked.is_some() => {
-                    let detail = "it is revoked, which is final: let the machine enrol again";
-                    return Err(Fault::Conflict(detail.to_owned()));
-                }
+                ClientAction::Verify if row.revoked.is_some() => return Err(revoked()),
                 ClientAction::Verify => row.verified = row.verified.or(Some(at)),
                 ClientAction::Unverify => row.verified = None,
                 ClientAction::Revoke => row.revoked = row.revoked.or(Some(at)),
@@ -129,6 +128,17 @@ impl Service {
         self.gateways(caller, &request).await
     }
 
+    /// Those that the account's requirement of verified gateways shuts out, or would.
+    pub(crate) async fn unverified_gateways(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Gateway>, Fault> {
+        let is_unverified = |row: &store::Gateway| row.verified.is_none() && row.revoked.is_none();
+        self.list_kept(caller, request, is_unverified, show::gateway)
+            .await
+    }
+
     pub(crate) async fn gateway(&self, caller: &Caller, id: GatewayId) -> Result<Gateway, Fault> {
         self.read(caller, id).await.map(show::gateway)
     }
@@ -162,6 +172,9 @@ impl Service {
         let at = now();
         let change = |row: &mut store::Gateway| {
             match action {
+                GatewayAction::Verify if row.revoked.is_some() => return Err(revoked()),
+                GatewayAction::Verify => row.verified = row.verified.or(Some(at)),
+                GatewayAction::Unverify => row.verified = None,
                 GatewayAction::Drain => row.draining = true,
                 GatewayAction::Undrain => row.draining = false,
                 GatewayAction::Revoke => row.revoked = row.revoked.or(Some(at)),
@@ -182,4 +195,8 @@ impl Service {
         self.delete::<store::Gateway>(caller, id, expected, false)
             .await
     }
+}
+
+fn revoked() -> Fault {
+    Fault::Conflict("it is revoked, which is final: let the machine enrol again".to_owned())
 }

@@ -2,7 +2,7 @@
 
 use super::{Caller, ListRequest, Service, show};
 use crate::fault::Fault;
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
 use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
 use culvert_wire::api::{Actor, Client, Group, Resource, Site};
 
@@ -97,6 +97,10 @@ impl Service {
     }
 
     pub(crate) async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    pub(crate) async fn token_name(&self, caller: &Caller, id: TokenId) -> Result<String, Fault> {
         self.name_or_id(caller, id).await
     }
 

@@ -212,6 +212,8 @@ async fn fill(
         ("issuer", "https://id.example"),
         ("client_id", "culvert"),
         ("second_factor", "administrators"),
+        ("require_verified_gateways", "yes"),
+        ("cut", "yes"),
         ("unknown_people", "refuse"),
         ("grant_lifetime_s", "600"),
         ("step", "site"),
@@ -263,11 +265,13 @@ async fn prepare(world: &mut World, template: &str, things: &Things) {
         "/settings/sinks/{name}/pause" => {
             (format!("sinks/{}", things.sink), json!({"paused": false}))
         }
-        "/clients/{id}/unverify" | "/gateways/{id}/undrain" => {
-            let path = match template.contains("client") {
-                true => format!("/api/v1/clients/{}/verify", things.client),
-                false => format!("/api/v1/gateways/{}/drain", things.gateway),
+        "/clients/{id}/unverify" | "/gateways/{id}/unverify" | "/gateways/{id}/undrain" => {
+            let path = match template {
+                "/clients/{id}/unverify" => format!("clients/{}/verify", things.client),
+                "/gateways/{id}/unverify" => format!("gateways/{}/verify", things.gateway),
+                _ => format!("gateways/{}/drain", things.gateway),
             };
+            let path = format!("/api/v1/{path}");
             owner.send("POST", &path, &[], None).await.expect(200);
             return;
         }

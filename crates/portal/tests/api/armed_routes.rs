@@ -164,6 +164,7 @@ const WAYS: [ShutOut; 5] = [
 async fn prepare(owner: &mut Client, route: &Route, things: &Things) {
     let before = match route.template.strip_prefix("/api/v1/").unwrap() {
         "clients/{id}/unverify" => format!("clients/{}/verify", things.client),
+        "gateways/{id}/unverify" => format!("gateways/{}/verify", things.gateway),
         "gateways/{id}/undrain" => format!("gateways/{}/drain", things.gateway),
         _ => return,
     };

@@ -104,8 +104,10 @@ async fn everything(running: &Running) -> Vec<String> {
     owner.send("POST", &path, &[], None).await.expect(200);
     let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
     let (draining, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
-    let path = format!("/api/v1/gateways/{draining}/drain");
-    owner.send("POST", &path, &[], None).await.expect(200);
+    for word in ["drain", "verify"] {
+        let path = format!("/api/v1/gateways/{draining}/{word}");
+        owner.send("POST", &path, &[], None).await.expect(200);
+    }
     let idle = json!({"name": "idle", "group": group, "resource": resource, "disabled": true});
     owner.post("/api/v1/policies", idle).await.expect(201);
     let disabled = make_actor(store, account, ActorKind::User).await;
@@ -145,6 +147,7 @@ async fn everything(running: &Running) -> Vec<String> {
         format!("/settings/providers/{provider}"),
         format!("/clients/{client}"),
         format!("/gateways/{gateway}"),
+        format!("/gateways/{draining}"),
     ]);
     paths
 }

@@ -29,6 +29,7 @@ fn fields(things: &Things, path: &str) -> Vec<(&'static str, String)> {
         ("client_id", "culvert"),
         ("subject", "2"),
         ("second_factor", "off"),
+        ("require_verified_gateways", "no"),
         ("unknown_people", "refuse"),
         ("grant_lifetime_s", "600"),
         ("step", "site"),

@@ -50,4 +50,5 @@ mod sinks;
 mod strangers;
 mod support;
 mod things;
+mod verified_gateways;
 mod versions;

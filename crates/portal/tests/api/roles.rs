@@ -112,6 +112,8 @@ impl Route {
                 "clients/{id}/verify"
                 | "clients/{id}/unverify"
                 | "clients/{id}/revoke"
+                | "gateways/{id}/verify"
+                | "gateways/{id}/unverify"
                 | "gateways/{id}/drain"
                 | "gateways/{id}/undrain"
                 | "gateways/{id}/revoke"

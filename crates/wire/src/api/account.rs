@@ -26,6 +26,9 @@ pub struct Account {
     /// Who must have a second factor besides a password.
     #[serde(default)]
     pub second_factor: SecondFactorRule,
+    /// Gateways that no administrator has verified get no grants, and no client is led to them.
+    #[serde(default)]
+    pub require_verified_gateways: bool,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// When it was made.
@@ -83,6 +86,10 @@ pub struct AccountPatch {
     /// Who must have a second factor besides a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<SecondFactorRule>,
+    /// Whether gateways have to be verified. It verifies none: access through those that are not ends
+    /// at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_verified_gateways: Option<bool>,
 }
 
 /// Who must have a second factor besides the password with which they sign in. Whoever has none can do

@@ -1,5 +1,5 @@
 use crate::{PublicKey, Timestamp};
-use culvert_ids::{GatewayId, SiteId};
+use culvert_ids::{GatewayId, SiteId, TokenId};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,12 +18,24 @@ pub struct Gateway {
     /// Its WireGuard key; the private one never leaves it.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub public_key: PublicKey,
+    /// The key's fingerprint, for people who compare it with what the machine shows: the first 128 bits
+    /// of its SHA-256, in hexadecimal.
+    #[serde(default)]
+    pub fingerprint: String,
+    /// The token that it presented with its key, which may have been deleted since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub enrolled_with: Option<TokenId>,
     /// Its address inside the tunnel.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub ipv6: Ipv6Addr,
+    /// Since when an administrator vouches for its key; a new key ends it. Where the account requires
+    /// verified gateways, one that is not verified waits and gets no grants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Timestamp>,
     /// It gets no new grants.
     pub draining: bool,
     /// Since when it may not connect any more.

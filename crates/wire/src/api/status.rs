@@ -25,6 +25,9 @@ pub struct PortalStatus {
     pub clients: u64,
     /// Connected gateways.
     pub gateways: u64,
+    /// Those of them that wait to be verified by an administrator.
+    #[serde(default)]
+    pub gateways_awaiting_verification: u64,
     /// Grants that are good now.
     pub grants: u64,
     /// Records that wait for the database, such as lines of the access log; they are tried again.
@@ -61,6 +64,9 @@ pub struct GatewaySession {
     pub since: Timestamp,
     /// It gets no new grants.
     pub draining: bool,
+    /// It has no grants, and gets none, until an administrator verifies it.
+    #[serde(default)]
+    pub awaits_verification: bool,
     /// Where clients try to reach it.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub candidates: Vec<SocketAddr>,

@@ -43,4 +43,5 @@ mod spread;
 mod starting;
 mod trace_log;
 mod twice;
+mod verified_gateways;
 mod workers;
