@@ -20,7 +20,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri docs docs-serve rustdoc clean-lab ci rust mutants
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nig
 
 mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0"; hours)
 	@scripts/mutants.sh $(MUTANTS)
+
+promises: rust ## Break each promise of docs/threat-model.md and see its tests fail (PROMISES="within gate"; root; hours for all)
+	cargo xtask promises $(PROMISES)
 
 constant-time: rust ## Whether the time of comparing secrets tells where they differ (dudect; about a minute, on a quiet machine)
 	cargo run --release --quiet -p culvert-constant-time

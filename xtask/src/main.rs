@@ -1,6 +1,6 @@
 //! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`; and `cargo xtask
 //! licences`, which packages need, `cargo xtask sbom`, which releases need, and `cargo xtask site`, which `make docs`
-//! needs.
+//! needs; and `cargo xtask promises`, which breaks what the threat model promises.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
 //! they hold are data: `layering/rules.rs`.
@@ -11,6 +11,7 @@ mod documents;
 mod layering;
 mod licences;
 mod metadata;
+mod promises;
 mod sbom;
 mod site;
 mod source;
@@ -21,10 +22,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs|licences|sbom TIMESTAMP|site PROGRAM DIR
+const USAGE: &str = "usage: cargo xtask layering|docs|promises [WORD …]|licences|sbom TIMESTAMP|site PROGRAM DIR
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
             and that no type of secrets derives its comparison
-  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate
+  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate,
+            tests/promises.toml fits the code and docs/threat-model.md
+  promises  breaks the code as tests/promises.toml says, and lists the tests that do not notice (as root, hours);
+            with words, only where the file or a test has one of them in its name
   licences  prints the licence texts of all crates that the program is linked with
   sbom      prints the bill of materials of the program (CycloneDX); TIMESTAMP as 2026-01-31T12:00:00Z
   site      writes the source of the documentation site into DIR; PROGRAM is culvert";
@@ -33,7 +37,15 @@ fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let problems = match (arguments.next().as_deref(), arguments.next()) {
         (Some("layering"), None) => layering::check(&root()?, &Workspace::load()?)?,
-        (Some("docs"), None) => documents::check(&root()?, &Workspace::load()?)?,
+        (Some("docs"), None) => {
+            let mut problems = documents::check(&root()?, &Workspace::load()?)?;
+            problems.extend(promises::check(&root()?)?);
+            problems
+        }
+        (Some("promises"), word) => {
+            let words: Vec<String> = word.into_iter().chain(arguments).collect();
+            promises::run(&root()?, &words)?
+        }
         (Some("licences"), None) => {
             let texts = root()?.join("packaging/licences");
             let text = licences::write(&metadata::of_target()?, "culvert", &texts)?;

@@ -202,6 +202,23 @@ fn a_client_with_many_datagrams_on_their_way_pushes_out_none_of_others() {
 }
 
 #[test]
+fn a_client_has_an_eighth_of_the_datagrams_on_their_way() {
+    let mut setup = setup();
+    let cut = |number: u32| {
+        let datagram = udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]);
+        fragments(&datagram, 64, number)
+    };
+    // Of 512.
+    for number in 0..65 {
+        setup.assert_sends(&cut(number)[0]);
+    }
+    setup.assert_refuses(&cut(0)[1], DropReason::Fragment);
+    for number in 1..65 {
+        setup.assert_sends(&cut(number)[1]);
+    }
+}
+
+#[test]
 fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     let mut setup = setup();
     let addresses: [&str; 11] = [
