@@ -4,6 +4,7 @@
 mod change_log;
 mod chart;
 mod clients;
+mod confirm;
 mod device;
 mod dns;
 mod drawing;
@@ -47,7 +48,7 @@ use axum::Router;
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use culvert_wire::token::Portal;
 pub(crate) use elsewhere::{nowhere, other_method};
 pub(crate) use live::Streams;
@@ -72,7 +73,16 @@ impl fmt::Debug for Console {
 
 /// The pages.
 pub(crate) fn router(console: Console) -> Router {
+    // Acts that give access or weaken a proof (docs/sign-in.md): their person was proven lately.
+    let proven = |route: MethodRouter<Console>| {
+        route.layer(from_fn_with_state(console.clone(), confirm::ask))
+    };
     Router::new()
+        .route("/confirm", get(confirm::show))
+        .route("/confirm/password", post(confirm::by_password))
+        .route("/confirm/passkey", post(confirm::by_passkey))
+        .route("/confirm/provider", post(confirm::by_provider))
+        .route("/confirm/done", get(confirm::done))
         .route("/", get(overview::show))
         .route("/assets/style.css", get(style))
         .route("/assets/console.js", get(script))
@@ -86,21 +96,24 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/sign-in/passkey", post(passkeys::sign_in))
         .route("/sign-in/passkey/second", post(passkeys::sign_in_second))
         .route("/sign-out", post(me::sign_out))
-        .route("/me/link", post(identities::link_own))
+        .route("/me/link", proven(post(identities::link_own)))
         .route("/me/unlink/{id}", post(identities::unlink_own))
         .route("/device", get(device::show))
-        .route("/device/approve", post(device::approve))
+        .route("/device/approve", proven(post(device::approve)))
         .route("/device/deny", post(device::deny))
         .route(
             "/settings/providers",
-            get(providers::list).post(providers::create),
+            proven(get(providers::list).post(providers::create)),
         )
         .route(
             "/settings/providers/{id}",
-            get(providers::show).post(providers::change),
+            proven(get(providers::show).post(providers::change)),
         )
-        .route("/settings/providers/{id}/delete", post(providers::delete))
-        .route("/people/{id}/link", post(identities::link))
+        .route(
+            "/settings/providers/{id}/delete",
+            proven(post(providers::delete)),
+        )
+        .route("/people/{id}/link", proven(post(identities::link)))
         .route("/people/{id}/end-sessions", post(people::end_sessions))
         .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
@@ -108,18 +121,24 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
         .route("/me/sessions/end-others", post(me::end_others))
         .route("/me/sessions/{id}/end", post(me::end_session))
-        .route("/me/second-factor", get(factors::show).post(factors::begin))
+        .route(
+            "/me/second-factor",
+            proven(get(factors::show).post(factors::begin)),
+        )
         .route("/me/second-factor/confirm", post(factors::confirm))
-        .route("/me/second-factor/remove", post(factors::remove))
-        .route("/me/recovery-codes", post(factors::new_codes))
-        .route("/me/passkeys", post(passkeys::begin))
+        .route("/me/second-factor/remove", proven(post(factors::remove)))
+        .route("/me/recovery-codes", proven(post(factors::new_codes)))
+        .route("/me/passkeys", proven(post(passkeys::begin)))
         .route("/me/passkeys/confirm", post(passkeys::confirm))
         .route("/me/passkeys/{handle}", get(passkeys::show))
         .route("/me/passkeys/{handle}/name", post(passkeys::rename))
-        .route("/me/passkeys/{handle}/remove", post(passkeys::remove))
+        .route(
+            "/me/passkeys/{handle}/remove",
+            proven(post(passkeys::remove)),
+        )
         .route("/sites", get(sites::list).post(sites::create))
         .route("/sites/{id}", get(sites::show))
-        .route("/sites/{id}/token", post(sites::make_token))
+        .route("/sites/{id}/token", proven(post(sites::make_token)))
         .route("/sites/{id}/name", post(sites::rename))
         .route("/sites/{id}/delete", post(sites::delete))
         .route("/gateways/{id}", get(gateways::show))
@@ -176,11 +195,14 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/explain", get(explain::show))
         .route("/people", get(people::list).post(people::create))
         .route("/people/{id}", get(people::show))
-        .route("/people/{id}/sign-in", post(people::set_sign_in))
-        .route("/people/second-factor", post(people::require_factor))
+        .route("/people/{id}/sign-in", proven(post(people::set_sign_in)))
+        .route(
+            "/people/second-factor",
+            proven(post(people::require_factor)),
+        )
         .route(
             "/people/{id}/reset-second-factor",
-            post(people::reset_factor),
+            proven(post(people::reset_factor)),
         )
         .route("/people/{id}/end-sign-in", post(people::end_sign_in))
         .route(
@@ -191,7 +213,7 @@ pub(crate) fn router(console: Console) -> Router {
             "/people/{id}/enable",
             post(|console, id, posted| people::switch(console, id, posted, false)),
         )
-        .route("/people/{id}/token", post(people::make_token))
+        .route("/people/{id}/token", proven(post(people::make_token)))
         .route("/people/{id}/name", post(people::rename))
         .route("/people/{id}/delete", post(people::delete))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
@@ -250,14 +272,17 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/dns", get(dns::show).post(dns::change))
         .route(
             "/first-steps",
-            get(first_steps::show).post(first_steps::take),
+            proven(get(first_steps::show).post(first_steps::take)),
         )
         .route("/settings", get(settings::list))
         .route(
             "/settings/account",
             get(settings::account).post(settings::change_account),
         )
-        .route("/settings/tokens", get(tokens::list).post(tokens::create))
+        .route(
+            "/settings/tokens",
+            proven(get(tokens::list).post(tokens::create)),
+        )
         .layer(from_fn_with_state(console.clone(), guard::around))
         .with_state(console)
 }

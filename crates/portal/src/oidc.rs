@@ -67,10 +67,11 @@ impl Oidc {
         redirect_uri: &str,
     ) -> Result<Begun, Fault> {
         let known = self.known(provider).await?;
+        let asks_anew = purpose.asks_anew();
         let begun = self.flows.begin(from, provider.id, purpose)?;
         let url = known
             .metadata
-            .authorization_url(provider, &begun, redirect_uri);
+            .authorization_url(provider, &begun, redirect_uri, asks_anew);
         Ok(Begun { url, ..begun })
     }
 

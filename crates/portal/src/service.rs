@@ -25,6 +25,7 @@ mod passkeys;
 mod passwords;
 mod people;
 mod policies;
+mod proofs;
 mod provider_sign_in;
 mod providers;
 mod ranges;
@@ -48,6 +49,7 @@ pub(crate) use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search
 pub(crate) use machines::{ClientAction, GatewayAction};
 pub(crate) use passkeys::{OwnPasskey, Question};
 pub(crate) use people::Mark;
+pub(crate) use proofs::{KeptForm, WaysToProve};
 pub(crate) use provider_sign_in::{Arrived, CameBack, KnownProvider};
 pub(crate) use providers::MAX_PROVIDERS;
 pub use setup::{SetupToken, issue_setup_token};
@@ -69,6 +71,7 @@ use devices::Devices;
 use factors::Factors;
 use passkeys::Challenges;
 use passwords::Passwords;
+use proofs::Proofs;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -108,6 +111,8 @@ pub(crate) struct Service {
     passwords: Passwords,
     factors: Factors,
     challenges: Challenges,
+    /// Forms that wait for a fresh proof of their persons.
+    proofs: Proofs,
     /// Browsers that are known, whose attempts count for themselves.
     browsers: Browsers,
     /// Other attempts to sign in from an address, and under a name.
@@ -147,6 +152,7 @@ impl Service {
             passwords: Passwords::default(),
             factors: Factors::default(),
             challenges: Challenges::new()?,
+            proofs: Proofs::default(),
             browsers: Browsers::new(browser_key),
             sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
             sign_ins_as: RateLimit::new(ONE_UNDER_A_NAME_EVERY, UNDER_A_NAME_AT_ONCE),

@@ -55,8 +55,8 @@ pub enum Mutation {
         /// By what.
         by: Proof,
     },
-    /// Notes that the person of the session was proven now, by what comes before it in the same write. It is no
-    /// configuration: nothing is recorded.
+    /// Notes in the session when its person was proven by what comes before it in the same write. It is no configuration:
+    /// nothing is recorded.
     RenewProof {
         /// Which session.
         session: TokenId,

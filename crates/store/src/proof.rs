@@ -2,6 +2,7 @@
 
 use crate::SecretBytes;
 use culvert_ids::IdentityId;
+use culvert_wire::Timestamp;
 
 /// How a person was proven, besides factors that the same write uses up ([`crate::FactorChange`]).
 ///
@@ -12,5 +13,11 @@ pub enum Proof {
     /// The password is right by this verifier. It is a whole proof for a person without a second factor.
     Password(SecretBytes),
     /// The provider of this identity knows the person, which is a whole proof.
-    Identity(IdentityId),
+    Identity {
+        /// Which one.
+        id: IdentityId,
+        /// When the person proved who they are there; unknown where the provider does not say. A session of the provider
+        /// may be hours old.
+        at: Option<Timestamp>,
+    },
 }

@@ -1,14 +1,12 @@
 //! A machine asks to be signed in: who sits before it compares a code here.
 
 use super::Console;
-use super::factors::password_field;
 use super::forms::{Asked, Posted};
 use super::person::{Person, Refusal};
 use super::view::{Cell, Field, Form, Page, Section};
 use crate::fault::Fault;
-use crate::server::PublicAddress;
 use crate::service::{WaitingDevice, written_code};
-use axum::extract::{Extension, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -39,10 +37,7 @@ pub(super) async fn show(
         return Ok(page(&person, code_form("")).into_response());
     }
     match console.service.waiting_device(&person.caller, code) {
-        Ok(device) => {
-            let approve = approve_form(&console, &person, &device).await?;
-            Ok(decision(&person, &device, approve).into_response())
-        }
+        Ok(device) => Ok(decision(&person, &device, approve_form(&device)).into_response()),
         Err(fault) => {
             let (form, status) = code_form(code).refused(fault)?;
             Ok(page(&person, form).with_status(status))
@@ -66,22 +61,12 @@ fn code_form(code: &str) -> Form {
 /// A form for the decision about the machine.
 fn decide_form(title: &str, word: &str, submit: &'static str, device: &WaitingDevice) -> Form {
     let mut form = Form::new(title, format!("{AT}/{word}"), submit, Vec::new());
-    form.hidden.push(("code", device.code.clone()));
+    form.hide("code", device.code.clone());
     form
 }
 
-/// It asks for the password where the person signed in a while ago and has one.
-async fn approve_form(
-    console: &Console,
-    person: &Person,
-    device: &WaitingDevice,
-) -> Result<Form, Fault> {
-    let mut form = decide_form("The code is the same", "approve", "Approve", device);
-    let factors = console.service.own_factors(&person.caller).await?;
-    if factors.has_password {
-        form.fields.extend(password_field(&factors));
-    }
-    Ok(form)
+fn approve_form(device: &WaitingDevice) -> Form {
+    decide_form("The code is the same", "approve", "Approve", device)
 }
 
 fn decision(person: &Person, device: &WaitingDevice, approve: Form) -> Page {
@@ -112,13 +97,11 @@ fn decision(person: &Person, device: &WaitingDevice, approve: Form) -> Page {
 
 pub(super) async fn approve(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
-    let password = fields.raw("current");
     let service = &console.service;
-    let approved = service.approve_device(&person.caller, from, password, code);
+    let approved = service.approve_device(&person.caller, code);
     let Err(fault) = approved.await else {
         let text = "The machine is signed in as you within a few seconds. You may close this page.";
         return Ok(decided(&person, text));
@@ -128,8 +111,7 @@ pub(super) async fn approve(
     }
     match service.waiting_device(&person.caller, code) {
         Ok(device) => {
-            let form = approve_form(&console, &person, &device).await?;
-            let (form, status) = form.refused(fault)?;
+            let (form, status) = approve_form(&device).refused(fault)?;
             Ok(decision(&person, &device, form).with_status(status))
         }
         Err(_) => refused(&person, code, fault),

@@ -40,7 +40,7 @@ impl Edit<'_> {
         if !matches!(fault, Fault::VersionConflict { .. }) {
             let (mut form, status) = self.form.refused(fault)?;
             let version = self.fields.text("version").to_owned();
-            form.hidden.push(("version", version));
+            form.hide("version", version);
             page.sections = vec![Section::Form(form)];
             return Ok(page.with_status(status));
         }

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 /// The page of the own second factor.
 pub(super) const AT: &str = "/me/second-factor";
 
-fn code_field() -> Field {
+pub(super) fn code_field() -> Field {
     let mut field = Field::line("code", "Code");
     if let super::view::Kind::Line { autocomplete, .. } = &mut field.kind {
         *autocomplete = "one-time-code";
@@ -29,8 +29,8 @@ fn code_field() -> Field {
 pub(super) fn code_form(ticket: &str, next: &str) -> Form {
     let code = code_field().hint("The six digits that your app shows, or a recovery code.");
     let mut form = Form::new("Second factor", "/sign-in/code", "Sign in", vec![code]);
-    form.hidden.push(("ticket", ticket.to_owned()));
-    form.hidden.push(("next", next.to_owned()));
+    form.hide("ticket", ticket.to_owned());
+    form.hide("next", next.to_owned());
     form
 }
 
@@ -76,35 +76,29 @@ pub(super) fn state(factors: &OwnFactors) -> Cell {
     }
 }
 
-/// The password again, where the person signed in a while ago.
-pub(super) fn password_field(factors: &OwnFactors) -> Option<Field> {
-    factors.asks_again.then(|| {
-        Field::password("current", "Your password", "current-password")
-            .hint("You signed in more than ten minutes ago.")
-    })
-}
-
 fn begin_form(factors: &OwnFactors) -> Form {
     let title = match factors.since {
         Some(_) => "Set up another app in its place",
         None => "Set up an authenticator app",
     };
-    let fields = password_field(factors).into_iter().collect();
-    Form::new(title, AT, "Begin", fields)
+    Form::new(title, AT, "Begin", Vec::new())
 }
 
-fn codes_form(factors: &OwnFactors) -> Form {
-    let fields = password_field(factors).into_iter().collect();
-    Form::new("New recovery codes", "/me/recovery-codes", "Make", fields)
+fn codes_form() -> Form {
+    Form::new(
+        "New recovery codes",
+        "/me/recovery-codes",
+        "Make",
+        Vec::new(),
+    )
 }
 
-fn remove_form(factors: &OwnFactors) -> Form {
-    let fields = password_field(factors).into_iter().collect();
+fn remove_form() -> Form {
     let mut form = Form::new(
         "Sign in without the app",
         "/me/second-factor/remove",
         "Remove the app",
-        fields,
+        Vec::new(),
     );
     form.is_grave = true;
     form
@@ -160,13 +154,13 @@ async fn overview(
         };
     }
     page.sections
-        .extend(super::passkeys::sections(console, person, &factors).await?);
+        .extend(super::passkeys::sections(console, person).await?);
     let mut forms = vec![(Step::Begin, begin_form(&factors))];
     if factors.has_any() {
-        forms.push((Step::Codes, codes_form(&factors)));
+        forms.push((Step::Codes, codes_form()));
     }
     if factors.since.is_some() && (factors.passkeys > 0 || !factors.is_required) {
-        forms.push((Step::Remove, remove_form(&factors)));
+        forms.push((Step::Remove, remove_form()));
     }
     let mut status = StatusCode::OK;
     let mut refused = refused;
@@ -242,13 +236,9 @@ fn enrolment_page(person: &Person, enrolment: &Enrolment) -> Page {
 
 pub(super) async fn begin(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    Posted { person, fields }: Posted,
+    Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
-    let begun = console
-        .service
-        .begin_enrolment(&person.caller, from, fields.raw("current"))
-        .await;
+    let begun = console.service.begin_enrolment(&person.caller).await;
     match begun {
         Ok(enrolment) => Ok(enrolment_page(&person, &enrolment).into_response()),
         Err(fault) => refused(&console, &person, Step::Begin, fault).await,
@@ -298,13 +288,9 @@ pub(super) async fn confirm(
 
 pub(super) async fn new_codes(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    Posted { person, fields }: Posted,
+    Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
-    let made = console
-        .service
-        .new_recovery_codes(&person.caller, from, fields.raw("current"))
-        .await;
+    let made = console.service.new_recovery_codes(&person.caller).await;
     match made {
         Ok(codes) => Ok(codes_page(&person, &codes).into_response()),
         Err(fault) => refused(&console, &person, Step::Codes, fault).await,
@@ -313,13 +299,9 @@ pub(super) async fn new_codes(
 
 pub(super) async fn remove(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    Posted { person, fields }: Posted,
+    Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
-    let removed = console
-        .service
-        .remove_own_factor(&person.caller, from, fields.raw("current"))
-        .await;
+    let removed = console.service.remove_own_factor(&person.caller).await;
     match removed {
         Ok(()) => Ok(done(AT, "changed")),
         Err(fault) => refused(&console, &person, Step::Remove, fault).await,

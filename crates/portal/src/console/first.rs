@@ -42,7 +42,7 @@ fn sign_in_form(name: &str, next: &str) -> Form {
         *autocomplete = "username";
     }
     let mut form = Form::new("Sign in", "/sign-in", "Sign in", fields);
-    form.hidden.push(("next", next.to_owned()));
+    form.hide("next", next.to_owned());
     form
 }
 

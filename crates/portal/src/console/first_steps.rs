@@ -117,7 +117,7 @@ impl Progress {
         };
         let form = |step: &str, title, submit, fields| {
             let mut form = Form::new(title, AT, submit, fields);
-            form.hidden.push(("step", step.to_owned()));
+            form.hide("step", step.to_owned());
             form
         };
         let mut forms = Vec::new();

@@ -67,6 +67,13 @@ impl Fields {
         }
     }
 
+    /// What was written, to be sent from another page of the session.
+    pub(super) fn into_kept(self) -> Vec<(String, Zeroizing<String>)> {
+        let mut kept = self.0;
+        kept.retain(|(name, _)| name != "form_token");
+        kept
+    }
+
     /// A word of one of the API's enumerations.
     pub(super) fn word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, Fault> {
         let text = self.text(name);
@@ -121,8 +128,14 @@ impl FromRequest<Console> for Posted {
         let (mut parts, body) = request.into_parts();
         // Nobody who is not known makes the portal read a form.
         let person = Person::from_request_parts(&mut parts, console).await?;
-        let request = Request::from_parts(parts, body);
-        let fields = Fields::from_request(request, console).await?;
+        Self::of(person, Request::from_parts(parts, body)).await
+    }
+}
+
+impl Posted {
+    /// The form that this person sent.
+    pub(super) async fn of(person: Person, request: Request) -> Result<Self, Refusal> {
+        let fields = Fields::from_request(request, &()).await?;
         if !person.sent(fields.text("form_token")) {
             let text =
                 "The page is of another session: open it again and send the form from there.";

@@ -5,6 +5,7 @@ use super::Console;
 use super::person::{Person, session};
 use super::view::{Link, Page, Section};
 use crate::api;
+use crate::fault::Fault;
 use crate::server::check_address;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -29,6 +30,17 @@ pub(super) const POLICY_WITH_SCRIPT: HeaderValue = HeaderValue::from_static(
 
 /// With `no-referrer` browsers would not say which page a form came from.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
+
+/// Refuses to begin a way to a provider under another name: the provider sends people to the portal's own name, and the cookie
+/// that is kept meanwhile is of one name.
+pub(super) fn must_be_at_own_name(console: &Console, headers: &HeaderMap) -> Result<(), Fault> {
+    if is_at_own_name(console, headers) {
+        return Ok(());
+    }
+    let url = (console.portal)().url;
+    let detail = format!("The provider sends people back to {url}: open the console there.");
+    Err(Fault::Conflict(detail))
+}
 
 pub(super) async fn around(
     State(console): State<Console>,

@@ -174,19 +174,13 @@ pub(super) async fn link_own(
     headers: HeaderMap,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
-    if !guard::is_at_own_name(&console, &headers) {
-        let url = (console.portal)().url;
-        let detail = format!("The provider sends people back to {url}: open the console there.");
-        return Err(Fault::Conflict(detail));
-    }
+    guard::must_be_at_own_name(&console, &headers)?;
     let provider: ProviderId = fields.parse("provider")?;
     let begun = console
         .service
         .begin_link(&person.caller, from, provider)
         .await?;
-    let providers = console.service.ways_to_sign_in().await?;
-    let name = providers.into_iter().find(|(id, _)| *id == provider);
-    let name = name.map_or_else(|| provider.to_string(), |(_, name)| name);
+    let name = console.service.provider_name(provider).await?;
     let on = Cell::link(&*begun.url, format_args!("Go on to {name}"));
     let mut page = person.page("Link an identity", "/me");
     page.sections = vec![Section::Facts {

@@ -1,14 +1,14 @@
 //! Passkeys: signing in by one, and the own ones.
 
 use super::Console;
-use super::factors::{codes_page, password_field};
+use super::factors::codes_page;
 use super::first::{end_before, page, sign_in_again, with_session};
 use super::forms::{Asked, Fields, Posted, done};
 use super::person::{Person, next_page};
 use super::view::{Cell, Field, Form, Page, PasskeyKind, Section, Table};
 use crate::fault::Fault;
 use crate::server::PublicAddress;
-use crate::service::{OwnFactors, OwnPasskey, Question};
+use crate::service::{OwnPasskey, Question};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -31,7 +31,7 @@ pub(super) fn sign_in_form(console: &Console, next: &str) -> Result<Option<Form>
         "Sign in with a passkey",
         Vec::new(),
     );
-    form.hidden.push(("next", next.to_owned()));
+    form.hide("next", next.to_owned());
     Ok(Some(form.for_passkey(PasskeyKind::Get, question)))
 }
 
@@ -43,8 +43,8 @@ pub(super) fn second_form(ticket: &str, next: &str, question: Question) -> Form 
         "Go on with a passkey",
         Vec::new(),
     );
-    form.hidden.push(("ticket", ticket.to_owned()));
-    form.hidden.push(("next", next.to_owned()));
+    form.hide("ticket", ticket.to_owned());
+    form.hide("next", next.to_owned());
     form.for_passkey(PasskeyKind::Get, question)
 }
 
@@ -130,11 +130,7 @@ fn sentence(details: impl Iterator<Item = String>) -> String {
 }
 
 /// The own passkeys, for the page of the second factor.
-pub(super) async fn sections(
-    console: &Console,
-    person: &Person,
-    factors: &OwnFactors,
-) -> Result<Vec<Section>, Fault> {
+pub(super) async fn sections(console: &Console, person: &Person) -> Result<Vec<Section>, Fault> {
     let keys = console.service.own_passkeys(&person.caller).await?;
     let rows = keys.iter().map(|key| {
         vec![
@@ -159,17 +155,15 @@ pub(super) async fn sections(
         ));
         return Ok(sections);
     }
-    sections.push(Section::Form(begin_form(factors, "")));
+    sections.push(Section::Form(begin_form("")));
     Ok(sections)
 }
 
-pub(super) fn begin_form(factors: &OwnFactors, name: &str) -> Form {
+pub(super) fn begin_form(name: &str) -> Form {
     let name = Field::line("name", "What you call it")
         .hint("For you to know it by, such as “Phone” or “Key in the drawer”.")
         .value(name);
-    let mut fields = vec![name];
-    fields.extend(password_field(factors));
-    Form::new("Add a passkey", "/me/passkeys", "Go on", fields)
+    Form::new("Add a passkey", "/me/passkeys", "Go on", vec![name])
 }
 
 /// The page on which the authenticator makes the key.
@@ -180,7 +174,7 @@ fn make_page(person: &Person, name: &str, question: Question) -> Page {
         "Make the passkey",
         Vec::new(),
     );
-    form.hidden.push(("name", name.to_owned()));
+    form.hide("name", name.to_owned());
     let mut page = person.page("Add a passkey", "/me");
     let form = form.for_passkey(PasskeyKind::Create, question);
     page.sections.push(Section::Form(form));
@@ -189,23 +183,17 @@ fn make_page(person: &Person, name: &str, question: Question) -> Page {
 
 pub(super) async fn begin(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let name = fields.text("name");
     let begun = match name {
         "" => Err(Fault::invalid("name", "give it a name")),
-        _ => {
-            let password = fields.raw("current");
-            let service = &console.service;
-            service.begin_passkey(&person.caller, from, password).await
-        }
+        _ => console.service.begin_passkey(&person.caller).await,
     };
     match begun {
         Ok(question) => Ok(make_page(&person, name, question).into_response()),
         Err(fault) => {
-            let factors = console.service.own_factors(&person.caller).await?;
-            let (form, status) = begin_form(&factors, name).refused(fault)?;
+            let (form, status) = begin_form(name).refused(fault)?;
             let mut page = person.page("Add a passkey", "/me");
             page.sections.push(Section::Form(form));
             Ok(page.with_status(status))
@@ -226,8 +214,7 @@ pub(super) async fn confirm(
         Ok(Some(codes)) => Ok(codes_page(&person, &codes).into_response()),
         Ok(None) => Ok(done(super::factors::AT, "added")),
         Err(fault) => {
-            let factors = console.service.own_factors(&person.caller).await?;
-            let (form, status) = begin_form(&factors, name).refused(fault)?;
+            let (form, status) = begin_form(name).refused(fault)?;
             let mut page = person.page("Add a passkey", "/me");
             page.sections.push(Section::Form(form));
             Ok(page.with_status(status))
@@ -245,10 +232,9 @@ fn rename_form(key: &OwnPasskey) -> Form {
     )
 }
 
-fn remove_form(key: &OwnPasskey, factors: &OwnFactors) -> Form {
-    let fields = password_field(factors).into_iter().collect();
+fn remove_form(key: &OwnPasskey) -> Form {
     let action = format!("{}/remove", at(&key.handle));
-    Form::new("Remove", action, "Remove the passkey", fields).grave()
+    Form::new("Remove", action, "Remove the passkey", Vec::new()).grave()
 }
 
 /// Which of the forms was refused.
@@ -276,7 +262,6 @@ async fn one(
     mut refused: Option<(Step, Fault)>,
 ) -> Result<(Page, StatusCode), Fault> {
     let key = console.service.own_passkey(&person.caller, handle).await?;
-    let factors = console.service.own_factors(&person.caller).await?;
     let mut page = person.page(format!("Passkey {}", key.name), "/me");
     page.sections.push(Section::Facts {
         title: "Use".to_owned(),
@@ -288,7 +273,7 @@ async fn one(
     let mut status = StatusCode::OK;
     for (step, mut form) in [
         (Step::Rename, rename_form(&key)),
-        (Step::Remove, remove_form(&key, &factors)),
+        (Step::Remove, remove_form(&key)),
     ] {
         if let Some((_, fault)) = refused.take_if(|(which, _)| *which == step) {
             (form, status) = form.refused(fault)?;
@@ -324,13 +309,12 @@ pub(super) async fn rename(
 
 pub(super) async fn remove(
     State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
     Path(handle): Path<String>,
-    Posted { person, fields }: Posted,
+    Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
     let removed = console
         .service
-        .remove_passkey(&person.caller, from, fields.raw("current"), &handle)
+        .remove_passkey(&person.caller, &handle)
         .await;
     match removed {
         Ok(()) => Ok(done(super::factors::AT, "changed")),

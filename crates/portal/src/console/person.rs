@@ -1,6 +1,7 @@
 //! Who asks for a page: the session of a browser.
 
 use super::Console;
+use super::confirm;
 use super::factors;
 use super::forms::Asked;
 use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
@@ -76,6 +77,11 @@ const UNTIL_ENROLLED: &[&str] = &[
     "/me/second-factor/confirm",
     "/me/passkeys",
     "/me/passkeys/confirm",
+    confirm::AT,
+    "/confirm/password",
+    "/confirm/passkey",
+    "/confirm/provider",
+    "/confirm/done",
     "/sign-out",
 ];
 
@@ -103,7 +109,7 @@ impl IntoResponse for Refusal {
 }
 
 /// Someone who signed in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Person {
     pub(super) caller: Caller,
     name: String,
@@ -225,6 +231,20 @@ impl FromRequestParts<Console> for Person {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
+        // Whoever was asked for a fresh proof is known already.
+        if let Some(person) = parts.extensions.remove::<Self>() {
+            return Ok(person);
+        }
+        Self::from_session(parts, console).await
+    }
+}
+
+impl Person {
+    /// Whose session the browser presents.
+    pub(super) async fn from_session(
+        parts: &mut Parts,
+        console: &Console,
+    ) -> Result<Self, Refusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
         // Who sends a form uses the session, whatever the request says of itself.
         let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);

@@ -1,6 +1,7 @@
 //! To an identity provider and back.
 
 use super::Console;
+use super::confirm;
 use super::first::with_session;
 use super::forms::Fields;
 use super::guard;
@@ -98,6 +99,7 @@ pub(super) async fn finish(
             }
             with_session(&begun.token, &next)
         }
+        Ok(Arrived::Proven { form }) => confirm::onward(&form),
         Ok(Arrived::Linked) => Redirect::to("/me?done=linked").into_response(),
         Err(SignInFault::Portal(fault)) => return Err(fault),
         Err(fault) => refused(&fault, caller.is_some()),

@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use culvert_wire::Timestamp;
 use culvert_wire::api::FieldProblem;
+use std::borrow::Cow;
 use std::fmt;
 
 /// A whole page.
@@ -255,7 +256,7 @@ pub(super) struct Form {
     pub(super) method: &'static str,
     pub(super) action: String,
     pub(super) fields: Vec<Field>,
-    pub(super) hidden: Vec<(&'static str, String)>,
+    pub(super) hidden: Vec<(Cow<'static, str>, String)>,
     pub(super) submit: &'static str,
     pub(super) is_grave: bool,
     /// What is wrong with the whole.
@@ -403,9 +404,14 @@ impl Form {
         }
     }
 
+    /// Has the form send a value that nobody sees.
+    pub(super) fn hide(&mut self, name: impl Into<Cow<'static, str>>, value: String) {
+        self.hidden.push((name.into(), value));
+    }
+
     /// A form for what an authenticator answers, which the script of the page puts into it.
     pub(super) fn for_passkey(mut self, kind: PasskeyKind, question: Question) -> Self {
-        self.hidden.push(("credential", String::new()));
+        self.hide("credential", String::new());
         self.passkey = Some((kind.word(), question.0));
         self
     }
@@ -417,7 +423,7 @@ impl Form {
     }
 
     pub(super) fn with_version(mut self, version: u64) -> Self {
-        self.hidden.push(("version", version.to_string()));
+        self.hide("version", version.to_string());
         self
     }
 

@@ -35,6 +35,9 @@ pub(crate) enum SignInFault {
     /// Its token proves nothing.
     #[error("What the identity provider says of you is not accepted: {0}")]
     Token(&'static str),
+    /// It does not prove that the person has just signed in there.
+    #[error("The identity provider does not say that you have just signed in there: {0}")]
+    NotAnew(String),
     /// It is not used any more.
     #[error("Nobody signs in by this identity provider now.")]
     Disabled,
@@ -53,6 +56,11 @@ pub(crate) enum SignInFault {
     /// The identity is another's.
     #[error("This identity is linked with another actor already.")]
     Taken,
+    /// It is another person than the one who has signed in here.
+    #[error(
+        "The identity provider knows you as somebody else than the one who has signed in here."
+    )]
+    OtherPerson,
     /// It was begun in a session that is over.
     #[error("The session in which this was begun is over. Sign in, and link once more.")]
     OtherSession,
@@ -68,9 +76,14 @@ impl SignInFault {
             Some(description) => format!("{error}: {description}"),
             None => error.to_owned(),
         };
-        let said = said.chars().filter(|char| !char.is_control());
-        Self::Refused(said.take(MAX_REPEATED_CHARS).collect())
+        Self::Refused(repeated(&said))
     }
+}
+
+/// What a provider said, as far as a page has room for it.
+pub(super) fn repeated(said: &str) -> String {
+    let said = said.chars().filter(|char| !char.is_control());
+    said.take(MAX_REPEATED_CHARS).collect()
 }
 
 impl From<Fault> for SignInFault {

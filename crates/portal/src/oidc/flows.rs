@@ -54,6 +54,15 @@ pub(crate) enum Purpose {
         /// A path of ours.
         next: String,
     },
+    /// To prove once more who they are, as somebody who has signed in.
+    Prove {
+        /// Who.
+        actor: ActorId,
+        /// In which session.
+        session: TokenId,
+        /// The form that waits for it.
+        form: String,
+    },
     /// To be known by this provider as well, as somebody who has signed in.
     Link {
         /// Who.
@@ -61,6 +70,20 @@ pub(crate) enum Purpose {
         /// In which session.
         session: TokenId,
     },
+}
+
+impl Purpose {
+    /// The provider has to ask, whatever session it has with the person.
+    pub(super) const fn asks_anew(&self) -> bool {
+        matches!(self, Self::Prove { .. })
+    }
+}
+
+impl Flow {
+    /// For how long the person has been on the way.
+    pub(super) fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
 }
 
 /// A way that was begun.

@@ -28,6 +28,7 @@ pub fn id_token(
         issuer,
         client_id,
         nonce,
+        asked_anew: None,
     };
     let claims = id_token::check(token, &keys, wanted).map_err(|fault| fault.to_string())?;
     Ok(Believed {

@@ -1,11 +1,13 @@
 //! Whether an ID token proves who somebody is (OpenID Connect Core 1.0 §3.1.3.7).
 
-use super::fault::SignInFault;
+use super::fault::{SignInFault, repeated};
 use super::metadata::Keys;
+use culvert_wire::Timestamp;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// How far the provider's clock may be off, in seconds.
 const LEEWAY_S: u64 = 60;
@@ -30,6 +32,8 @@ pub(super) struct Wanted<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
     pub(super) nonce: &'a str,
+    /// How long ago the provider was told to ask the person anew, where it was.
+    pub(super) asked_anew: Option<Duration>,
 }
 
 /// What a token says that is believed.
@@ -47,6 +51,7 @@ pub(super) struct IdClaims {
     azp: Option<String>,
     nonce: Option<String>,
     iat: Option<f64>,
+    pub(super) auth_time: Option<Value>,
     #[serde(flatten)]
     pub(super) others: Map<String, Value>,
 }
@@ -124,7 +129,54 @@ fn about(claims: IdClaims, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> 
     if issued > latest {
         return refuse("it is from the future: compare the clocks");
     }
+    if let Some(asked) = wanted.asked_anew {
+        check_anew(claims.auth_time.as_ref(), now_s, asked)?;
+    }
     Ok(claims)
+}
+
+/// Core §3.1.3.7, 13: the person signed in after the portal asked for it, as far as the clocks agree.
+fn check_anew(auth_time: Option<&Value>, now_s: u64, asked: Duration) -> Result<(), SignInFault> {
+    let refuse = |why: String| Err(SignInFault::NotAnew(why));
+    let earliest_s = now_s.saturating_sub(asked.as_secs() + LEEWAY_S);
+    let latest_s = now_s + LEEWAY_S;
+    let expected = format!("expected is a time from {} on", instant(earliest_s));
+    let Some(said) = auth_time else {
+        return refuse(format!("its ID token has no auth_time; {expected}"));
+    };
+    match seconds(said) {
+        None => refuse(format!(
+            "its auth_time is {}; {expected}",
+            repeated(&said.to_string())
+        )),
+        Some(at_s) if (earliest_s..=latest_s).contains(&at_s) => Ok(()),
+        Some(at_s) => {
+            let latest = instant(latest_s);
+            let said = instant(at_s);
+            refuse(format!(
+                "its auth_time is {said}; {expected}, and until {latest}: compare the clocks, and look whether the provider \
+                 heeds prompt=login"
+            ))
+        }
+    }
+}
+
+/// A time of a claim: seconds since 1970, perhaps with a fraction.
+pub(super) fn seconds(claim: &Value) -> Option<u64> {
+    const LATEST_S: f64 = 253_402_300_799.0; // the year 9999
+    let said = claim
+        .as_f64()
+        .filter(|said| (0.0..=LATEST_S).contains(said))?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is within the bounds, and a fraction of a second is no matter"
+    )]
+    Some(said as u64)
+}
+
+fn instant(at_s: u64) -> Timestamp {
+    Timestamp::from_unix_ms(at_s.saturating_mul(1_000))
 }
 
 fn reason(kind: &ErrorKind) -> &'static str {
@@ -151,6 +203,7 @@ mod tests {
         issuer: "https://id.example",
         client_id: "culvert",
         nonce: "n",
+        asked_anew: None,
     };
 
     /// A key as a provider has it, and as it tells it.
@@ -231,6 +284,65 @@ mod tests {
             let mut lacking = claims();
             lacking.as_object_mut().unwrap().remove(claim);
             refused(&sign(&private, Some("a"), &lacking), &keys);
+        }
+    }
+
+    /// Somebody who left a browser open has a session at the provider too.
+    #[test]
+    fn a_sign_in_that_the_provider_did_not_ask_for_anew_is_refused_and_says_what_came() {
+        let (private, public) = key("a");
+        let keys = Keys::of(vec![public]);
+        let now_s = jsonwebtoken::get_current_timestamp();
+        let asked = Duration::from_secs(120);
+        let wanted = Wanted {
+            asked_anew: Some(asked),
+            ..WANTED
+        };
+        let checked = |auth_time: Option<Value>| {
+            let mut claims = claims();
+            if let Some(auth_time) = auth_time {
+                claims["auth_time"] = auth_time;
+            }
+            let token = sign(&private, Some("a"), &claims);
+            assert!(check(&token, &keys, WANTED).is_ok(), "nobody asked for it");
+            check(&token, &keys, wanted).map(drop)
+        };
+        #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^53")]
+        let with_fraction = json!(now_s as f64 + 0.5);
+        for good in [
+            json!(now_s),
+            with_fraction,
+            json!(now_s - 120),
+            json!(now_s - 120 - LEEWAY_S + 5),
+            json!(now_s + LEEWAY_S - 5),
+        ] {
+            assert!(checked(Some(good.clone())).is_ok(), "{good}");
+        }
+        let day_ago = now_s - 86_400;
+        for (wrong, says) in [
+            (None, "no auth_time".to_owned()),
+            (
+                Some(json!(now_s - 120 - LEEWAY_S - 5)),
+                "prompt=login".to_owned(),
+            ),
+            (
+                Some(json!(now_s + LEEWAY_S + 5)),
+                "compare the clocks".to_owned(),
+            ),
+            (Some(json!(day_ago)), instant(day_ago).to_string()),
+            (Some(json!("soon")), "\"soon\"".to_owned()),
+            (Some(json!(-1)), "-1".to_owned()),
+            (Some(json!(1e300)), "1e+300".to_owned()),
+            (Some(json!({"deep": "x".repeat(1_000)})), "deep".to_owned()),
+        ] {
+            let Err(SignInFault::NotAnew(why)) = checked(wrong.clone()) else {
+                panic!("{wrong:?}");
+            };
+            assert!(why.contains(&says), "{wrong:?}: {why}");
+            assert!(
+                why.contains("expected is a time from 20") && why.len() < 500,
+                "{why}"
+            );
         }
     }
 

@@ -48,16 +48,24 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Where a browser is sent to.
+    /// Where a browser is sent to. Where the provider is to ask anew, no session that it has is enough.
     pub(super) fn authorization_url(
         &self,
         provider: &Provider,
         begun: &Begun,
         redirect_uri: &str,
+        asks_anew: bool,
     ) -> String {
         let scopes = std::iter::once("openid");
         let scopes = scopes.chain(provider.settings.scopes.iter().map(String::as_str));
-        let query = form_urlencoded::Serializer::new(String::new())
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if asks_anew {
+            // Core §3.1.2.1. With `max_age` the ID token must say when the person signed in.
+            query
+                .append_pair("prompt", "login")
+                .append_pair("max_age", "0");
+        }
+        let query = query
             .append_pair("response_type", "code")
             .append_pair("client_id", &provider.client_id)
             .append_pair("redirect_uri", redirect_uri)

@@ -24,6 +24,8 @@ pub(crate) struct Claims {
     pub(crate) names: Vec<String>,
     /// The values of the groups' claim.
     pub(crate) groups: Vec<String>,
+    /// When the person signed in there, in seconds, where the provider says it.
+    pub(crate) authenticated_s: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +65,7 @@ pub(super) async fn redeem(
         issuer: &provider.issuer,
         client_id: &provider.client_id,
         nonce: &flow.nonce,
+        asked_anew: flow.purpose.asks_anew().then(|| flow.age()),
     };
     let id = id_token::check(&token, &keys, wanted)?;
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
@@ -89,6 +92,7 @@ pub(super) async fn redeem(
         subject: id.sub,
         names,
         groups: groups.map(values).unwrap_or_default(),
+        authenticated_s: id.auth_time.as_ref().and_then(id_token::seconds),
     })
 }
 

@@ -35,10 +35,6 @@ const CODE_WITHIN: Duration = Duration::from_secs(300);
 /// From the picture to the code that confirms it: to install an app.
 const ENROL_WITHIN: Duration = Duration::from_secs(900);
 
-/// How long after signing in a person may change a factor or approve a machine without being asked for the
-/// password again. The session's row says when that was, so no cookie can.
-const FRESH_MS: u64 = 10 * 60 * 1_000;
-
 /// Random bytes of a recovery code: 80 bits, 16 characters.
 const RECOVERY_CODE_LEN: usize = 10;
 const RECOVERY_CODE_CHARS: usize = 16;
@@ -100,8 +96,6 @@ pub(crate) struct OwnFactors {
     pub(crate) recovery_codes: u32,
     /// The account has the caller have one.
     pub(crate) is_required: bool,
-    /// The password is to be given again before anything changes.
-    pub(crate) asks_again: bool,
 }
 
 impl OwnFactors {
@@ -197,7 +191,7 @@ impl Service {
     }
 
     /// What uses up a code, in the write for which it is given. Whether it was used before is known then.
-    async fn use_of(&self, actor: ActorId, code: &str) -> Result<Mutation, Fault> {
+    pub(super) async fn use_of(&self, actor: ActorId, code: &str) -> Result<Mutation, Fault> {
         let taken = self.factors.codes_of.take_for(&actor, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let code = plain(code);
@@ -237,7 +231,6 @@ impl Service {
             has_password: sign_in.password_set.is_some(),
             recovery_codes: sign_in.recovery_codes,
             is_required: self.is_required_of(caller, sign_in).await?,
-            asks_again: !self.is_fresh(caller).await?,
         })
     }
 
@@ -281,45 +274,10 @@ impl Service {
         }
     }
 
-    async fn is_fresh(&self, caller: &Caller) -> Result<bool, Fault> {
-        let session: store::Token = self.get(caller.account(), caller.token()).await?;
-        let age_ms = now()
-            .unix_ms()
-            .saturating_sub(session.stamp.created.unix_ms());
-        Ok(age_ms < FRESH_MS)
-    }
-
-    /// Refuses who signed in a while ago and does not give the password again: a browser that someone
-    /// left open is no proof of who sits there.
-    pub(super) async fn prove_again(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-    ) -> Result<(), Fault> {
-        match self.is_fresh(caller).await? {
-            true => Ok(()),
-            false if self.own_sign_in(caller).await?.password_set.is_none() => {
-                Err(Fault::Conflict(
-                    "you signed in more than ten minutes ago and have no password here: sign out, and sign in \
-                     again"
-                        .to_owned(),
-                ))
-            }
-            false => self.prove_own(caller, from, password).await.map(drop),
-        }
-    }
-
     /// Makes a secret for the caller's app, which counts once a code has confirmed it. What there was
     /// before holds until then.
-    pub(crate) async fn begin_enrolment(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-    ) -> Result<Enrolment, Fault> {
+    pub(crate) async fn begin_enrolment(&self, caller: &Caller) -> Result<Enrolment, Fault> {
         self.own_sign_in_by_password(caller).await?;
-        self.prove_again(caller, from, password).await?;
         let mut secret = Zeroizing::new([0; totp::SECRET_LEN]);
         getrandom::fill(secret.as_mut_slice())?;
         let name = self.own_name(caller).await?;
@@ -366,18 +324,12 @@ impl Service {
     }
 
     /// Makes recovery codes in the place of those that the caller has.
-    pub(crate) async fn new_recovery_codes(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-    ) -> Result<RecoveryCodes, Fault> {
+    pub(crate) async fn new_recovery_codes(&self, caller: &Caller) -> Result<RecoveryCodes, Fault> {
         if !self.own_sign_in(caller).await?.has_second_factor() {
             return Err(Fault::Conflict(
                 "recovery codes stand in for an app or a passkey: set one up first".to_owned(),
             ));
         }
-        self.prove_again(caller, from, password).await?;
         let (shown, codes) = new_codes()?;
         self.write_factor(caller, FactorChange::NewCodes(codes))
             .await?;
@@ -385,13 +337,7 @@ impl Service {
     }
 
     /// Ends that the caller is asked for codes.
-    pub(crate) async fn remove_own_factor(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-    ) -> Result<(), Fault> {
-        self.prove_again(caller, from, password).await?;
+    pub(crate) async fn remove_own_factor(&self, caller: &Caller) -> Result<(), Fault> {
         let _alone = self.shutting_out.lock().await;
         let sign_in = self.own_sign_in(caller).await?;
         if sign_in.passkeys == 0 && self.is_required_of(caller, sign_in).await? {

@@ -126,6 +126,10 @@ fn enrolment_of(caller: &Caller) -> Vec<u8> {
     [b"enrol ", caller.token().as_bytes().as_slice()].concat()
 }
 
+fn proof_of(caller: &Caller) -> Vec<u8> {
+    [b"proof ", caller.token().as_bytes().as_slice()].concat()
+}
+
 fn second_factor_of(ticket: &str) -> Vec<u8> {
     [b"second factor ", ticket.as_bytes()].concat()
 }
@@ -164,6 +168,18 @@ impl Service {
             return Ok(None);
         }
         self.question(&second_factor_of(ticket), &keys).map(Some)
+    }
+
+    /// Asks for a passkey of the caller, who has signed in.
+    pub(super) async fn ask_for_own_passkey(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<Question>, Fault> {
+        let keys = self.passkeys_of(caller.actor()?).await?;
+        if keys.is_empty() || self.relying_party().is_none() {
+            return Ok(None);
+        }
+        self.question(&proof_of(caller), &keys).map(Some)
     }
 
     fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
@@ -206,15 +222,9 @@ impl Service {
     }
 
     /// Asks for another passkey of the caller.
-    pub(crate) async fn begin_passkey(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-    ) -> Result<Question, Fault> {
+    pub(crate) async fn begin_passkey(&self, caller: &Caller) -> Result<Question, Fault> {
         let party = self.party()?;
         let sign_in = self.own_sign_in_by_password(caller).await?;
-        self.prove_again(caller, from, password).await?;
         if sign_in.passkeys as usize >= store::MAX_PASSKEYS {
             let most = store::MAX_PASSKEYS;
             let detail = format!("you have {most} passkeys, and nobody has more: remove one first");
@@ -296,15 +306,8 @@ impl Service {
         self.write_factor(caller, change).await
     }
 
-    pub(crate) async fn remove_passkey(
-        &self,
-        caller: &Caller,
-        from: IpAddr,
-        password: &str,
-        handle: &str,
-    ) -> Result<(), Fault> {
+    pub(crate) async fn remove_passkey(&self, caller: &Caller, handle: &str) -> Result<(), Fault> {
         let key = self.passkey_called(caller, handle).await?;
-        self.prove_again(caller, from, password).await?;
         // Of two who remove the last two, one comes second.
         let _alone = self.shutting_out.lock().await;
         let sign_in = self.own_sign_in(caller).await?;
@@ -365,25 +368,8 @@ impl Service {
         challenge: &Challenge,
         half: Option<HalfSignedIn>,
     ) -> Result<Begun, Fault> {
-        let found = self.store.passkey(self.served, &assertion.credential);
-        let key = self.ask("passkey", found).await?;
-        // "Identify the user being authenticated and verify that this user is the owner of the public key
-        // credential source".
-        let key = key.filter(|key| half.as_ref().is_none_or(|half| key.actor == half.by.actor));
-        let is_owner = |key: &Passkey| match &assertion.user {
-            Some(user) if !user.is_empty() => user.as_slice() == key.actor.as_bytes(),
-            // Where the person is known, the authenticator need not say who it is.
-            _ => half.is_some(),
-        };
-        let Some(key) = key.filter(is_owner) else {
-            self.metrics.denied_tokens.inc();
-            tracing::info!("a passkey that is not known was not accepted");
-            return Err(unknown());
-        };
-        let actor = key.actor;
-        let uses = assertion.check(&self.party()?, &key.public_key);
-        let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
-        self.spend(actor, challenge)?;
+        let whose = half.as_ref().map(|half| half.by.actor);
+        let (actor, used) = self.use_of_passkey(assertion, challenge, whose).await?;
         let row: store::Actor = self.get(self.served, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or_else(unknown)?;
@@ -395,22 +381,71 @@ impl Service {
         }
         let mut mutations: Vec<_> = half.iter().map(|half| half.by.proof()).collect();
         mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
-        let credential = key.credential.clone();
-        let change = FactorChange::UsePasskey { credential, uses };
-        mutations.push(Mutation::ChangeFactor { actor, change });
+        mutations.push(used);
         match self.begin_session(actor, mutations).await {
             Err(Fault::Unauthenticated) => {
                 self.metrics.denied_tokens.inc();
-                let found = self.store.passkey(self.served, &key.credential);
-                if self.ask("passkey", found).await?.is_some() {
-                    tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
-                } else {
-                    tracing::info!(%actor, "a passkey was removed while it was used");
-                }
+                self.log_denied_passkey(actor, &assertion.credential)
+                    .await?;
                 Err(unknown())
             }
             begun => begun,
         }
+    }
+
+    /// The caller proves by a passkey who they are.
+    pub(crate) async fn prove_by_passkey(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        credential: &str,
+    ) -> Result<(), Fault> {
+        let (assertion, challenge) = self.assertion(from, &proof_of(caller), credential)?;
+        let whose = Some(caller.actor()?);
+        let (_, used) = self.use_of_passkey(&assertion, &challenge, whose).await?;
+        self.renew_proof(caller, vec![used]).await
+    }
+
+    /// The use of a passkey, which the store still has to accept, and whose it is: that person's, where it is known who is
+    /// asked.
+    async fn use_of_passkey(
+        &self,
+        assertion: &Assertion,
+        challenge: &Challenge,
+        whose: Option<ActorId>,
+    ) -> Result<(ActorId, Mutation), Fault> {
+        let found = self.store.passkey(self.served, &assertion.credential);
+        let key = self.ask("passkey", found).await?;
+        // "Identify the user being authenticated and verify that this user is the owner of the public key
+        // credential source".
+        let key = key.filter(|key| whose.is_none_or(|whose| key.actor == whose));
+        let is_owner = |key: &Passkey| match &assertion.user {
+            Some(user) if !user.is_empty() => user.as_slice() == key.actor.as_bytes(),
+            // Where the person is known, the authenticator need not say who it is.
+            _ => whose.is_some(),
+        };
+        let Some(key) = key.filter(is_owner) else {
+            self.metrics.denied_tokens.inc();
+            tracing::info!("a passkey that is not known was not accepted");
+            return Err(unknown());
+        };
+        let actor = key.actor;
+        let uses = assertion.check(&self.party()?, &key.public_key);
+        let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
+        self.spend(actor, challenge)?;
+        let credential = key.credential;
+        let change = FactorChange::UsePasskey { credential, uses };
+        Ok((actor, Mutation::ChangeFactor { actor, change }))
+    }
+
+    async fn log_denied_passkey(&self, actor: ActorId, credential: &[u8]) -> Result<(), Fault> {
+        let found = self.store.passkey(self.served, credential);
+        if self.ask("passkey", found).await?.is_some() {
+            tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
+        } else {
+            tracing::info!(%actor, "a passkey was removed while it was used");
+        }
+        Ok(())
     }
 
     fn not_accepted(&self, actor: ActorId, why: Refusal) -> Fault {

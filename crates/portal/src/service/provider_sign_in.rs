@@ -6,9 +6,10 @@ use super::providers::{AS_USER, leave, new_identity};
 use super::{Caller, Service, birth};
 use crate::fault::Fault;
 use crate::oidc::{self, Claims, Flow, Purpose, SignInFault};
-use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId};
+use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId, TokenId};
 use culvert_policy::readable_name;
 use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Proof, Stamp, StoreExt};
+use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Instant;
@@ -44,9 +45,18 @@ pub(crate) enum Arrived {
     SignedIn { begun: Begun, next: String },
     /// The person is known by the provider as well from now on.
     Linked,
+    /// The person has proven once more who they are, for this form that waits.
+    Proven { form: String },
 }
 
 impl Service {
+    /// What the provider is called.
+    pub(crate) async fn provider_name(&self, id: ProviderId) -> Result<String, Fault> {
+        let known = self.known_providers().await?;
+        let known = known.into_iter().find(|provider| provider.id == id);
+        Ok(known.map_or_else(|| id.to_string(), |provider| provider.name))
+    }
+
     /// The providers by which somebody may sign in: ids and names, for the page that asks.
     pub(crate) async fn ways_to_sign_in(&self) -> Result<Vec<(ProviderId, String)>, Fault> {
         let known = self.known_providers().await?.into_iter();
@@ -93,7 +103,7 @@ impl Service {
         self.begin_way(from, provider, purpose).await
     }
 
-    async fn begin_way(
+    pub(super) async fn begin_way(
         &self,
         from: IpAddr,
         provider: ProviderId,
@@ -173,13 +183,23 @@ impl Service {
                 purpose: Purpose::Link { actor, session },
                 ..
             } => {
-                let caller = caller.filter(|caller| {
-                    caller.token() == session && caller.actor().is_ok_and(|own| own == actor)
-                });
-                let caller = caller.ok_or(SignInFault::OtherSession)?;
+                let caller = in_session(caller, session, actor)?;
                 self.link(caller, actor, &row, known.as_ref(), &claims)
                     .await?;
                 Ok(Arrived::Linked)
+            }
+            Flow {
+                purpose:
+                    Purpose::Prove {
+                        actor,
+                        session,
+                        form,
+                    },
+                ..
+            } => {
+                let caller = in_session(caller, session, actor)?;
+                self.finish_proof(caller, actor, known, &claims).await?;
+                Ok(Arrived::Proven { form })
             }
             Flow {
                 purpose: Purpose::SignIn { next },
@@ -229,7 +249,7 @@ impl Service {
         if actor.disabled || actor.sign_in.is_none() {
             return Err(SignInFault::MayNot);
         }
-        let mut mutations = vec![proof(&identity)];
+        let mut mutations = vec![proof_by(&identity, claims)];
         mutations.extend(self.crowded_out(actor.id, MAX_SESSIONS - 1).await?);
         let members = self.memberships_of(self.served, actor.id).await?;
         let wanted = self.wanted_groups(provider, claims).await?;
@@ -270,7 +290,7 @@ impl Service {
         identity.memberships = made;
         let mut mutations = vec![Mutation::Create(actor.into())];
         mutations.extend(joins);
-        let proof = proof(&identity);
+        let proof = proof_by(&identity, claims);
         mutations.push(Mutation::Create(identity.into()));
         mutations.push(proof);
         Ok(self.begin_session(id, mutations).await?)
@@ -330,11 +350,28 @@ impl Service {
     }
 }
 
-/// That the provider knows the person by the identity, which the store looks up again.
-fn proof(identity: &store::Identity) -> Mutation {
+/// Who has signed in in this browser, where it is the session in which the way was begun.
+fn in_session(
+    caller: Option<&Caller>,
+    session: TokenId,
+    actor: ActorId,
+) -> Result<&Caller, SignInFault> {
+    let caller = caller
+        .filter(|caller| caller.token() == session && caller.actor().is_ok_and(|own| own == actor));
+    caller.ok_or(SignInFault::OtherSession)
+}
+
+/// That the provider knows the person by the identity, which the store looks up again, and since when it does.
+pub(super) fn proof_by(identity: &store::Identity, claims: &Claims) -> Mutation {
+    let at_ms = claims
+        .authenticated_s
+        .map(|at_s| at_s.saturating_mul(1_000));
     Mutation::Prove {
         actor: identity.actor,
-        by: Proof::Identity(identity.id),
+        by: Proof::Identity {
+            id: identity.id,
+            at: at_ms.map(Timestamp::from_unix_ms),
+        },
     }
 }
 

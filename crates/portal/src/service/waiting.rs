@@ -12,6 +12,18 @@ const MAX_WAITING: usize = 4_096;
 /// Things of one person that wait at once: a few browsers, each of which began a few times.
 const MAX_OF_ONE: usize = 64;
 
+/// How many things wait at once, and how many of one person.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) all: usize,
+    pub(super) of_one: usize,
+}
+
+const USUAL: Share = Share {
+    all: MAX_WAITING,
+    of_one: MAX_OF_ONE,
+};
+
 /// Things of people that wait for a while under a key. Who has too many loses the own oldest; when there are too
 /// many in all, the person with the most loses one. It is the memory of one process: a portal that starts
 /// anew has people begin anew.
@@ -24,18 +36,23 @@ pub(super) struct Waiting<K, V> {
 
 impl<K: Ord + Clone, V> Waiting<K, V> {
     pub(super) fn new(lifetime: Duration) -> Self {
-        Self::settling(lifetime, Duration::ZERO)
+        Self::settling(USUAL, lifetime, Duration::ZERO)
     }
 
     /// A person with too many gets no more, and loses none.
     pub(super) fn refusing(lifetime: Duration) -> Self {
-        Self::settling(lifetime, lifetime)
+        Self::settling(USUAL, lifetime, lifetime)
     }
 
-    fn settling(lifetime: Duration, settling: Duration) -> Self {
+    /// For larger things, of which there are fewer.
+    pub(super) fn sharing(share: Share, lifetime: Duration) -> Self {
+        Self::settling(share, lifetime, Duration::ZERO)
+    }
+
+    fn settling(share: Share, lifetime: Duration, settling: Duration) -> Self {
         let bounds = Bounds {
-            capacity: MAX_WAITING,
-            per_subscriber: MAX_OF_ONE,
+            capacity: share.all,
+            per_subscriber: share.of_one,
             settling,
         };
         Self {

@@ -27,9 +27,12 @@ const WAYS: [ShutOut; 6] = [
     ShutOut::SetPassword,
 ];
 
-/// What they do is in no log of changes: a question to an authenticator or a provider, a decision about a machine
+/// What they do is in no log of changes: a fresh proof, a question to an authenticator or a provider, a decision about a machine
 /// that waits, a line for a sink, the name of a passkey, recovery codes. Their answer says whether it was done.
-const UNLOGGED: [&str; 8] = [
+const UNLOGGED: [&str; 11] = [
+    "/confirm/passkey",
+    "/confirm/password",
+    "/confirm/provider",
     "/device/approve",
     "/device/deny",
     "/me/link",
@@ -72,7 +75,7 @@ async fn browser_of(world: &mut World, caller: &Caller) -> Browser {
 /// Someone who has signed in; for their password, with one.
 async fn caller(world: &mut World, template: &str) -> Caller {
     let mut caller = world.caller(|actor| TokenScope::Session { actor }).await;
-    if template == "/me/password" {
+    if ["/me/password", "/confirm/password"].contains(&template) {
         let path = format!("/api/v1/actors/{}/sign-in", caller.actor);
         let body = json!({"role": "owner", "password": PASSWORD});
         world.owner().await.post(&path, body).await.expect(200);
@@ -103,6 +106,19 @@ async fn own(
             ("password", NEW_PASSWORD.to_owned()),
             ("again", NEW_PASSWORD.to_owned()),
         ]),
+        "/confirm/password" => with(vec![("current", PASSWORD.to_owned())]),
+        "/confirm/passkey" => {
+            let phone = Authenticator::new(fresh("phone").as_bytes(), ORIGIN);
+            passkeys::add(browser, &phone, |_| {}).await.expect(200);
+            let page = browser.get("/confirm").await.expect(200);
+            let question = passkeys::question(&page, "get");
+            let credential = phone.sign(passkeys::challenge(&question), |_| {});
+            with(vec![("credential", credential)])
+        }
+        "/confirm/provider" => {
+            identity_of(world, things, caller).await;
+            Own::default()
+        }
         "/me/sessions/{id}/end" | "/me/sessions/end-others" => {
             let (store, account) = (world.running.store.as_ref(), world.running.account());
             let (other, _) = make_token(store, account, TokenScope::Session { actor }).await;
@@ -326,7 +342,9 @@ async fn no_form_of_the_console_does_anything_for_whom_was_shut_out_while_it_was
             let is_right = match how {
                 Some(_) => (is_sent_away || status >= 400) && changes.is_empty(),
                 // The provider is not there, and the portal has asked it.
-                None if template == "/me/link" => status == 502 || status == 503,
+                None if ["/me/link", "/confirm/provider"].contains(&template) => {
+                    status == 502 || status == 503
+                }
                 None => {
                     let is_done = matches!(status, 200 | 303);
                     let signs_out = template.contains("sign-out");

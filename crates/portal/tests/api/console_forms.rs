@@ -154,7 +154,9 @@ async fn everything(running: &Running) -> Vec<String> {
 
 /// Forms that stand on a page in a state that [`everything`] does not have: somebody is about to sign in, or has a
 /// second factor, an identity, a machine that waits, or a portal that has a name. Their own tests send them.
-const IN_OTHER_STATES: [&str; 14] = [
+const IN_OTHER_STATES: [&str; 16] = [
+    "/confirm/passkey",
+    "/confirm/provider",
     "/device/approve",
     "/device/deny",
     "/me/passkeys",

@@ -56,7 +56,10 @@ fn id_in(things: &Things, prefix: &str) -> String {
 
 /// Of who signs in, and of their own sign-in.
 fn is_own(path: &str) -> bool {
-    path.starts_with("/me") || path.starts_with("/device") || path == "/sign-out"
+    path.starts_with("/me")
+        || path.starts_with("/confirm")
+        || path.starts_with("/device")
+        || path == "/sign-out"
 }
 
 /// Where nobody has to sign in.

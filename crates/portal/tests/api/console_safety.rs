@@ -10,6 +10,7 @@ use serde_json::json;
 fn is_own(form: &str) -> bool {
     form.starts_with("/me")
         || form.starts_with("/device/")
+        || form.starts_with("/confirm/")
         || is_before_signing_in(form)
         || form == "/sign-out"
 }
@@ -352,7 +353,9 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
     for path in pages() {
         let page = browser.get(&path).await;
         match &*path {
-            "/me" | "/me/second-factor" | "/clients" | "/device" => assert_eq!(page.status, 200),
+            "/me" | "/me/second-factor" | "/clients" | "/device" | "/confirm" | "/confirm/done" => {
+                assert_eq!(page.status, 200);
+            }
             "/" => assert_eq!(page.header("location"), "/clients"),
             _ => assert_eq!(page.status, 403, "{path}"),
         }

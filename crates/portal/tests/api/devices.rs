@@ -1,10 +1,10 @@
 //! Machines for which somebody signs in with a browser.
 
 use crate::browser::{Browser, PASSWORD, person, signed_in};
-use crate::support::{Client, Running, make_actor, make_token_at, now};
-use culvert_ids::ActorId;
+use crate::fresh_proof::{proven_before, send_waiting, waiting};
+use crate::support::{Client, Running, make_actor};
 use culvert_store::{ActorKind, Role, StoreExt, TokenScope, TokenUses};
-use culvert_wire::Timestamp;
+
 use culvert_wire::token::{Token, TokenKind};
 use serde_json::{Value, json};
 
@@ -96,47 +96,39 @@ async fn a_machine_gets_a_token_of_one_use_of_who_compares_and_approves_its_code
     );
 }
 
-/// A browser in which the actor signed in so many minutes ago.
-async fn signed_in_before(running: &Running, actor: ActorId, minutes: u64) -> Browser {
-    let mut browser = Browser::open(running).await;
-    let at = Timestamp::from_unix_ms(now().unix_ms() - minutes * 60_000);
-    let scope = TokenScope::Session { actor };
-    let store = running.store.as_ref();
-    let (_, secret) = make_token_at(store, running.account(), scope, at).await;
-    browser.cookie = Some(format!("__Host-culvert={secret}"));
-    browser
-}
-
 #[tokio::test]
-async fn who_signed_in_a_while_ago_gives_the_password_again_to_approve_a_machine() {
+async fn who_was_proven_a_while_ago_proves_it_again_to_approve_a_machine_and_keeps_the_code() {
     let running = Running::start().await;
     let mut machine = running.client().await;
+    let (actor, _) = person(&running, Role::User).await;
+    let approve = async |browser: &mut Browser, code: &str| {
+        browser.submit("/device/approve", &[("code", code)]).await
+    };
+    let begun = begin(&mut machine, "laptop").await;
+    let mut fresh = proven_before(&running, actor, 9).await;
+    let code = begun["user_code"].as_str().unwrap();
+    approve(&mut fresh, code).await.expect(200);
+
     let begun = begin(&mut machine, "laptop").await;
     let code = begun["user_code"].as_str().unwrap();
-    let at = format!("/device?code={code}");
-    let (actor, _) = person(&running, Role::User).await;
-
-    let mut fresh = signed_in_before(&running, actor, 9).await;
-    let page = fresh.get(&at).await.expect(200);
-    assert!(!page.text.contains("name=\"current\""), "{}", page.text);
-
-    let mut old = signed_in_before(&running, actor, 11).await;
-    let page = old.get(&at).await.expect(200);
-    assert!(page.text.contains("name=\"current\""), "{}", page.text);
-    for wrong in [None, Some(("current", "not the password"))] {
-        let fields: Vec<_> = [("code", code)].into_iter().chain(wrong).collect();
-        let page = old.submit("/device/approve", &fields).await.expect(422);
+    let mut old = proven_before(&running, actor, 11).await;
+    old.get(&format!("/device?code={code}")).await.expect(200);
+    let ticket = waiting(approve(&mut old, code).await);
+    for wrong in ["", "not the password"] {
+        let fields = [("form", &*ticket), ("current", wrong)];
+        let page = old.submit("/confirm/password", &fields).await.expect(422);
         assert!(page.text.contains("it is not your password"));
-        assert!(page.text.contains("Deny"), "the decision stays open");
     }
     assert_eq!(ask(&mut machine, &begun).await["state"], "pending");
-    let right = [("code", code), ("current", PASSWORD)];
-    old.submit("/device/approve", &right).await.expect(200);
+    let right = [("form", &*ticket), ("current", PASSWORD)];
+    old.submit("/confirm/password", &right).await.expect(303);
+    let approved = send_waiting(&mut old, &ticket, "/device/approve").await;
+    approved.expect(200);
     assert_eq!(ask(&mut machine, &begun).await["state"], "approved");
 }
 
 #[tokio::test]
-async fn who_has_no_password_signs_in_again_to_approve_a_machine() {
+async fn who_has_nothing_to_prove_it_by_is_told_and_approves_no_machine() {
     let running = Running::start().await;
     let mut machine = running.client().await;
     let begun = begin(&mut machine, "laptop").await;
@@ -146,14 +138,24 @@ async fn who_has_no_password_signs_in_again_to_approve_a_machine() {
     let at = format!("/api/v1/actors/{actor}/sign-in");
     owner.post(&at, json!({"role": "user"})).await.expect(200);
 
-    let mut old = signed_in_before(&running, actor, 11).await;
-    let page = old.submit("/device/approve", &fields).await.expect(409);
-    assert!(page.text.contains("sign in again"), "{}", page.text);
+    let mut old = proven_before(&running, actor, 11).await;
+    let ticket = waiting(old.submit("/device/approve", &fields).await);
+    let page = old
+        .get(&format!("/confirm?form={ticket}"))
+        .await
+        .expect(200);
+    assert!(
+        page.text.contains("You have no password and no passkey"),
+        "{}",
+        page.text
+    );
+    let guess = [("form", &*ticket), ("current", PASSWORD)];
+    let refused = old.submit("/confirm/password", &guess).await;
+    assert!(refused.status.is_client_error(), "{refused:?}");
+    old.get(&format!("/confirm/done?form={ticket}"))
+        .await
+        .expect(303);
     assert_eq!(ask(&mut machine, &begun).await["state"], "pending");
-    let mut fresh = signed_in_before(&running, actor, 1).await;
-    let page = fresh.submit("/device/approve", &fields).await;
-    page.expect(200);
-    assert_eq!(ask(&mut machine, &begun).await["state"], "approved");
 }
 
 #[tokio::test]

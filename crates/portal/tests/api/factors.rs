@@ -5,11 +5,9 @@ use crate::support::{Answer, Running, api_token, birth, make_token, now, other_a
 use aws_lc_rs::hmac;
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
-    Actor, Author, FactorChange, Mutation, Role, SecretBytes, Seq, Stamp, StoreExt, TokenScope,
-    TokenUses,
+    Actor, Author, FactorChange, Mutation, Role, SecretBytes, Seq, StoreExt, TokenScope,
 };
-use culvert_wire::Timestamp;
-use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
+use culvert_wire::token::Token;
 use serde_json::json;
 
 /// An authenticator app, which never shows a code twice.
@@ -327,72 +325,6 @@ async fn who_must_have_a_second_factor_gets_one_before_anything_else() {
     Browser::open(&running)
         .await
         .sign_in(&name, PASSWORD)
-        .await
-        .expect(303);
-}
-
-/// A session that began some time ago.
-async fn old_session(running: &Running, actor: ActorId, age_ms: u64) -> String {
-    let (at, random) = birth();
-    let id = TokenId::new(at, random);
-    let secret = Secret::new([9; 32]);
-    let digest = secret.digest();
-    let row = culvert_store::Token {
-        id,
-        scope: TokenScope::Session { actor },
-        name: format!("session {id}"),
-        uses: TokenUses::Many,
-        expires: None,
-        revoked: None,
-        used: None,
-        last_used: None,
-        proven: None,
-        stamp: Stamp::default(),
-    };
-    let create = Mutation::CreateToken { token: row, digest };
-    let began = Timestamp::from_unix_ms(now().unix_ms() - age_ms);
-    let account = running.account();
-    let made = running
-        .store
-        .write(account, Author::PORTAL, began, vec![create]);
-    made.await.unwrap();
-    let kind = TokenKind::Session;
-    let bearer = Bearer { kind, id, secret };
-    let token = Token {
-        bearer,
-        portal: None,
-    };
-    format!("__Host-culvert={}", *token.expose())
-}
-
-#[tokio::test]
-async fn a_session_of_ten_minutes_ago_gives_the_password_again_before_a_factor_changes() {
-    let running = Running::start().await;
-    let (actor, _) = person(&running, Role::Admin).await;
-    let mut browser = Browser::open(&running).await;
-    browser.cookie = Some(old_session(&running, actor, 11 * 60 * 1_000).await);
-    for current in ["", "wrong horse battery"] {
-        let fields = [("current", current)];
-        let page = browser.submit("/me/second-factor", &fields).await;
-        assert!(page.expect(422).text.contains("not your password"));
-    }
-    let fields = [("current", PASSWORD)];
-    let page = browser.submit("/me/second-factor", &fields).await;
-    let mut app = secret_of(&page.expect(200));
-    confirm(&mut browser, &mut app).await;
-    for path in ["/me/recovery-codes", "/me/second-factor/remove"] {
-        let page = browser.submit(path, &[("current", "")]).await;
-        assert!(
-            page.expect(422).text.contains("not your password"),
-            "{path}"
-        );
-    }
-    browser
-        .submit("/me/recovery-codes", &fields)
-        .await
-        .expect(200);
-    browser
-        .submit("/me/second-factor/remove", &fields)
         .await
         .expect(303);
 }

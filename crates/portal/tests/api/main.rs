@@ -28,6 +28,7 @@ mod document;
 mod door;
 mod exports;
 mod factors;
+mod fresh_proof;
 mod held_store;
 mod identities;
 mod lifetimes;

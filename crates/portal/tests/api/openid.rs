@@ -1,6 +1,7 @@
 //! People who sign in by an identity provider: a real one, which scripts/peers.sh fetches.
 
 use crate::browser::{Browser, PASSWORD, person, signed_in};
+use crate::fresh_proof::{send_waiting, waiting};
 use crate::openid_provider::{CLIENT_SECRET, Kind, OpenIdProvider, at_own_name, own_name, path_of};
 use crate::support::{Answer, Client, Running, id_of};
 use culvert_store::{Role, StoreExt};
@@ -481,6 +482,96 @@ async fn a_person_links_an_identity_and_only_in_the_session_that_asked() {
     browser.get("/me").await.expect(303);
     let mut fresh = at_own_name(&scene.running).await;
     scene.arrive(&mut fresh, "s-1").await.expect(403);
+}
+
+/// The way that a page has to the provider.
+fn way_on(scene: &Scene, page: &Answer) -> String {
+    let issuer = &scene.openid.issuer;
+    let (_, url) = page.text.split_once(&format!("href=\"{issuer}")).unwrap();
+    let url = url.split('"').next().unwrap();
+    let url = url.replace("&#38;", "&").replace("&amp;", "&");
+    format!("{issuer}{url}")
+}
+
+#[tokio::test]
+async fn who_signs_in_by_a_provider_alone_proves_there_anew_who_they_are() {
+    let mut scene = Scene::new(&Kind::default(), json!({"unknown_people": "make"})).await;
+    scene
+        .openid
+        .knows(&json!({"s-1": {"name": "Ada"}, "s-2": {"name": "Bob"}}));
+    let mut browser = at_own_name(&scene.running).await;
+    scene.arrive(&mut browser, "s-1").await.expect(303);
+    let body = json!({"machine": "laptop"});
+    let mut machine = scene.running.client().await;
+    let begun = machine.post("/api/v1/device-sign-ins", body).await;
+    let begun = begun.expect(201).json();
+    let code = begun["user_code"].as_str().unwrap();
+    // The provider did not say when it asked: its session may be hours old.
+    let ticket = waiting(browser.submit("/device/approve", &[("code", code)]).await);
+    let at = format!("/confirm?form={ticket}");
+    let page = browser.get(&at).await.expect(200);
+    assert!(page.text.contains("With Example") && !page.text.contains("name=\"current\""));
+    let begin = async |browser: &mut Browser| {
+        let fields = [("form", &*ticket), ("provider", &*scene.id)];
+        let page = browser.submit("/confirm/provider", &fields).await;
+        way_on(&scene, &page.expect(200))
+    };
+    let url = begin(&mut browser).await;
+    assert!(
+        url.contains("prompt=login") && url.contains("max_age=0"),
+        "{url}"
+    );
+    // Somebody else signs in there.
+    let back = scene.openid.sign_in(&url, "s-2").await;
+    let refused = browser
+        .get(path_of(&scene.running, &back))
+        .await
+        .expect(403);
+    assert!(
+        refused.text.contains("knows you as somebody else"),
+        "{}",
+        refused.text
+    );
+    // The answer comes to another session.
+    let url = begin(&mut browser).await;
+    let back = scene.openid.sign_in(&url, "s-1").await;
+    let mut other = at_own_name(&scene.running).await;
+    scene.arrive(&mut other, "s-1").await.expect(303);
+    other.way.clone_from(&browser.way);
+    other.get(path_of(&scene.running, &back)).await.expect(403);
+    let done = format!("/confirm/done?form={ticket}");
+    browser.get(&done).await.expect(303);
+
+    // The person at the browser leaves out that the provider is to ask.
+    let url = begin(&mut browser).await;
+    let quietly = url.replace("prompt=login&max_age=0&", "");
+    let back = scene.openid.sign_in(&quietly, "s-1").await;
+    let refused = browser
+        .get(path_of(&scene.running, &back))
+        .await
+        .expect(403);
+    assert!(refused.text.contains("no auth_time"), "{}", refused.text);
+    browser.get(&done).await.expect(303);
+
+    let url = begin(&mut browser).await;
+    let back = scene.openid.sign_in(&url, "s-1").await;
+    let proven = browser
+        .get(path_of(&scene.running, &back))
+        .await
+        .expect(303);
+    assert_eq!(proven.header("location"), done);
+    let approved = send_waiting(&mut browser, &ticket, "/device/approve").await;
+    approved.expect(200);
+    let fields = [("form", &*ticket), ("provider", &*scene.id)];
+    let (_, name) = person(&scene.running, Role::Admin).await;
+    let mut unknown = signed_in_as(&scene.running, &name).await;
+    unknown
+        .submit("/confirm/provider", &fields)
+        .await
+        .expect(404);
+    scene.change(json!({"disabled": true})).await;
+    let page = browser.get(&at).await.expect(200);
+    assert!(!page.text.contains("With Example"));
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ impl Writing {
         match self.execute(sql, values).await? {
             0 => Err(Denial::Used.into()),
             _ => {
-                self.shown().add(actor, Part::Whole);
+                self.shown().add(actor, Part::Passkey);
                 Ok(())
             }
         }

@@ -18,8 +18,10 @@ pub(super) enum Part {
     Password,
     /// A code of an app, or a recovery code.
     Code,
-    /// A passkey stands for two factors, and an identity provider asks for what it wants.
-    Whole,
+    /// A passkey stands for two factors.
+    Passkey,
+    /// An identity provider asks for what it wants. It says when that was, or nothing.
+    Identity(Option<Timestamp>),
 }
 
 impl Shown {
@@ -29,6 +31,14 @@ impl Shown {
 
     fn has(&self, actor: ActorId, part: Part) -> bool {
         self.0.contains(&(actor, part))
+    }
+
+    /// By an identity, and when.
+    fn identity(&self, actor: ActorId) -> Option<Option<Timestamp>> {
+        self.0.iter().find_map(|(whose, part)| match part {
+            Part::Identity(at) if *whose == actor => Some(*at),
+            _ => None,
+        })
     }
 }
 
@@ -43,9 +53,10 @@ impl Writing {
                 }
                 Part::Password
             }
-            Proof::Identity(id) => {
+            Proof::Identity { id, at } => {
                 self.check_identity(actor, id.into()).await?;
-                Part::Whole
+                // A clock that is ahead makes no proof last longer.
+                Part::Identity(at.map(|at| at.min(self.at())))
             }
         };
         self.shown().add(actor, part);
@@ -66,8 +77,10 @@ impl Writing {
         }
     }
 
-    /// Refuses a write that has not shown by now that it is the person, with all factors that the person has by now.
-    async fn check_proven(&mut self, actor: ActorId) -> Result<(), StoreError> {
+    /// Refuses a write that has not shown by now that it is the person, with all factors that the person has by now. Says
+    /// when the person was proven, where that is known.
+    async fn check_proven(&mut self, actor: ActorId) -> Result<Option<Timestamp>, StoreError> {
+        let at = self.at();
         let account = self.account();
         let row = match auth::enabled(self.connection(), account, actor).await {
             Err(StoreError::NotFound(_)) => return Err(Denial::Revoked.into()),
@@ -77,10 +90,10 @@ impl Writing {
         let shown = self.shown();
         let by_password = shown.has(actor, Part::Password)
             && (shown.has(actor, Part::Code) || !sign_in.has_second_factor());
-        match by_password || shown.has(actor, Part::Whole) {
-            true => Ok(()),
-            false => Err(Denial::Unproven.into()),
+        if by_password || shown.has(actor, Part::Passkey) {
+            return Ok(Some(at));
         }
+        Ok(shown.identity(actor).ok_or(Denial::Unproven)?)
     }
 
     /// When the person of a new session was last proven: now, where the session is the author of the write that makes it;
@@ -95,10 +108,7 @@ impl Writing {
         match self.author().token {
             // The portal itself, which asks nobody.
             None => Ok(Some(self.at())),
-            Some(author) if author == token.id => {
-                self.check_proven(actor).await?;
-                Ok(Some(self.at()))
-            }
+            Some(author) if author == token.id => self.check_proven(actor).await,
             Some(author) => {
                 let before = self.session(author).await?;
                 match before.scope == token.scope {
@@ -109,14 +119,15 @@ impl Writing {
         }
     }
 
-    /// Notes that the person of the session has been proven now. It is no configuration: nothing is recorded.
+    /// Notes that the person of the session has been proven. It is no configuration: nothing is recorded.
     pub(super) async fn renew_proof(&mut self, id: TokenId) -> Result<(), StoreError> {
         let session = self.session(id).await?;
         let TokenScope::Session { actor } = session.scope else {
             return Err(Denial::WrongKind.into());
         };
-        self.check_proven(actor).await?;
-        self.set_proven(id, Some(self.at())).await
+        let proven = self.check_proven(actor).await?;
+        let proven = proven.ok_or(Denial::Unproven)?;
+        self.set_proven(id, Some(proven)).await
     }
 
     pub(super) async fn set_proven(

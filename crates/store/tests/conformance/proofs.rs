@@ -15,11 +15,22 @@ fn by_password(actor: ActorId, verifier: &str) -> Mutation {
     Mutation::Prove { actor, by }
 }
 
-fn by_identity(identity: &Identity) -> Mutation {
+fn by_identity_at(identity: &Identity, at: Option<Timestamp>) -> Mutation {
     Mutation::Prove {
         actor: identity.actor,
-        by: Proof::Identity(identity.id),
+        by: Proof::Identity {
+            id: identity.id,
+            at,
+        },
     }
+}
+
+fn by_identity(identity: &Identity) -> Mutation {
+    by_identity_at(identity, Some(NOW))
+}
+
+fn earlier(ms: u64) -> Timestamp {
+    Timestamp::from_unix_ms(NOW.unix_ms() - ms)
 }
 
 /// Begins a session after what is shown, or says why not.
@@ -181,12 +192,41 @@ pub(crate) async fn a_session_begins_by_an_identity_while_its_provider_lets_peop
     assert_eq!(denial(&world, ada, proof()).await, None);
     let foreign = Mutation::Prove {
         actor: bob,
-        by: Proof::Identity(known.id),
+        by: Proof::Identity {
+            id: known.id,
+            at: Some(NOW),
+        },
     };
     assert_eq!(
         denial(&world, bob, vec![foreign]).await,
         Some(Denial::Revoked)
     );
+
+    // The person may have been proven there long before, or nobody knows when.
+    for (at, kept) in [
+        (Some(NOW), Some(NOW)),
+        (Some(earlier(1)), Some(earlier(1))),
+        (Some(later(60_000)), Some(NOW)),
+        (None, None),
+    ] {
+        let session = begin(&world, ada, vec![by_identity_at(&known, at)]).await;
+        let session = session.unwrap();
+        assert_eq!(proven(&world, session.id).await, kept, "{at:?}");
+        let author = world.authenticate(&session, NOW).await.unwrap().author();
+        let renew = Mutation::RenewProof {
+            session: session.id,
+        };
+        let unknown = vec![by_identity_at(&known, None), renew.clone()];
+        let renewed = world.store.write(world.account, author, NOW, unknown).await;
+        assert!(matches!(renewed, Err(StoreError::Denied(Denial::Unproven))));
+        let known_at = vec![by_identity_at(&known, Some(NOW)), renew];
+        let renewed = world
+            .store
+            .write(world.account, author, NOW, known_at)
+            .await;
+        renewed.unwrap();
+        assert_eq!(proven(&world, session.id).await, Some(NOW));
+    }
 
     let row: Provider = world.store.get_as(world.account, made.id).await.unwrap();
     let disabled = Provider {
