@@ -3,7 +3,7 @@
 use super::Shell;
 use super::common::{Rename, Search, Seen, Which};
 use super::output::{day, instant};
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Gateway, GatewayPatch, Site, Token};
 
@@ -24,7 +24,7 @@ pub(super) enum GatewayCommand {
     ///
     /// The account may require it ("culvert admin account set --require-verified-gateways on"): until then the
     /// gateway waits, and no client is led to it. A new key of the gateway ends it.
-    Verify(Seen),
+    Verify(VerifyArguments),
     /// Vouch for a gateway no longer; where the account requires it, access through it ends at once
     Unverify(Seen),
     /// Give a gateway no new access; what it carries goes on and ends by itself
@@ -35,6 +35,15 @@ pub(super) enum GatewayCommand {
     Revoke(Seen),
     /// Delete a gateway; with a good token it may come back as a new one
     Delete(Seen),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArguments {
+    #[command(flatten)]
+    seen: Seen,
+    /// Only if its key has this fingerprint, as "culvert gateway status" shows it there
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -51,7 +60,8 @@ Examples:
   culvert admin gateway list --site office
   culvert admin gateway show gateway-1
   culvert admin gateway set gateway-1 --name cellar
-  culvert admin gateway verify gateway-1
+  culvert admin gateway verify gateway-1 \\
+    --fingerprint 704d-8c8d-4124-f4ac-6295-476a-47d5-af9a
   culvert admin gateway unverify gateway-1
   culvert admin gateway drain gateway-1
   culvert admin gateway undrain gateway-1
@@ -67,7 +77,7 @@ pub(super) async fn run(shell: &mut Shell, command: GatewayCommand) -> Result<()
             let patch = |_: &Gateway| Ok(GatewayPatch { name });
             shell.change(&rename.seen, patch).await
         }
-        GatewayCommand::Verify(seen) => shell.act::<Gateway>(&seen, "verify", "verified").await,
+        GatewayCommand::Verify(arguments) => verify(shell, &arguments).await,
         GatewayCommand::Unverify(seen) => {
             let done = "verified no longer";
             shell.act::<Gateway>(&seen, "unverify", done).await
@@ -80,6 +90,27 @@ pub(super) async fn run(shell: &mut Shell, command: GatewayCommand) -> Result<()
         GatewayCommand::Revoke(seen) => shell.act::<Gateway>(&seen, "revoke", "revoked").await,
         GatewayCommand::Delete(seen) => shell.delete::<Gateway>(&seen).await,
     }
+}
+
+async fn verify(shell: &mut Shell, arguments: &VerifyArguments) -> Result<(), Failure> {
+    let seen = &arguments.seen;
+    let found: Gateway = shell.api.find(&seen.which.which).await?;
+    let expected = match &arguments.fingerprint {
+        None => seen.if_version,
+        // It may get another key before the request comes.
+        Some(wanted) if *wanted == found.fingerprint => seen.if_version.or(Some(found.version)),
+        Some(_) => {
+            let (name, fingerprint) = (&found.name, &found.fingerprint);
+            return Err(Failure::new(
+                Status::Failed,
+                format_args!(
+                    "gateway {name:?} has a key with another fingerprint, {fingerprint}: it was not verified"
+                ),
+            ));
+        }
+    };
+    let changed: Gateway = shell.api.act(&found, expected, "verify").await?;
+    shell.say("verified", &changed)
 }
 
 async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {

@@ -82,7 +82,11 @@ fn gateways_are_verified_by_their_fingerprint_and_that_is_taken_back() {
     assert!(shell.line("gateway show gate").ok().contains(&fingerprint));
     assert!(shell.line("gateway list").ok().contains("active"));
 
-    shell.line("gateway verify gate").ok();
+    let other = "gateway verify gate --fingerprint 0000-0000-0000-0000-0000-0000-0000-0000";
+    shell.line(other).fails(1);
+    assert!(shell.json(&["gateway", "show", "gate"])["verified"].is_null());
+    let same = format!("gateway verify gate --fingerprint {fingerprint}");
+    shell.line(&same).ok();
     assert!(shell.json(&["gateway", "show", "gate"])["verified"].is_string());
     assert!(shell.line("gateway list").ok().contains("verified"));
     shell.line("gateway unverify gate").ok();
