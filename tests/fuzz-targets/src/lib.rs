@@ -14,6 +14,7 @@
 
 mod access_toml;
 mod aead_batch;
+mod age;
 mod allowed_ips;
 mod coalesce;
 mod control;
@@ -35,6 +36,7 @@ pub mod naive;
 mod pair;
 mod passkey;
 mod replay_window;
+mod sealed_value;
 mod seeds;
 mod signer;
 mod transport;
@@ -46,6 +48,7 @@ mod toml_file;
 
 pub use access_toml::access_toml;
 pub use aead_batch::aead_batch;
+pub use age::age;
 pub use allowed_ips::allowed_ips;
 pub use coalesce::coalesce;
 pub use control::control;
@@ -63,6 +66,7 @@ pub use ip_view::ip_view;
 pub use message::message;
 pub use passkey::passkey;
 pub use replay_window::replay_window;
+pub use sealed_value::sealed_value;
 pub use seeds::seeds;
 pub use transport::transport;
 pub use uapi::uapi_set;
@@ -71,9 +75,10 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 23] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
+    ("age", age),
     ("allowed_ips", allowed_ips),
     ("coalesce", coalesce),
     ("control", control),
@@ -91,6 +96,7 @@ pub const TARGETS: [Target; 21] = [
     ("message", message),
     ("passkey", passkey),
     ("replay_window", replay_window),
+    ("sealed_value", sealed_value),
     ("transport", transport),
     ("uapi_set", uapi_set),
 ];

@@ -10,6 +10,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "access_toml" => crate::access_toml::seeds(),
         "aead_batch" => aead_batch(),
+        "age" => crate::age::seeds(),
         "allowed_ips" => allowed_ips(),
         "coalesce" => coalesce(),
         "control" => crate::control::seeds(),
@@ -27,6 +28,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "message" => message(),
         "passkey" => crate::passkey::seeds(),
         "replay_window" => replay_window(),
+        "sealed_value" => crate::sealed_value::seeds(),
         "transport" => transport(),
         "uapi_set" => uapi_set(),
         _ => Vec::new(),

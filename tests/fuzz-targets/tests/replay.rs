@@ -48,6 +48,7 @@ macro_rules! replay {
 replay!(
     access_toml,
     aead_batch,
+    age,
     allowed_ips,
     coalesce,
     control,
@@ -65,6 +66,7 @@ replay!(
     message,
     passkey,
     replay_window,
+    sealed_value,
     transport,
     uapi_set,
 );

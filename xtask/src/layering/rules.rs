@@ -2,7 +2,7 @@
 
 /// Crates without I/O, clock, randomness or environment. Those not yet written stand here for when
 /// they are.
-pub(super) const PURE: [&str; 10] = [
+pub(super) const PURE: [&str; 11] = [
     "culvert-aead",
     "culvert-dns",
     "culvert-fair",
@@ -10,6 +10,7 @@ pub(super) const PURE: [&str; 10] = [
     "culvert-packet",
     "culvert-path",
     "culvert-policy",
+    "culvert-secrets",
     "culvert-session",
     "culvert-uapi",
     "culvert-wire",
@@ -62,7 +63,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 2] = [
 /// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 30] = [
+pub(super) const EDGES: [(&str, &[&str]); 31] = [
     (
         "culvert",
         &[
@@ -76,6 +77,7 @@ pub(super) const EDGES: [(&str, &[&str]); 30] = [
             "culvert-link",
             "culvert-policy",
             "culvert-portal",
+            "culvert-secrets",
             "culvert-session",
             "culvert-store",
             "culvert-tun",
@@ -117,6 +119,7 @@ pub(super) const EDGES: [(&str, &[&str]); 30] = [
         "culvert-fuzz-targets",
         &[
             "culvert-aead",
+            "culvert-age",
             "culvert-dns",
             "culvert-engine",
             "culvert-gateway",
@@ -124,6 +127,7 @@ pub(super) const EDGES: [(&str, &[&str]); 30] = [
             "culvert-packet",
             "culvert-policy",
             "culvert-portal",
+            "culvert-secrets",
             "culvert-session",
             "culvert-uapi",
             "culvert-wire",
@@ -183,10 +187,12 @@ pub(super) const EDGES: [(&str, &[&str]); 30] = [
             "culvert-host",
             "culvert-ids",
             "culvert-policy",
+            "culvert-secrets",
             "culvert-store",
             "culvert-wire",
         ],
     ),
+    ("culvert-secrets", &[]),
     ("culvert-session", &["culvert-aead", "culvert-fair"]),
     (
         "culvert-sim",
@@ -209,6 +215,7 @@ pub(super) const EDGES: [(&str, &[&str]); 30] = [
             "culvert-age",
             "culvert-ids",
             "culvert-policy",
+            "culvert-secrets",
             "culvert-wire",
         ],
     ),
