@@ -1,6 +1,7 @@
 //! `culvert portal`: the portal from its start to its end, and its set-up token.
 
 mod backup;
+mod secrets;
 
 use crate::admin::FirstStart;
 use crate::arguments::LogLevel;
@@ -13,7 +14,7 @@ use culvert_portal::{
     CertificateFiles, Home, Options, Portal, PortalError, SetupState, SetupToken, issue_setup_token,
 };
 use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{PageLimit, Store};
+use culvert_store::{PageLimit, SecretsAccess, Store};
 use culvert_wire::token::Portal as PortalUrl;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ enum PortalCommand {
     SetupToken(SetupTokenArguments),
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
+    Secrets(secrets::SecretsArguments),
     /// Print the document that describes the REST API (OpenAPI 3.1)
     #[command(after_help = OPENAPI_EXAMPLES)]
     Openapi,
@@ -117,6 +119,9 @@ struct RunArguments {
         value_delimiter = ','
     )]
     trusted_proxy: Vec<Prefix>,
+
+    #[command(flatten)]
+    secrets: secrets::KeySource,
 
     /// A database of countries (.mmdb), for policies with a condition on the country
     ///
@@ -218,6 +223,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
         PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
+        PortalCommand::Secrets(arguments) => runtime.block_on(secrets::run(arguments)),
         PortalCommand::Openapi => {
             print(culvert_portal::openapi().as_bytes())?;
             Ok(ExitCode::SUCCESS)
@@ -228,7 +234,8 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
 async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let home = Home::open(&arguments.state.state_dir).map_err(failure)?;
-    let store = open_store(&home.database_path()).await?;
+    let access = arguments.secrets.access()?;
+    let store = open_store(&home.database_path(), access.clone()).await?;
     let options = Options {
         listen: arguments.listen.unwrap_or_else(default_listen),
         url: arguments.url,
@@ -253,6 +260,7 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
         listening = %portal.address(),
         metrics = ?portal.metrics_address(),
         url = portal.whereabouts().url,
+        secrets_key = key_of(&access),
         "ready"
     );
     notify_ready(&serving);
@@ -270,6 +278,14 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
+/// The key that encrypts secrets, for the log.
+fn key_of(access: &SecretsAccess) -> Option<String> {
+    match access {
+        SecretsAccess::Key(key) => Some(key.key_id().to_string()),
+        _ => None,
+    }
+}
+
 /// Every address of both families, or of the one that there is.
 fn default_listen() -> SocketAddr {
     let any = match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)) {
@@ -279,8 +295,8 @@ fn default_listen() -> SocketAddr {
     SocketAddr::new(any, DEFAULT_PORT)
 }
 
-async fn open_store(path: &Path) -> Result<Arc<dyn Store>, Failure> {
-    let store = SqliteStore::open(&SqliteOptions::file(path)).await;
+async fn open_store(path: &Path, secrets: SecretsAccess) -> Result<Arc<dyn Store>, Failure> {
+    let store = SqliteStore::open(&SqliteOptions::file(path).secrets(secrets)).await;
     let store = store.map_err(|error| {
         let path = path.display();
         Failure::new(Status::Failed, format_args!("database {path}: {error}"))
@@ -368,7 +384,7 @@ async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failur
         Failure::new(Status::Failed, reason)
     };
     let whereabouts = home.whereabouts().map_err(failure)?.ok_or_else(not_begun)?;
-    let store = open_store(&home.database_path()).await?;
+    let store = open_store(&home.database_path(), SecretsAccess::Nothing).await?;
     let accounts = store.accounts(None, PageLimit::new(1)).await;
     let accounts = accounts.map_err(failed)?.items;
     let account = accounts.first().ok_or_else(not_begun)?;

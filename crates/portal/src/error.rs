@@ -52,6 +52,12 @@ pub enum PortalError {
         /// The file.
         path: PathBuf,
     },
+    /// Local: the key of browsers' marks has another length. Nothing but marks is lost with it.
+    #[error("{} is damaged: remove it, and the portal makes another", path.display())]
+    BrowserKey {
+        /// The file.
+        path: PathBuf,
+    },
     /// Configuration: a backup goes into an empty directory alone.
     #[error(
         "{} is not empty, it holds {found}: give --state-dir a directory that is empty or missing",

@@ -28,5 +28,6 @@ pub use api::openapi;
 pub use error::PortalError;
 pub use server::{
     CertificateFiles, DESCRIPTORS_NEEDED, Home, Options, Portal, PublicAddress, SetupState,
+    new_secrets_key, sealer,
 };
 pub use service::{SetupToken, issue_setup_token};

@@ -17,12 +17,14 @@ mod portal;
 mod public_address;
 mod rate_limit;
 mod request;
+mod secrets;
 
 pub use bounds::DESCRIPTORS_NEEDED;
 pub use home::Home;
 pub use options::{CertificateFiles, Options};
 pub use portal::{Portal, SetupState};
 pub use public_address::PublicAddress;
+pub use secrets::{new_secrets_key, sealer};
 
 pub(crate) use connection::Connection;
 #[cfg(feature = "fuzzing")]

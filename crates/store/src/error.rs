@@ -1,6 +1,7 @@
 //! What can go wrong, and whose fault it is.
 
 use crate::{EntityId, EntityKind};
+use culvert_secrets::KeyId;
 use std::fmt;
 
 /// Why the store did not do what it was asked for. Whatever it is, nothing was changed.
@@ -102,6 +103,36 @@ pub enum StoreError {
     ReadOnly {
         /// What the database said.
         detail: String,
+    },
+
+    /// The secrets of the database are encrypted, and no key was given.
+    #[error(
+        "its secrets are encrypted with key {key}, and no key was given: name the file of that key \
+         (--secrets-key FILE), or give it as the credential `secrets-key`"
+    )]
+    SecretsKeyMissing {
+        /// The key that is needed.
+        key: KeyId,
+    },
+    /// The secrets of the database are encrypted with another key.
+    #[error(
+        "its secrets are encrypted with key {needed}, and key {given} was given: give the file of key \
+         {needed}"
+    )]
+    OtherSecretsKey {
+        /// The key that is needed.
+        needed: KeyId,
+        /// The key that was given.
+        given: KeyId,
+    },
+    /// A key was given, and the secrets of the database are in clear.
+    #[error(
+        "its secrets are not encrypted, and key {given} was given: encrypt them with `culvert portal \
+         secrets encrypt`, or leave the key out"
+    )]
+    SecretsNotEncrypted {
+        /// The key that was given.
+        given: KeyId,
     },
 
     // Local faults.

@@ -33,6 +33,7 @@ mod principal;
 mod proof;
 mod range;
 mod rules;
+mod sealing;
 mod search;
 mod secret;
 mod snapshot;
@@ -55,14 +56,15 @@ pub use limits::{
     ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_CREDENTIAL_LEN,
     MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS, MAX_PRUNE_ROWS,
     MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND, MAX_SECRET_LEN,
-    MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
+    MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};
 pub use principal::{Holder, Principal};
 pub use proof::Proof;
+pub use sealing::{Randomness, Sealer, SecretsAccess};
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
-pub use secret::{SecretBytes, SecretName};
+pub use secret::{SecretBytes, SecretName, StateSecret};
 pub use snapshot::Snapshot;
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use store::{CommitSignal, CommitWatch, Enrolment, SeenMachine, Store, StoreExt};

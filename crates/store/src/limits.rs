@@ -45,6 +45,10 @@ pub const MAX_SUBJECT_LEN: usize = 255;
 /// Bytes of a named secret: keys have 32 or 64.
 pub const MAX_SECRET_LEN: usize = 1_024;
 
+/// Bytes of a secret of the state directory: the portal's own certificate with its key has some 900, and at most 1,300
+/// where its host has the longest name.
+pub const MAX_STATE_SECRET_LEN: usize = 4_096;
+
 /// Recovery codes of one person: a list that fits a purse, for a year or two of lost devices.
 pub const MAX_RECOVERY_CODES: usize = 10;
 

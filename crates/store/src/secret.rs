@@ -23,6 +23,28 @@ impl SecretName {
     }
 }
 
+/// The name of a secret of the portal's state directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateSecret {
+    /// The portal's own certificate and its key, in PEM.
+    Certificate,
+    /// The key of the marks by which browsers are known.
+    Browsers,
+}
+
+impl StateSecret {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Certificate, Self::Browsers];
+
+    /// Its name in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Browsers => "browsers",
+        }
+    }
+}
+
 /// A secret's bytes, wiped when they are dropped. Comparison tells nothing but the length by its time.
 #[derive(Clone)]
 pub struct SecretBytes(Zeroizing<Vec<u8>>);
@@ -36,6 +58,12 @@ impl SecretBytes {
     /// The bytes themselves.
     pub fn expose(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl From<Zeroizing<Vec<u8>>> for SecretBytes {
+    fn from(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Self(bytes)
     }
 }
 

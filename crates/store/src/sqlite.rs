@@ -30,6 +30,9 @@ mod passwords;
 mod proof;
 mod providers;
 mod read;
+mod rekey;
+#[cfg(test)]
+mod secret_columns;
 mod secrets;
 mod seen;
 mod sinks;
@@ -42,12 +45,14 @@ mod writer;
 
 pub use backup::{BackupError, BackupFile, backup, restore};
 pub use open::SqliteOptions;
+pub use rekey::{SecretsStatus, rekey, secrets_status};
 
+use crate::sealing::Sealing;
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitSignal, CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity,
     ListFilter, LoggedAccess, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes,
-    SecretName, SeenMachine, Seq, Snapshot, Store, StoreError,
+    SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -67,6 +72,7 @@ pub struct SqliteStore {
     /// to its connection.
     reader: SqlitePool,
     signal: CommitSignal,
+    sealing: Sealing,
     options: SqliteOptions,
 }
 
@@ -74,14 +80,20 @@ impl SqliteStore {
     /// Opens the database; makes it where there is none, brings it up to date where it is older.
     ///
     /// # Errors
+    /// [`StoreError::SecretsKeyMissing`], [`StoreError::OtherSecretsKey`] and [`StoreError::SecretsNotEncrypted`];
     /// [`StoreError::NewerSchema`], [`StoreError::Locked`], [`StoreError::Corrupt`] where the file
     /// is no database or one of another program, [`StoreError::Unavailable`] where it can't be
     /// opened. Nothing is written then.
     pub async fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
-        let (writer, reader) = open::open(options).await?;
+        let open::Opened {
+            writer,
+            reader,
+            sealing,
+        } = open::open(options).await?;
         Ok(Self {
             writer: Writer::new(writer, options.path()),
             reader,
+            sealing,
             signal: CommitSignal::new(),
             options: options.clone(),
         })
@@ -97,6 +109,17 @@ impl SqliteStore {
         self.writer.begin().await
     }
 
+    /// A change of the configuration.
+    async fn change(
+        &self,
+        account: AccountId,
+        author: Author,
+        at: Timestamp,
+    ) -> Result<Writing, StoreError> {
+        let transaction = self.writing().await?;
+        Writing::join(transaction, self.sealing.clone(), account, author, at).await
+    }
+
     async fn enrol<M: enrol::Machine>(
         &self,
         account: AccountId,
@@ -104,7 +127,7 @@ impl SqliteStore {
         machine: Enrolment<M::Id>,
         now: Timestamp,
     ) -> Result<M, StoreError> {
-        let mut writing = Writing::new(&self.writer, account, principal.author(), now).await?;
+        let mut writing = self.change(account, principal.author(), now).await?;
         let enrolled = enrol::enrol(&mut writing, principal, machine).await?;
         self.finish(writing).await?;
         Ok(enrolled)
@@ -138,7 +161,8 @@ impl Store for SqliteStore {
     ) -> Result<Account, StoreError> {
         let id = account.id;
         let written = async {
-            let mut writing = Writing::new_account(&self.writer, id, author, at).await?;
+            let mut writing =
+                Writing::new_account(self.writing().await?, self.sealing.clone(), id, author, at);
             let entity = writing.create(account.into()).await?;
             self.finish(writing).await?;
             Ok(entity)
@@ -169,7 +193,7 @@ impl Store for SqliteStore {
         mutations: Vec<Mutation>,
     ) -> Result<Vec<Change>, StoreError> {
         let written = async {
-            let mut writing = Writing::new(&self.writer, account, author, at).await?;
+            let mut writing = self.change(account, author, at).await?;
             auth::check_author(&mut writing, author, &mutations).await?;
             writing.apply_all(mutations).await?;
             self.finish(writing).await
@@ -263,7 +287,13 @@ impl Store for SqliteStore {
         account: AccountId,
         provider: ProviderId,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        providers::secret(&mut *self.reading().await?, account, provider).await
+        providers::secret(
+            &mut *self.reading().await?,
+            &self.sealing,
+            account,
+            provider,
+        )
+        .await
     }
 
     async fn identity(
@@ -280,7 +310,7 @@ impl Store for SqliteStore {
         account: AccountId,
         actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        factors::totp_secret(&mut *self.reading().await?, account, actor).await
+        factors::totp_secret(&mut *self.reading().await?, &self.sealing, account, actor).await
     }
 
     async fn passkeys(
@@ -312,7 +342,8 @@ impl Store for SqliteStore {
             let (principal, row) =
                 auth::authenticate(&mut transaction, token, digest, kind, now).await?;
             let (account, author) = (principal.account, principal.author());
-            let mut writing = Writing::join(transaction, account, author, now).await?;
+            let mut writing =
+                Writing::join(transaction, self.sealing.clone(), account, author, now).await?;
             auth::consume(&mut writing, row, None).await?;
             writing.apply_all(mutations).await?;
             self.finish(writing).await
@@ -414,7 +445,19 @@ impl Store for SqliteStore {
         name: SecretName,
         candidate: SecretBytes,
     ) -> Result<SecretBytes, StoreError> {
-        let written = secrets::secret(self.writing().await?, account, name, &candidate).await;
+        let transaction = self.writing().await?;
+        let written = secrets::secret(transaction, &self.sealing, account, name, &candidate).await;
+        self.writer.note(written)
+    }
+
+    async fn state_secret(
+        &self,
+        name: StateSecret,
+        candidate: Option<SecretBytes>,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        let transaction = self.writing().await?;
+        let candidate = candidate.as_ref();
+        let written = secrets::state_secret(transaction, &self.sealing, name, candidate).await;
         self.writer.note(written)
     }
 

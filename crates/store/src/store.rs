@@ -4,7 +4,7 @@ use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
     EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
     MachineId, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName, Seen, Seq,
-    Snapshot, StoreError,
+    Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -290,6 +290,17 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         name: SecretName,
         candidate: SecretBytes,
     ) -> Result<SecretBytes, StoreError>;
+
+    /// The secret of the state directory of that name, where secrets are encrypted: none where they are not, and
+    /// the secret is in a file. Where there is none yet, `candidate` becomes it.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`] where the candidate is longer than [`crate::MAX_STATE_SECRET_LEN`].
+    async fn state_secret(
+        &self,
+        name: StateSecret,
+        candidate: Option<SecretBytes>,
+    ) -> Result<Option<SecretBytes>, StoreError>;
 
     /// Whether the database answers and can be written. Asked again within a second, it need not
     /// try anew; while others write, what came of the last write is the answer.

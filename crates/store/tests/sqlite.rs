@@ -7,7 +7,8 @@
 mod conformance;
 
 use conformance::Fixture;
-use culvert_store::{SqliteOptions, SqliteStore};
+use culvert_secrets::SecretsKey;
+use culvert_store::{Sealer, SecretsAccess, SqliteOptions, SqliteStore};
 use std::sync::Arc;
 
 async fn in_memory() -> Fixture {
@@ -22,5 +23,18 @@ async fn in_a_file() -> Fixture {
     Fixture::new(Arc::new(store), directory)
 }
 
+/// What is encrypted is read and written as what is not.
+async fn encrypted() -> Fixture {
+    let key = SecretsKey::from_bytes(&[7; 32]);
+    let sealer = Sealer::new(key, |nonce| {
+        nonce.fill(1);
+        Ok(())
+    });
+    let options = SqliteOptions::memory().secrets(SecretsAccess::Key(sealer));
+    let store = SqliteStore::open(&options).await.unwrap();
+    Fixture::new(Arc::new(store), ())
+}
+
 conformance!(memory, super::in_memory);
 conformance!(file, super::in_a_file);
+conformance!(with_a_key, super::encrypted);

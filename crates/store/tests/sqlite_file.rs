@@ -246,7 +246,7 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
              DROP TABLE flow_log; DROP TABLE flow_source; DROP TABLE activity; \
              DROP TABLE sink_position; DROP TABLE sink_secret; DROP TABLE totp; \
              DROP TABLE recovery_code; DROP TABLE passkey; DROP TABLE password; DROP TABLE identity; \
-             DROP TABLE provider_secret; DROP TABLE provider; \
+             DROP TABLE provider_secret; DROP TABLE provider; DROP TABLE secrets_key; DROP TABLE state_secret; \
              ALTER TABLE actor DROP COLUMN second_factor_ms; \
              ALTER TABLE actor DROP COLUMN recovery_codes; ALTER TABLE actor DROP COLUMN passkeys; \
              ALTER TABLE actor DROP COLUMN sign_in_role; ALTER TABLE actor DROP COLUMN password_set_ms; \

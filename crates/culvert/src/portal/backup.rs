@@ -89,11 +89,15 @@ pub(super) async fn back_up(arguments: &BackupArguments) -> Result<ExitCode, Fai
     let made = home.back_up(&recipients, &arguments.file).await;
     made.map_err(failure)?;
     let file = arguments.file.display();
-    let done = match recipients.len() {
+    let key = home.secrets_status(None).await.map_err(failure)?.key;
+    let mut done = match recipients.len() {
         0 => format!("{file} holds the portal. Keep it as secret as the portal itself.\n"),
         1 => format!("{file} holds the portal, encrypted to {}.\n", recipients[0]),
         number => format!("{file} holds the portal, encrypted to {number} recipients.\n"),
     };
+    if let Some(key) = key {
+        done += &format!("The key of its secrets, {key}, is not in it: keep a copy elsewhere.\n");
+    }
     print_ahead(done.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -106,6 +110,11 @@ pub(super) async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Fa
     let mut done = format!("{} holds the portal of the backup.", state_dir.display());
     if let Some(portal) = home.whereabouts().map_err(failure)? {
         done += &format!(" Machines look for it at {}.", portal.url);
+    }
+    if let Some(key) = home.secrets_status(None).await.map_err(failure)?.key {
+        done += &format!(
+            " Its secrets are encrypted with key {key}, which no backup has: start the portal with --secrets-key."
+        );
     }
     done += "\n";
     print_ahead(done.as_bytes())?;

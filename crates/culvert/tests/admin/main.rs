@@ -17,6 +17,7 @@ mod providers;
 mod quick_start;
 mod readme;
 mod scene;
+mod secrets;
 mod statuses;
 mod terminal;
 mod tokens;

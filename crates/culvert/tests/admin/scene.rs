@@ -48,7 +48,13 @@ impl Portal {
 
     /// Starts it anew after [`Self::kill`], with all that it knows, at another address.
     pub(crate) fn restart(&mut self) {
-        let (process, greeting) = run(&self.dir.path().join("portal"), "Certificate");
+        self.restart_with(None);
+    }
+
+    /// The same with the file of a key of secrets.
+    pub(crate) fn restart_with(&mut self, key: Option<&Path>) {
+        let state_dir = self.dir.path().join("portal");
+        let (process, greeting) = run_with(&state_dir, "Certificate", key);
         self.process = process;
         self.url = url(&greeting);
     }
@@ -126,7 +132,15 @@ impl Drop for Background {
 
 /// Runs a portal, and reads what it prints up to the line that holds `last`.
 fn run(state_dir: &Path, last: &str) -> (Child, String) {
-    let mut process = Command::new(CULVERT)
+    run_with(state_dir, last, None)
+}
+
+fn run_with(state_dir: &Path, last: &str, key: Option<&Path>) -> (Child, String) {
+    let mut command = Command::new(CULVERT);
+    if let Some(key) = key {
+        command.env("CULVERT_PORTAL_SECRETS_KEY", key);
+    }
+    let mut process = command
         .args(["portal", "run", "--listen", "127.0.0.1:0", "--state-dir"])
         .arg(state_dir)
         .env("CULVERT_PORTAL_LOG_LEVEL", "error")
@@ -183,6 +197,17 @@ impl Shell {
     /// Runs `culvert admin` with these words.
     pub(crate) fn run(&self, words: &[&str]) -> Said {
         Said(self.command(words).output().unwrap())
+    }
+
+    /// The same at the address that a portal has after it was started anew.
+    pub(crate) fn at(&self, portal: &Portal, line: &str) -> Said {
+        let mut command = self.command(&line.split(' ').collect::<Vec<_>>());
+        Said(
+            command
+                .env("CULVERT_ADMIN_PORTAL", &portal.url)
+                .output()
+                .unwrap(),
+        )
     }
 
     /// The words of a line; none of them holds a space.

@@ -1,8 +1,9 @@
 //! The portal's certificate: its own, made on the first start, or that of given files.
 
+use super::home::Home;
 use super::options::{CertificateFiles, host_of};
 use crate::PortalError;
-use culvert_host::StateDir;
+use culvert_store::{StateSecret, Store};
 use culvert_wire::token::{CertificatePin, Portal};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::RootCertStore;
@@ -51,9 +52,10 @@ struct Current {
 impl Certificate {
     /// The certificate of `files`; without them, the one of the state directory, made now if there
     /// is none.
-    pub(crate) fn open(
+    pub(crate) async fn open(
         files: Option<CertificateFiles>,
-        state: &StateDir,
+        home: &Home,
+        store: &dyn Store,
         url: &Portal,
     ) -> Result<Self, PortalError> {
         let (source, current) = match files {
@@ -61,7 +63,7 @@ impl Certificate {
                 let current = Current::of_files(&files, url)?;
                 (Source::Files(files), current)
             }
-            None => (Source::Own, Current::own(state, url)?),
+            None => (Source::Own, Current::own(home, store, url).await?),
         };
         Ok(Self {
             source,
@@ -134,17 +136,12 @@ impl ResolvesServerCert for Certificate {
 }
 
 impl Current {
-    fn own(state: &StateDir, url: &Portal) -> Result<Self, PortalError> {
-        let path = state.path().join(OWN_FILE);
-        let pem = match state.read(OWN_FILE)? {
-            Some(pem) => Zeroizing::new(pem.expose().to_vec()),
-            None => {
-                let pem = make(url, &path)?;
-                state.write(OWN_FILE, &pem)?;
-                pem
-            }
-        };
-        let mut current = Self::of_pem(&pem, &path, &pem, &path, url)?;
+    async fn own(home: &Home, store: &dyn Store, url: &Portal) -> Result<Self, PortalError> {
+        let path = home.state().path().join(OWN_FILE);
+        let name = StateSecret::Certificate;
+        let pem = home.state_secret(store, name, || make(url, &path)).await?;
+        let pem = pem.expose();
+        let mut current = Self::of_pem(pem, &path, pem, &path, url)?;
         // Nobody but the tokens vouches for it, whatever this machine trusts.
         current.vouched_for = false;
         Ok(current)
@@ -274,15 +271,25 @@ impl FileLook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_store::{SqliteOptions, SqliteStore};
 
     fn url() -> Portal {
         Portal::new("https://portal.example:8443", None).unwrap()
     }
 
-    fn state() -> (tempfile::TempDir, StateDir) {
+    async fn home() -> (tempfile::TempDir, Home, SqliteStore) {
         let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::open(&dir.path().join("portal")).unwrap();
-        (dir, state)
+        let home = Home::open(&dir.path().join("portal")).unwrap();
+        let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+        (dir, home, store)
+    }
+
+    async fn open(
+        files: Option<CertificateFiles>,
+        home: &Home,
+        store: &SqliteStore,
+    ) -> Result<Certificate, PortalError> {
+        Certificate::open(files, home, store, &url()).await
     }
 
     fn write_files(dir: &Path) -> CertificateFiles {
@@ -296,11 +303,11 @@ mod tests {
         files
     }
 
-    #[test]
-    fn the_own_certificate_is_made_once_and_tokens_name_it() {
-        let (dir, state) = state();
-        let first = Certificate::open(None, &state, &url()).unwrap();
-        let again = Certificate::open(None, &state, &url()).unwrap();
+    #[tokio::test]
+    async fn the_own_certificate_is_made_once_and_tokens_name_it() {
+        let (dir, home, store) = home().await;
+        let first = open(None, &home, &store).await.unwrap();
+        let again = open(None, &home, &store).await.unwrap();
         assert_eq!(first.pin(), again.pin());
         assert_eq!(first.portal().pin, Some(first.pin()));
         let file = dir.path().join("portal").join(OWN_FILE);
@@ -310,11 +317,11 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    #[test]
-    fn files_that_change_are_read_again_and_bad_ones_change_nothing() {
-        let (dir, state) = state();
+    #[tokio::test]
+    async fn files_that_change_are_read_again_and_bad_ones_change_nothing() {
+        let (dir, home, store) = home().await;
         let files = write_files(dir.path());
-        let certificate = Certificate::open(Some(files.clone()), &state, &url()).unwrap();
+        let certificate = open(Some(files.clone()), &home, &store).await.unwrap();
         let first = certificate.pin();
         assert_eq!(
             certificate.portal().pin,
@@ -340,13 +347,13 @@ mod tests {
         assert_eq!(certificate.pin(), second);
     }
 
-    #[test]
-    fn a_key_of_another_certificate_is_refused_by_its_name() {
-        let (dir, state) = state();
+    #[tokio::test]
+    async fn a_key_of_another_certificate_is_refused_by_its_name() {
+        let (dir, home, store) = home().await;
         let files = write_files(dir.path());
         let other = KeyPair::generate().unwrap();
         std::fs::write(&files.key, other.serialize_pem()).unwrap();
-        let error = Certificate::open(Some(files.clone()), &state, &url()).unwrap_err();
+        let error = open(Some(files.clone()), &home, &store).await.unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains(&files.key.display().to_string()) && text.contains("does not go"),
@@ -356,7 +363,7 @@ mod tests {
             key: dir.path().join("none.pem"),
             ..files
         };
-        let error = Certificate::open(Some(missing), &state, &url()).unwrap_err();
+        let error = open(Some(missing), &home, &store).await.unwrap_err();
         assert!(error.to_string().contains("none.pem"), "{error}");
     }
 }

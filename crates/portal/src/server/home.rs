@@ -2,19 +2,20 @@
 
 use crate::PortalError;
 use culvert_host::{StateDir, StateLock};
+use culvert_store::{StateSecret, Store};
 use culvert_wire::token::Portal;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Where the portal said last that it is, for whoever makes a token while it runs or does not.
 /// The directory of log sinks that are files.
 const SINK_DIR: &str = "logs";
 
+/// Where the portal said last that it is, for whoever makes a token while it runs or does not.
 pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
 
 /// The key of the marks by which browsers are known. Without it, people's browsers are unknown until they sign in.
-const BROWSER_KEY_FILE: &str = "browsers.key";
+pub(super) const BROWSER_KEY_FILE: &str = "browsers.key";
 
 /// The database's file.
 const DATABASE_FILE: &str = "portal.db";
@@ -114,15 +115,24 @@ impl Home {
     }
 
     /// The key of the marks by which browsers are known, which is drawn at the first start.
-    pub(crate) fn browser_key(&self) -> Result<Zeroizing<[u8; 32]>, PortalError> {
+    pub(crate) async fn browser_key(
+        &self,
+        store: &dyn Store,
+    ) -> Result<Zeroizing<[u8; 32]>, PortalError> {
+        let make = || {
+            let mut key = Zeroizing::new(vec![0; 32]);
+            getrandom::fill(&mut key)?;
+            Ok(key)
+        };
+        let name = StateSecret::Browsers;
+        let kept = self.state_secret(store, name, make).await?;
         let mut key = Zeroizing::new([0; 32]);
-        match self.state.read(BROWSER_KEY_FILE)? {
-            Some(kept) if kept.expose().len() == key.len() => key.copy_from_slice(kept.expose()),
-            _ => {
-                getrandom::fill(key.as_mut_slice())?;
-                self.state.write(BROWSER_KEY_FILE, key.as_slice())?;
-            }
+        if kept.expose().len() != key.len() {
+            return Err(PortalError::BrowserKey {
+                path: self.state.path().join(BROWSER_KEY_FILE),
+            });
         }
+        key.copy_from_slice(kept.expose());
         Ok(key)
     }
 

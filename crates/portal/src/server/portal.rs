@@ -91,7 +91,9 @@ impl Portal {
             None => None,
         };
         let url = portal_url(options.url.as_deref(), address)?;
-        let certificate = Certificate::open(options.certificate, home.state(), &url)?;
+        home.seal_files(store.as_ref()).await?;
+        let certificate =
+            Certificate::open(options.certificate, &home, store.as_ref(), &url).await?;
         let certificate = Arc::new(certificate);
         home.note_whereabouts(&certificate.portal())?;
         let countries = match options.geoip.as_deref() {
@@ -115,13 +117,14 @@ impl Portal {
         let whereabouts = Arc::clone(&certificate);
         let sinks = Sinks::new(Arc::clone(&store), account, home.sink_dir());
         let sinks = Arc::new(sinks);
+        let browser_key = home.browser_key(store.as_ref()).await?;
         let service = Arc::new(Service::new(
             store,
             Arc::clone(&metrics),
             sessions.clone(),
             account,
             Arc::clone(&sinks),
-            &*home.browser_key()?,
+            &browser_key,
             move || whereabouts.portal(),
         )?);
         let health = Health {

@@ -102,13 +102,13 @@ fn recovery_codes(page: &Answer) -> Vec<String> {
 }
 
 /// Gives the password. Returns what stands for it.
-async fn half_sign_in(browser: &mut Browser, name: &str) -> String {
+pub(crate) async fn half_sign_in(browser: &mut Browser, name: &str) -> String {
     let page = browser.sign_in(name, PASSWORD).await.expect(200);
     assert!(browser.cookie.is_none(), "it is no session yet");
     between(&page, "name=\"ticket\" value=\"", "\"").to_owned()
 }
 
-async fn give(browser: &mut Browser, ticket: &str, code: &str) -> Answer {
+pub(crate) async fn give(browser: &mut Browser, ticket: &str, code: &str) -> Answer {
     let fields = [("ticket", ticket), ("code", code)];
     browser.submit("/sign-in/code", &fields).await
 }

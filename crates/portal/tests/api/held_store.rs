@@ -6,8 +6,8 @@ use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Gateway,
     Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, Page,
-    PageLimit, Passkey, Principal, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, Store,
-    StoreError,
+    PageLimit, Passkey, Principal, SecretBytes, SecretName, SeenMachine, Seq, Snapshot,
+    StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -141,6 +141,7 @@ passed_on! {
         async fn append_access_log(account: AccountId, entries: Vec<AccessEntry>) -> Answer<()>;
         async fn access_log(account: AccountId, filter: &AccessFilter, before: Option<AccessSeq>, limit: PageLimit) -> Answer<Page<LoggedAccess, AccessSeq>>;
         async fn secret(account: AccountId, name: SecretName, candidate: SecretBytes) -> Answer<SecretBytes>;
+        async fn state_secret(name: StateSecret, candidate: Option<SecretBytes>) -> Answer<Option<SecretBytes>>;
         async fn ping() -> Answer<()>;
         async fn close() -> ();
     }

@@ -26,6 +26,7 @@ mod console_safety;
 mod devices;
 mod document;
 mod door;
+mod encrypted;
 mod exports;
 mod factors;
 mod fresh_proof;

@@ -4,8 +4,8 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, T
 use culvert_portal::{Home, Options, Portal, SetupState};
 use culvert_store::sqlite::{SqliteOptions, SqliteStore};
 use culvert_store::{
-    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, Seen, Stamp,
-    Store, Token as TokenRow, TokenScope, TokenUses,
+    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, SecretsAccess,
+    Seen, Stamp, Store, Token as TokenRow, TokenScope, TokenUses,
 };
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
@@ -87,14 +87,29 @@ impl Running {
         Self::start_with(tempfile::tempdir().unwrap(), options, |store| store).await
     }
 
+    /// One whose secrets are kept so.
+    pub(crate) async fn start_keyed(dir: TempDir, access: SecretsAccess) -> Self {
+        Self::start_in_state(dir, options_for(None), access, |store| store).await
+    }
+
     async fn start_with(
         dir: TempDir,
+        options: Options,
+        of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
+        Self::start_in_state(dir, options, SecretsAccess::Plain, of).await
+    }
+
+    async fn start_in_state(
+        dir: TempDir,
         mut options: Options,
+        access: SecretsAccess,
         of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
     ) -> Self {
         let state = dir.path().join("portal");
         let home = Home::open(&state).unwrap();
-        let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
+        let store =
+            SqliteStore::open(&SqliteOptions::file(home.database_path()).secrets(access)).await;
         let store: Arc<dyn Store> = Arc::new(store.unwrap());
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
         let portal = Portal::start(options, home, of(Arc::clone(&store))).await;

@@ -5,9 +5,10 @@ use crate::portal::{
     MEMBERSHIP, Machine, RESOURCE, client_bearer, configuration, gateway_bearer, hello_client,
     hello_gateway, now, request,
 };
-use culvert_portal::{Home, Options, Portal};
+use culvert_portal::{Home, Options, Portal, sealer};
+use culvert_secrets::SecretsKey;
 use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{Author, Mutation, Store};
+use culvert_store::{Author, Mutation, SecretsAccess, Store};
 use culvert_wire::messages::{FromGateway, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, CertificatePin};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};
@@ -84,9 +85,20 @@ async fn dial<M: Message>(
 
 #[tokio::test]
 async fn access_is_given_and_taken_back_over_tls() {
+    access(SecretsAccess::Plain).await;
+}
+
+#[tokio::test]
+async fn access_is_given_and_taken_back_by_a_portal_whose_secrets_are_encrypted() {
+    let key = SecretsKey::from_bytes(&[1; 32]);
+    access(SecretsAccess::Key(sealer(key))).await;
+}
+
+async fn access(secrets: SecretsAccess) {
     let directory = tempfile::tempdir().unwrap();
     let home = Home::open(&directory.path().join("portal")).unwrap();
-    let store = SqliteStore::open(&SqliteOptions::file(home.database_path())).await;
+    let store =
+        SqliteStore::open(&SqliteOptions::file(home.database_path()).secrets(secrets)).await;
     let store: Arc<dyn Store> = Arc::new(store.unwrap());
     let options = Options::new("127.0.0.1:0".parse().unwrap());
     let portal = Portal::start(options, home, Arc::clone(&store))

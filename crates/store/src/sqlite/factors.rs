@@ -1,33 +1,31 @@
 //! What second factors are checked by. It goes in, and comes out for nothing but a check.
 
-use super::fault::fault;
 use super::proof::Part;
 use super::read;
-use super::value::{Value, query};
+use super::secrets::kept;
+use super::value::Value;
 use super::write::Writing;
+use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use crate::{
-    Actor, Denial, Entity, FactorChange, Kind, MAX_RECOVERY_CODES, MAX_SECRET_LEN, SecretBytes,
-    SignIn, StoreError,
+    Actor, Denial, Entity, FactorChange, Kind, MAX_RECOVERY_CODES, SecretBytes, SignIn, StoreError,
 };
 use culvert_ids::{AccountId, ActorId};
 use culvert_wire::token::SecretDigest;
-use sqlx::{Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 /// What a person's codes are made of, where they are asked for.
 pub(super) async fn totp_secret(
     connection: &mut SqliteConnection,
+    sealing: &Sealing,
     account: AccountId,
     actor: ActorId,
 ) -> Result<Option<SecretBytes>, StoreError> {
     read::last_seq(connection, account).await?;
     let sql = "SELECT secret FROM totp WHERE account = ? AND actor_id = ?";
     let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
-    let row = query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)?;
-    row.map(|row| row.try_get("secret").map(SecretBytes::new).map_err(fault))
-        .transpose()
+    let row = SecretRow::of(SecretColumn::Totp, &account, actor.as_bytes());
+    let kept = kept(connection, sql, values).await?;
+    kept.map(|kept| sealing.open(&row, kept)).transpose()
 }
 
 impl Writing {
@@ -167,17 +165,14 @@ impl Writing {
         secret: &SecretBytes,
         step: u64,
     ) -> Result<(), StoreError> {
-        if secret.expose().len() > MAX_SECRET_LEN {
-            return Err(StoreError::TooMany {
-                what: "bytes of a secret",
-                limit: MAX_SECRET_LEN as u64,
-            });
-        }
+        let account = self.account();
+        let row = SecretRow::of(SecretColumn::Totp, &account, actor.as_bytes());
+        let sealed = Value::Blob(self.sealing().seal(&row, secret)?);
         let sql = "INSERT INTO totp (account, actor_id, secret, last_step) VALUES (?, ?, ?, ?) \
                    ON CONFLICT (account, actor_id) DO UPDATE \
                    SET secret = excluded.secret, last_step = excluded.last_step";
         let mut values = self.person(actor);
-        values.extend([secret.expose().into(), step.into()]);
+        values.extend([sealed, step.into()]);
         self.execute(sql, values).await?;
         Ok(())
     }
@@ -214,7 +209,8 @@ impl Writing {
         step: u64,
     ) -> Result<(), StoreError> {
         let account = self.account();
-        let secret = totp_secret(self.connection(), account, actor).await?;
+        let sealing = self.sealing().clone();
+        let secret = totp_secret(self.connection(), &sealing, account, actor).await?;
         if secret.as_ref() != Some(shown) {
             return Err(Denial::WrongSecret.into());
         }

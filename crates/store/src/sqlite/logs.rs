@@ -131,7 +131,7 @@ impl Logs for SqliteStore {
         account: AccountId,
         sink: &str,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        sinks::secret(&mut *self.reading().await?, account, sink).await
+        sinks::secret(&mut *self.reading().await?, &self.sealing, account, sink).await
     }
 
     async fn set_sink_secret(
@@ -145,7 +145,7 @@ impl Logs for SqliteStore {
         let written = async {
             let mut transaction = self.writing().await?;
             auth::check(&mut transaction, account, author, at).await?;
-            sinks::set_secret(transaction, account, sink, secret.as_ref()).await
+            sinks::set_secret(transaction, &self.sealing, account, sink, secret.as_ref()).await
         };
         self.writer.note(written.await)
     }

@@ -1,7 +1,10 @@
 //! From a path to connections of a database that is up to date.
 
 use super::fault::fault;
+use super::rekey;
 use crate::StoreError;
+use crate::sealing::{Sealer, Sealing, SecretsAccess};
+use culvert_secrets::KeyId;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -13,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
@@ -24,6 +27,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("schema_within.sql"),
     include_str!("schema_proofs.sql"),
     include_str!("schema_gateways.sql"),
+    include_str!("schema_secrets.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.
@@ -54,6 +58,7 @@ pub struct SqliteOptions {
     path: Option<PathBuf>,
     busy_timeout: Duration,
     max_bytes: Option<u64>,
+    secrets: SecretsAccess,
 }
 
 impl SqliteOptions {
@@ -71,6 +76,7 @@ impl SqliteOptions {
             path: None,
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
+            secrets: SecretsAccess::Plain,
         }
     }
 
@@ -90,13 +96,20 @@ impl SqliteOptions {
         self
     }
 
+    /// What is to be done with secrets; [`SecretsAccess::Plain`] if not said.
+    #[must_use]
+    pub fn secrets(mut self, secrets: SecretsAccess) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
     /// Where the file is, of a database in one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Options of a connection that has not looked at the database yet.
-    fn bare(&self) -> SqliteConnectOptions {
+    pub(super) fn bare(&self) -> SqliteConnectOptions {
         let options = match &self.path {
             Some(path) => SqliteConnectOptions::new().filename(path),
             None => SqliteConnectOptions::new().filename(":memory:"),
@@ -121,21 +134,29 @@ impl SqliteOptions {
     }
 }
 
-/// The writer's connection and the readers'.
-pub(super) async fn open(options: &SqliteOptions) -> Result<(SqlitePool, SqlitePool), StoreError> {
+/// A database that is open.
+pub(super) struct Opened {
+    /// One connection, which writes.
+    pub(super) writer: SqlitePool,
+    /// Connections that only read.
+    pub(super) reader: SqlitePool,
+    pub(super) sealing: Sealing,
+}
+
+pub(super) async fn open(options: &SqliteOptions) -> Result<Opened, StoreError> {
     if let Some(path) = &options.path {
         prepare_file(path).map_err(|error| unavailable(path, &error))?;
         // Before anything is written: choosing the journal would be a write already.
-        let mut connection = options.bare().connect().await.map_err(fault)?;
-        let version = check(&mut connection).await;
-        connection.close().await.map_err(fault)?;
-        version?;
+        look(options, &options.secrets).await?;
     }
     let writer = pool(1)
         .connect_with(options.connect())
         .await
         .map_err(fault)?;
-    migrate(&mut *writer.acquire().await.map_err(fault)?).await?;
+    let mut connection = writer.acquire().await.map_err(fault)?;
+    migrate(&mut connection).await?;
+    let sealing = sealing(&mut connection, &options.secrets).await?;
+    drop(connection);
     let reader = match options.path {
         Some(_) => {
             let options = options.connect().pragma("query_only", "ON");
@@ -143,7 +164,95 @@ pub(super) async fn open(options: &SqliteOptions) -> Result<(SqlitePool, SqliteP
         }
         None => writer.clone(),
     };
-    Ok((writer, reader))
+    Ok(Opened {
+        writer,
+        reader,
+        sealing,
+    })
+}
+
+/// A connection to a database that nobody else uses, whose secrets are encrypted with `key`, or in clear.
+pub(super) async fn for_rekey(
+    database: &Path,
+    key: Option<&Sealer>,
+) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteOptions::file(database);
+    let access = key
+        .cloned()
+        .map_or(SecretsAccess::Plain, SecretsAccess::Key);
+    look(&options, &access).await?;
+    let mut connection = options.connect().connect().await.map_err(fault)?;
+    migrate(&mut connection).await?;
+    Ok(connection)
+}
+
+/// Whether the database is one that may be opened so. It writes nothing.
+async fn look(options: &SqliteOptions, access: &SecretsAccess) -> Result<(), StoreError> {
+    let mut connection = options.bare().connect().await.map_err(fault)?;
+    let fits = async {
+        if check(&mut connection).await? == 0 {
+            return Ok(());
+        }
+        expect_access(&mut connection, access).await.map(drop)
+    };
+    let fits = fits.await;
+    connection.close().await.map_err(fault)?;
+    fits
+}
+
+/// How secrets are kept from now on. A database without an account begins with the key that is given; in one that
+/// was not cleaned up, that is done now.
+async fn sealing(
+    connection: &mut SqliteConnection,
+    access: &SecretsAccess,
+) -> Result<Sealing, StoreError> {
+    let found = expect_access(connection, access).await?;
+    let SecretsAccess::Key(sealer) = access else {
+        return Ok(match access {
+            SecretsAccess::Nothing => Sealing::Nothing,
+            _ => Sealing::Plain,
+        });
+    };
+    match found {
+        None => rekey::set_key(connection, Some(sealer.key_id()), true).await?,
+        Some((_, true)) => {}
+        Some((_, false)) => rekey::clean(connection).await?,
+    }
+    Ok(Sealing::Key(sealer.clone()))
+}
+
+/// The key of the database and whether it is clean, if the access goes with that.
+async fn expect_access(
+    connection: &mut SqliteConnection,
+    access: &SecretsAccess,
+) -> Result<Option<(KeyId, bool)>, StoreError> {
+    let found = rekey::key_of(connection).await?;
+    let key = found.map(|(key, _)| key);
+    match access {
+        SecretsAccess::Nothing => {}
+        SecretsAccess::Plain => expect_key(key, None)?,
+        SecretsAccess::Key(_) if key.is_none() && is_new(connection).await? => {}
+        SecretsAccess::Key(sealer) => expect_key(key, Some(sealer))?,
+    }
+    Ok(found)
+}
+
+async fn is_new(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    let accounts = pragma(connection, "SELECT count(*) FROM account").await?;
+    Ok(accounts == 0)
+}
+
+/// The key of the database has to be the one that is given.
+pub(super) fn expect_key(found: Option<KeyId>, given: Option<&Sealer>) -> Result<(), StoreError> {
+    match (found, given.map(Sealer::key_id)) {
+        (None, None) => Ok(()),
+        (None, Some(given)) => Err(StoreError::SecretsNotEncrypted { given }),
+        (Some(key), None) => Err(StoreError::SecretsKeyMissing { key }),
+        (Some(needed), Some(given)) if needed != given => {
+            Err(StoreError::OtherSecretsKey { needed, given })
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
 }
 
 /// A pool whose connections live as long as it does: a database in memory would end with one.
@@ -212,7 +321,10 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<u32, Stor
     Ok(found)
 }
 
-async fn pragma(connection: &mut SqliteConnection, sql: &'static str) -> Result<i64, StoreError> {
+pub(super) async fn pragma(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+) -> Result<i64, StoreError> {
     let row = sqlx::query(sql)
         .fetch_one(connection)
         .await

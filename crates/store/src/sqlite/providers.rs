@@ -1,29 +1,27 @@
 //! Secrets of the portal at identity providers, and whom these know.
 
 use super::fault::fault;
-use super::value::{Columns, query};
+use super::secrets::kept;
+use super::value::{Columns, Value, query};
 use super::write::Writing;
 use super::{read, table};
-use crate::{
-    Entity, EntityKind, Identity, Kind, MAX_SECRET_LEN, Provider, SecretBytes, StoreError,
-};
+use crate::sealing::{Sealing, SecretColumn, SecretRow};
+use crate::{Entity, EntityKind, Identity, Kind, Provider, SecretBytes, StoreError};
 use culvert_ids::{AccountId, ProviderId};
-use sqlx::{Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 pub(super) async fn secret(
     connection: &mut SqliteConnection,
+    sealing: &Sealing,
     account: AccountId,
     provider: ProviderId,
 ) -> Result<Option<SecretBytes>, StoreError> {
     read::last_seq(connection, account).await?;
     let sql = "SELECT secret FROM provider_secret WHERE account = ? AND provider_id = ?";
     let values = vec![account.as_bytes().into(), provider.as_bytes().into()];
-    let row = query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)?;
-    row.map(|row| Ok(SecretBytes::new(row.try_get("secret").map_err(fault)?)))
-        .transpose()
+    let row = SecretRow::of(SecretColumn::Provider, &account, provider.as_bytes());
+    let kept = kept(connection, sql, values).await?;
+    kept.map(|kept| sealing.open(&row, kept)).transpose()
 }
 
 pub(super) async fn identity(
@@ -53,12 +51,9 @@ impl Writing {
         id: ProviderId,
         secret: &SecretBytes,
     ) -> Result<(), StoreError> {
-        if secret.expose().len() > MAX_SECRET_LEN {
-            return Err(StoreError::TooMany {
-                what: "bytes of a secret",
-                limit: MAX_SECRET_LEN as u64,
-            });
-        }
+        let account = self.account();
+        let row = SecretRow::of(SecretColumn::Provider, &account, id.as_bytes());
+        let sealed = self.sealing().seal(&row, secret)?;
         let before = self.current(id.into(), None).await?;
         let Some(mut after) = Provider::from_entity(before.clone()) else {
             return Err(StoreError::NotFound(id.into()));
@@ -70,7 +65,7 @@ impl Writing {
         let values = vec![
             self.account().as_bytes().into(),
             id.as_bytes().into(),
-            secret.expose().into(),
+            Value::Blob(sealed),
         ];
         self.execute(sql, values).await?;
         Ok(())

@@ -2,8 +2,10 @@
 
 use super::fault::fault;
 use super::read::{self, fetch};
-use super::value::{Columns, query};
-use crate::{MAX_SECRET_LEN, SecretBytes, StoreError};
+use super::secrets::kept;
+use super::value::{Columns, Value, query};
+use crate::sealing::{Sealing, SecretColumn, SecretRow};
+use crate::{SecretBytes, StoreError};
 use culvert_ids::AccountId;
 use culvert_wire::model::Log;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
@@ -49,19 +51,21 @@ pub(super) async fn note_positions(
 
 pub(super) async fn secret(
     connection: &mut SqliteConnection,
+    sealing: &Sealing,
     account: AccountId,
     sink: &str,
 ) -> Result<Option<SecretBytes>, StoreError> {
     read::last_seq(connection, account).await?;
     let sql = "SELECT value FROM sink_secret WHERE account = ? AND sink = ?";
     let values = vec![account.as_bytes().into(), sink.into()];
-    let rows = fetch(connection, sql, values).await?;
-    let bytes = rows.first().map(|row| Columns(row).get("value"));
-    Ok(bytes.transpose()?.map(SecretBytes::new))
+    let row = SecretRow::of(SecretColumn::Sink, &account, sink.as_bytes());
+    let kept = kept(connection, sql, values).await?;
+    kept.map(|kept| sealing.open(&row, kept)).transpose()
 }
 
 pub(super) async fn set_secret(
     mut transaction: Transaction<'static, Sqlite>,
+    sealing: &Sealing,
     account: AccountId,
     sink: &str,
     secret: Option<&SecretBytes>,
@@ -72,16 +76,11 @@ pub(super) async fn set_secret(
     let done = query(sql, values).execute(&mut *transaction).await;
     done.map_err(fault)?;
     if let Some(secret) = secret {
-        if secret.expose().len() > MAX_SECRET_LEN {
-            return Err(StoreError::TooMany {
-                what: "bytes of a secret",
-                limit: MAX_SECRET_LEN as u64,
-            });
-        }
+        let row = SecretRow::of(SecretColumn::Sink, &account, sink.as_bytes());
         let values = vec![
             account.as_bytes().into(),
             sink.into(),
-            secret.expose().into(),
+            Value::Blob(sealing.seal(&row, secret)?),
         ];
         let sql = "INSERT INTO sink_secret (account, sink, value) VALUES (?, ?, ?)";
         let done = query(sql, values).execute(&mut *transaction).await;

@@ -122,6 +122,13 @@ impl<'r> Columns<'r> {
         self.0.try_get(column).map_err(fault)
     }
 
+    pub(super) fn first<T>(self) -> Result<T, StoreError>
+    where
+        T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
+    {
+        self.0.try_get(0).map_err(fault)
+    }
+
     pub(super) fn number(self, column: &str) -> Result<u64, StoreError> {
         self.optional_number(column)?
             .ok_or_else(|| damaged(column, "no number"))

@@ -5,8 +5,8 @@ use super::proof::Shown;
 use super::read;
 use super::table;
 use super::value::{Columns, Value, places, query};
-use super::writer::Writer;
 use crate::rules::{self, name_key};
+use crate::sealing::Sealing;
 use crate::{
     Author, Change, Entity, EntityId, EntityKind, ListFilter, MAX_CHANGES_PER_WRITE, MAX_MUTATIONS,
     MAX_ROWS_PER_KIND, Mutation, Operation, PageLimit, Seq, Stamp, StoreError, Token, TokenScope,
@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 /// A change of the configuration that is under way. Dropped, it has not happened.
 pub(super) struct Writing {
     transaction: Transaction<'static, Sqlite>,
+    sealing: Sealing,
     account: AccountId,
     author: Author,
     at: Timestamp,
@@ -32,54 +33,44 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) async fn new(
-        writer: &Writer,
-        account: AccountId,
-        author: Author,
-        at: Timestamp,
-    ) -> Result<Self, StoreError> {
-        Self::join(writer.begin().await?, account, author, at).await
-    }
-
     /// Goes on in a transaction that has the writer.
     pub(super) async fn join(
         mut transaction: Transaction<'static, Sqlite>,
+        sealing: Sealing,
         account: AccountId,
         author: Author,
         at: Timestamp,
     ) -> Result<Self, StoreError> {
         let seq = read::last_seq(&mut transaction, account).await?;
-        Ok(Self::with(transaction, account, author, at, seq))
+        Ok(Self {
+            seq,
+            ..Self::new_account(transaction, sealing, account, author, at)
+        })
     }
 
     /// For an account that [`Self::create`] is about to make.
-    pub(super) async fn new_account(
-        writer: &Writer,
-        account: AccountId,
-        author: Author,
-        at: Timestamp,
-    ) -> Result<Self, StoreError> {
-        let transaction = writer.begin().await?;
-        Ok(Self::with(transaction, account, author, at, Seq::default()))
-    }
-
-    fn with(
+    pub(super) fn new_account(
         transaction: Transaction<'static, Sqlite>,
+        sealing: Sealing,
         account: AccountId,
         author: Author,
         at: Timestamp,
-        seq: Seq,
     ) -> Self {
         Self {
             transaction,
+            sealing,
             account,
             author,
             at,
-            seq,
+            seq: Seq::default(),
             changes: Vec::new(),
             grown: BTreeSet::new(),
             shown: Shown::default(),
         }
+    }
+
+    pub(super) const fn sealing(&self) -> &Sealing {
+        &self.sealing
     }
 
     pub(super) const fn account(&self) -> AccountId {

@@ -1,0 +1,363 @@
+//! `culvert portal secrets`: the key that encrypts the database's secrets.
+
+use super::{EXIT_STATUS, StateArguments, failure};
+use crate::exit::{Failure, Status, print, print_ahead};
+use clap::{Args, Subcommand};
+use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_token_file};
+use culvert_portal::{Home, PortalError, new_secrets_key, sealer};
+use culvert_secrets::SecretsKey;
+use culvert_store::sqlite::SecretsStatus;
+use culvert_store::{Sealer, SecretsAccess};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where the service manager has put a unit's credentials (systemd.exec(5)).
+const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
+
+/// The credential that is the key: `LoadCredential=secrets-key:FILE`.
+const CREDENTIAL: &str = "secrets-key";
+
+/// Encrypt the secrets in the database with a key that is not in it
+///
+/// Secrets are: the keys that sign grants and that pre-shared keys are derived from, the portal's own TLS
+/// key, secrets of authenticator apps, secrets at identity providers, tokens of log sinks. Whoever gets the
+/// database, or a backup of it, can't use them without the key.
+///
+/// All commands but "status" and "new-key" need a portal that is stopped. One that is ended halfway leaves the secrets
+/// as they were or as they are to be.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = EXIT_STATUS,
+    after_long_help = EXAMPLES
+)]
+pub(super) struct SecretsArguments {
+    #[command(subcommand)]
+    command: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SecretsCommand {
+    /// Make a key, in a new file with mode 0600
+    ///
+    /// Keep a copy of it apart from the portal and its backups: without the key, encrypted secrets are lost.
+    #[command(after_help = EXIT_STATUS)]
+    NewKey {
+        /// The file to write; there must be none of that name
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Encrypt all secrets, which are in clear
+    ///
+    /// The database is written anew, so that its file and its log hold nothing of before. Backups of before,
+    /// snapshots of the disk and cells of an SSD do.
+    #[command(after_help = EXIT_STATUS)]
+    Encrypt(KeyArguments),
+    /// Encrypt all secrets with another key
+    ///
+    /// Backups of before still need the old key.
+    #[command(after_help = EXIT_STATUS)]
+    Rotate {
+        #[command(flatten)]
+        old: KeyArguments,
+        /// The file of the new key
+        #[arg(long, value_name = "FILE")]
+        new_key: PathBuf,
+    },
+    /// Decrypt all secrets, so that the portal runs without a key
+    #[command(after_help = EXIT_STATUS)]
+    Decrypt(KeyArguments),
+    /// Say how secrets are kept, and with the key, whether all can be decrypted
+    ///
+    /// The portal may be running.
+    #[command(after_help = EXIT_STATUS)]
+    Status(KeyArguments),
+}
+
+#[derive(Debug, Args)]
+struct KeyArguments {
+    #[command(flatten)]
+    key: KeySource,
+    #[command(flatten)]
+    state: StateArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct KeySource {
+    /// The key that encrypts the database's secrets
+    ///
+    /// FILE must belong to root or to you, with mode 0600. "culvert portal secrets new-key" makes one. Without
+    /// this option it is the credential "secrets-key" of the service manager, if there is one.
+    #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_SECRETS_KEY")]
+    secrets_key: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Encrypt the secrets of a portal, as the user that it runs as:
+    culvert portal secrets new-key portal-secrets.key
+    culvert portal secrets encrypt --secrets-key portal-secrets.key
+    culvert portal run --secrets-key portal-secrets.key
+
+  Another key:
+    culvert portal secrets new-key new.key
+    culvert portal secrets rotate --secrets-key portal-secrets.key --new-key new.key
+
+Exit status:
+  0  done
+  1  something failed
+  2  the command line is wrong";
+
+impl KeySource {
+    /// What is to be done with secrets: the key of the file that was named, else the service manager's.
+    pub(super) fn access(&self) -> Result<SecretsAccess, Failure> {
+        let credentials = std::env::var_os(CREDENTIALS_VARIABLE).map(PathBuf::from);
+        let key = self.find(credentials.as_deref())?;
+        Ok(key.map_or(SecretsAccess::Plain, SecretsAccess::Key))
+    }
+
+    fn required(&self) -> Result<Sealer, Failure> {
+        match self.access()? {
+            SecretsAccess::Key(key) => Ok(key),
+            _ => Err(Failure::new(
+                Status::Usage,
+                "no key: name its file (--secrets-key FILE); `culvert portal secrets new-key FILE` makes one",
+            )),
+        }
+    }
+
+    fn find(&self, credentials: Option<&Path>) -> Result<Option<Sealer>, Failure> {
+        if let Some(path) = &self.secrets_key {
+            return read_key(path).map(Some);
+        }
+        let Some(directory) = credentials else {
+            return Ok(None);
+        };
+        let path = directory.join(CREDENTIAL);
+        match read_credential(directory, CREDENTIAL) {
+            Ok(text) => parse(&text, &path).map(Some),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Failure::new(
+                Status::Failed,
+                format_args!(
+                    "the service manager's credential `{CREDENTIAL}`: {error}; have systemd make it, by \
+                     LoadCredential={CREDENTIAL}:FILE"
+                ),
+            )),
+        }
+    }
+}
+
+/// Where a credential may be missing, its unit has an empty one (`SetCredential=secrets-key:`).
+fn is_absent(error: &HostError) -> bool {
+    let absent = [FileRefusal::Missing, FileRefusal::Empty];
+    matches!(error, HostError::FileRefused(refused) if absent.contains(&refused.refusal))
+}
+
+fn read_key(path: &Path) -> Result<Sealer, Failure> {
+    let text = read_token_file(path);
+    let text = text
+        .map_err(|error| Failure::new(Status::Failed, format_args!("key of secrets: {error}")))?;
+    parse(&text, path)
+}
+
+/// Says where, but nothing of what is there: it may be another secret.
+fn parse(text: &TokenText, path: &Path) -> Result<Sealer, Failure> {
+    let key = text.expose().parse::<SecretsKey>();
+    let key = key
+        .map_err(|error| Failure::new(Status::Failed, format_args!("{}: {error}", path.display())));
+    key.map(sealer)
+}
+
+pub(super) async fn run(arguments: SecretsArguments) -> Result<ExitCode, Failure> {
+    let text = match arguments.command {
+        SecretsCommand::NewKey { file } => new_key(&file)?,
+        SecretsCommand::Encrypt(arguments) => {
+            let (key, home) = (arguments.key.required()?, stopped(&arguments)?);
+            let done = home.encrypt_secrets(&key).await;
+            let done = done.map_err(|error| failed(&home, error))?;
+            encrypted(&done, &key)
+        }
+        SecretsCommand::Rotate { old, new_key } => {
+            let (from, to) = (old.key.required()?, read_key(&new_key)?);
+            let home = stopped(&old)?;
+            let done = home.rotate_secrets(&from, &to).await;
+            let done = done.map_err(|error| failed(&home, error))?;
+            encrypted(&done, &to)
+        }
+        SecretsCommand::Decrypt(arguments) => {
+            let (key, home) = (arguments.key.required()?, stopped(&arguments)?);
+            let done = home.decrypt_secrets(&key).await;
+            let done = done.map_err(|error| failed(&home, error))?;
+            format!(
+                "{} secrets are in clear. Start the portal without the key.\n",
+                done.total()
+            )
+        }
+        SecretsCommand::Status(arguments) => {
+            let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
+            let SecretsAccess::Key(key) = arguments.key.access()? else {
+                let found = home.secrets_status(None).await;
+                let found = found.map_err(|error| failed(&home, error))?;
+                print(status(&found, false).as_bytes())?;
+                return Ok(ExitCode::SUCCESS);
+            };
+            let found = home.secrets_status(Some(&key)).await;
+            status(&found.map_err(|error| failed(&home, error))?, true)
+        }
+    };
+    print_ahead(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stopped(arguments: &KeyArguments) -> Result<Home, Failure> {
+    Home::open_stopped(&arguments.state.state_dir).map_err(failure)
+}
+
+/// An error of the database says which one it is.
+fn failed(home: &Home, error: PortalError) -> Failure {
+    match error {
+        PortalError::Store(error) => {
+            let path = home.database_path();
+            Failure::new(
+                Status::Failed,
+                format_args!("database {}: {error}", path.display()),
+            )
+        }
+        error => failure(error),
+    }
+}
+
+fn new_key(path: &Path) -> Result<String, Failure> {
+    let key = new_secrets_key().map_err(failure)?;
+    let written = || -> io::Result<()> {
+        let options = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .clone();
+        let mut file = options.open(path)?;
+        file.write_all(key.to_text().as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    };
+    let file = path.display();
+    written().map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::new(
+            Status::Failed,
+            format_args!(
+                "{file} exists: choose another name, since a key that is lost can't be made again"
+            ),
+        ),
+        _ => Failure::new(Status::Failed, format_args!("{file}: {error}")),
+    })?;
+    Ok(format!(
+        "{file} holds key {}. Keep a copy of it apart from the portal and its backups.\n",
+        key.id()
+    ))
+}
+
+fn encrypted(status: &SecretsStatus, key: &Sealer) -> String {
+    format!(
+        "{} secrets are encrypted with key {}. Start the portal with --secrets-key, and keep a copy of the key \
+         apart from the portal and its backups. Backups of before are as they were.\n",
+        status.total(),
+        key.key_id()
+    )
+}
+
+fn status(status: &SecretsStatus, is_tested: bool) -> String {
+    let mut text = match status.key {
+        None => "Secrets are not encrypted.\n".to_owned(),
+        Some(key) if is_tested => {
+            format!("Secrets are encrypted with key {key}; all can be decrypted.\n")
+        }
+        Some(key) => format!("Secrets are encrypted with key {key}.\n"),
+    };
+    if !status.is_clean {
+        text += "Free pages may still hold what was there before: start the portal, or repeat \"culvert portal secrets encrypt\".\n";
+    }
+    for (contents, number) in &status.secrets {
+        // A String takes all that is written to it.
+        let _ = writeln!(text, "{number:>8}  {contents}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn named(path: &Path) -> KeySource {
+        let secrets_key = Some(path.to_owned());
+        KeySource { secrets_key }
+    }
+
+    #[test]
+    fn a_new_key_is_in_a_file_of_its_owner_and_replaces_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let said = new_key(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let key = read_key(&path).unwrap();
+        assert!(said.contains(&key.key_id().to_string()), "{said}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            !said.contains(text.trim().split(':').nth(1).unwrap()),
+            "{said}"
+        );
+        let error = new_key(&path).unwrap_err().to_string();
+        assert!(error.contains("exists"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_that_is_none_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        new_key(&path).unwrap();
+        let lax = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(&path, lax).unwrap();
+        let error = named(&path).required().unwrap_err().to_string();
+        assert!(error.contains("mode 0644"), "{error}");
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, private).unwrap();
+        std::fs::write(&path, "another-secret\n").unwrap();
+        let error = named(&path).required().unwrap_err().to_string();
+        assert!(error.contains("no key of secrets"), "{error}");
+        assert!(!error.contains("another-secret"), "{error}");
+        let missing = directory.path().join("none");
+        let error = named(&missing).required().unwrap_err().to_string();
+        assert!(error.contains("does not exist"), "{error}");
+    }
+
+    #[test]
+    fn the_file_that_is_named_goes_before_the_credential() {
+        let directory = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            directory.path().join("key"),
+            directory.path().join(CREDENTIAL),
+        );
+        new_key(&first).unwrap();
+        let unnamed = KeySource { secrets_key: None };
+        assert!(unnamed.find(None).unwrap().is_none());
+        assert!(unnamed.find(Some(directory.path())).unwrap().is_none());
+        new_key(&second).unwrap();
+        let id = |key: Option<Sealer>| key.unwrap().key_id();
+        let credential = id(unnamed.find(Some(directory.path())).unwrap());
+        assert_eq!(credential, read_key(&second).unwrap().key_id());
+        let file = id(named(&first).find(Some(directory.path())).unwrap());
+        assert_eq!(file, read_key(&first).unwrap().key_id());
+        std::fs::write(&second, "").unwrap();
+        assert!(unnamed.find(Some(directory.path())).unwrap().is_none());
+    }
+}

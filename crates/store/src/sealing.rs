@@ -1,0 +1,227 @@
+//! Which columns of the database are secrets, and how they are encrypted.
+//!
+//! Every secret that is kept goes through [`Sealing::seal`], and every one that is read through
+//! [`Sealing::open`], whatever database is below. [`SecretColumn`] has all columns that are secrets; a test of the
+//! schema fails for a column that nobody has classified.
+//!
+//! Digests are not encrypted. Those of tokens and recovery codes have 80 random bits or more behind them, which
+//! nobody guesses. A password's verifier is Argon2id with its own salt, which is made for the case that others read
+//! it.
+
+use crate::{MAX_SECRET_LEN, MAX_STATE_SECRET_LEN, SecretBytes, StoreError};
+use culvert_ids::AccountId;
+use culvert_secrets::{KeyId, MAX_PLAIN_LEN, NONCE_LEN, Place, SecretsKey};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+const _: () = assert!(MAX_SECRET_LEN <= MAX_PLAIN_LEN && MAX_STATE_SECRET_LEN <= MAX_PLAIN_LEN);
+
+/// Fills a buffer with random bytes, or says why there are none.
+pub type Randomness = fn(&mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Encrypts the secrets of a database.
+#[derive(Clone)]
+pub struct Sealer {
+    key: Arc<SecretsKey>,
+    random: Randomness,
+}
+
+impl Sealer {
+    /// With the operator's key, and nonces of `random`.
+    pub fn new(key: SecretsKey, random: Randomness) -> Self {
+        let key = Arc::new(key);
+        Self { key, random }
+    }
+
+    /// The id of its key.
+    pub fn key_id(&self) -> KeyId {
+        self.key.id()
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Sealer({})", self.key_id())
+    }
+}
+
+/// What whoever opens a database has to do with its secrets.
+#[derive(Clone, Debug, Default)]
+pub enum SecretsAccess {
+    /// The secrets are not encrypted, or the database is refused.
+    #[default]
+    Plain,
+    /// The secrets are encrypted with this key, or the database is refused. A database without an account begins
+    /// to be so.
+    Key(Sealer),
+    /// Secrets are neither read nor written, whether they are encrypted or not.
+    Nothing,
+}
+
+/// A column that holds secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretColumn {
+    /// The portal's own: the key that signs grants, and what pre-shared keys are derived from.
+    Portal,
+    /// The portal's own of its state directory: certificate with key, and the key of browsers' marks. They are in
+    /// the database only while it is encrypted.
+    State,
+    /// What codes of authenticator apps are made of.
+    Totp,
+    /// The portal's secrets at identity providers.
+    Provider,
+    /// Bearer tokens of log sinks.
+    Sink,
+}
+
+impl SecretColumn {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Portal,
+        Self::State,
+        Self::Totp,
+        Self::Provider,
+        Self::Sink,
+    ];
+
+    /// The names of its table, of the column, and of the column that tells rows of one account apart.
+    pub(crate) const fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Portal => ["secret", "value", "name"],
+            Self::State => ["state_secret", "value", "name"],
+            Self::Totp => ["totp", "secret", "actor_id"],
+            Self::Provider => ["provider_secret", "secret", "provider_id"],
+            Self::Sink => ["sink_secret", "value", "sink"],
+        }
+    }
+
+    /// Whether its rows belong to an account each.
+    pub(crate) const fn has_account(self) -> bool {
+        !matches!(self, Self::State)
+    }
+
+    const fn max_len(self) -> usize {
+        match self {
+            Self::State => MAX_STATE_SECRET_LEN,
+            Self::Portal | Self::Totp | Self::Provider | Self::Sink => MAX_SECRET_LEN,
+        }
+    }
+
+    /// What it holds, for people.
+    pub(crate) const fn contents(self) -> &'static str {
+        match self {
+            Self::Portal => "keys of grants and of pre-shared keys",
+            Self::State => "TLS key and key of browsers' marks",
+            Self::Totp => "secrets of authenticator apps",
+            Self::Provider => "secrets at identity providers",
+            Self::Sink => "tokens of log sinks",
+        }
+    }
+}
+
+/// The row that a secret is in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SecretRow<'a> {
+    pub(crate) column: SecretColumn,
+    /// The bytes of the account's id; none where rows have no account.
+    pub(crate) account: &'a [u8],
+    pub(crate) row: &'a [u8],
+}
+
+impl<'a> SecretRow<'a> {
+    pub(crate) const fn of(column: SecretColumn, account: &'a AccountId, row: &'a [u8]) -> Self {
+        let account = account.as_bytes();
+        Self {
+            column,
+            account,
+            row,
+        }
+    }
+
+    fn place(&self) -> Place<'a> {
+        let [table, column, _] = self.column.names();
+        Place {
+            account: self.account,
+            table,
+            column,
+            row: self.row,
+        }
+    }
+}
+
+impl fmt::Display for SecretRow<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [table, column, key] = self.column.names();
+        write!(out, "table {table}, column {column}, {key} ")?;
+        match std::str::from_utf8(self.row) {
+            Ok(name) if name.chars().all(|letter| letter.is_ascii_graphic()) => out.write_str(name),
+            _ => self
+                .row
+                .iter()
+                .try_for_each(|byte| write!(out, "{byte:02x}")),
+        }
+    }
+}
+
+/// How the secrets of an open database are kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Sealing {
+    Plain,
+    Key(Sealer),
+    Nothing,
+}
+
+impl Sealing {
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Key(_))
+    }
+
+    /// What is kept in the row.
+    pub(crate) fn seal(
+        &self,
+        row: &SecretRow<'_>,
+        secret: &SecretBytes,
+    ) -> Result<Vec<u8>, StoreError> {
+        let plain = secret.expose();
+        let limit = row.column.max_len();
+        if plain.len() > limit {
+            return Err(StoreError::TooMany {
+                what: "bytes of a secret",
+                limit: limit as u64,
+            });
+        }
+        match self {
+            Self::Plain => Ok(plain.to_vec()),
+            Self::Key(sealer) => {
+                let mut nonce = [0; NONCE_LEN];
+                (sealer.random)(&mut nonce).map_err(StoreError::Unavailable)?;
+                Ok(sealer.key.seal(&row.place(), plain, nonce))
+            }
+            Self::Nothing => Err(no_access()),
+        }
+    }
+
+    /// The secret of what is kept in the row.
+    pub(crate) fn open(
+        &self,
+        row: &SecretRow<'_>,
+        kept: Vec<u8>,
+    ) -> Result<SecretBytes, StoreError> {
+        match self {
+            Self::Plain => Ok(SecretBytes::new(kept)),
+            Self::Key(sealer) => {
+                // A secret in clear among encrypted ones is refused: somebody else has put it there.
+                let opened = sealer.key.open(&row.place(), &kept);
+                let plain = opened.map_err(|error| {
+                    StoreError::corrupt(format_args!("the secret of {row} is not usable: {error}"))
+                })?;
+                Ok(SecretBytes::from(plain))
+            }
+            Self::Nothing => Err(no_access()),
+        }
+    }
+}
+
+fn no_access() -> StoreError {
+    StoreError::Unavailable("the database was opened without access to secrets".into())
+}
