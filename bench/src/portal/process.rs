@@ -152,6 +152,7 @@ impl Process {
             path: CLIENT_SESSION_PATH,
             bearer: token.bearer,
             mark: None,
+            look_up: culvert_link::system_look_up,
         })
     }
 

@@ -16,7 +16,8 @@ use clean_up::CleanUpArguments;
 pub(crate) use clean_up::{refuse_while_running, report};
 use culvert_client::{ClientError, DnsScope, Enrolment, Settings};
 use culvert_host::{
-    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, Table, observe,
+    HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, SystemHelper, Table,
+    observe,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -338,7 +339,8 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     let confinement = service.confine(user.as_deref())?;
     let destination = logging::Destination::of(log_dir.as_deref(), "client");
     logging::start_service(log_level, &destination)?;
-    settings.sandbox = Some(service.enter_sandbox(no_sandbox));
+    let (sandbox, helper) = service.enter_sandbox(no_sandbox);
+    settings.sandbox = Some(sandbox);
     settings.confinement = Some(confinement);
     if let Some(store) = store {
         store.drop_unknown();
@@ -350,16 +352,20 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
         .thread_name("client")
         .build()
         .map_err(|error| Failure::io("starting threads", &error))?;
-    runtime.block_on(serve(settings, listeners))
+    runtime.block_on(serve(settings, listeners, helper))
 }
 
-async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
-    let stop = told_to_end()?;
+async fn serve(
+    settings: Settings,
+    listeners: Listeners,
+    helper: Option<SystemHelper>,
+) -> Result<ExitCode, Failure> {
+    let (stop, lost) = told_to_end(helper)?;
     let ready = |summary: &str| tracing::info!("{summary}");
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
     match culvert_client::run(settings, observed, stop, ready).await {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) => lost.exit(),
         Err(error) => Err(failure(&error)),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::exit::{Failure, Status};
 use culvert_host::{
-    Capability, Confinement, HostError, ResolverChoice, Sandbox, SandboxNeeds, User, confine,
+    Capability, Confinement, HostError, ResolverChoice, Sandbox, SandboxNeeds, SystemHelper, User,
+    confine,
 };
 use std::path::Path;
 
@@ -46,19 +47,23 @@ impl Service<'_> {
         confine(user.as_ref(), &needed, &OF_CHILDREN).map_err(failure)
     }
 
-    /// Closes all that it does not need to this process, unless that is unwanted. To be called before
-    /// there are threads, and once the log is open.
-    pub(crate) fn enter_sandbox(&self, is_unwanted: bool) -> Sandbox {
+    /// Closes all that it does not need to this process, unless that is unwanted, and starts the helper that looks
+    /// up names and files outside. To be called before there are threads, and once the log is open.
+    pub(crate) fn enter_sandbox(&self, is_unwanted: bool) -> (Sandbox, Option<SystemHelper>) {
         if is_unwanted {
-            return Sandbox::unwanted();
+            return (Sandbox::unwanted(), None);
         }
-        Sandbox::enter(&SandboxNeeds {
+        let needs = SandboxNeeds {
             state_dir: self.state_dir,
             log_dir: self.log_dir,
             socket: self.socket,
             resolver: self.resolver,
             has_cgroups: self.has_cgroups,
-        })
+        };
+        match SystemHelper::start(&needs) {
+            Ok(helper) => (Sandbox::enter(&needs), Some(helper)),
+            Err(error) => (Sandbox::without_helper(&error), None),
+        }
     }
 
     /// Directories that only root can make. Those that are there stay as they are.

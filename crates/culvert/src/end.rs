@@ -1,22 +1,52 @@
-//! The signals that end a client or gateway.
+//! The signals that end a client or gateway, and the end of its helper.
 
-use crate::exit::Failure;
-use culvert_host::{Farewell, notify_stopping};
+use crate::exit::{Failure, Status};
+use culvert_host::{Farewell, SystemHelper, notify_stopping};
 use std::future::Future;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Whether the helper ended first.
+#[derive(Clone, Default)]
+pub(crate) struct HelperLost(Arc<AtomicBool>);
+
+impl HelperLost {
+    /// The status of a service that has ended in order.
+    pub(crate) fn exit(&self) -> Result<ExitCode, Failure> {
+        match self.0.load(Ordering::Relaxed) {
+            false => Ok(ExitCode::SUCCESS),
+            true => Err(Failure::new(
+                Status::Failed,
+                "the helper that looks up names and files has ended: start this service again",
+            )),
+        }
+    }
+}
+
 /// Done once the process is told to end: by SIGTERM or SIGINT for good, by SIGUSR2 for a restart
-/// (`RestartKillSignal=` of systemd.kill(5)).
-pub(crate) fn told_to_end() -> Result<impl Future<Output = Farewell>, Failure> {
+/// (`RestartKillSignal=` of systemd.kill(5)). Without its helper it finds no names, and a process in a sandbox can't
+/// start another: it ends for a restart then.
+pub(crate) fn told_to_end(
+    helper: Option<SystemHelper>,
+) -> Result<(impl Future<Output = Farewell>, HelperLost), Failure> {
     let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
     let mut restart = watch(SignalKind::user_defined2())?;
-    Ok(async move {
+    let lost = HelperLost::default();
+    let is_lost = Arc::clone(&lost.0);
+    let stop = async move {
         let farewell = tokio::select! {
             _ = terminate.recv() => Farewell::ForGood,
             _ = interrupt.recv() => Farewell::ForGood,
             _ = restart.recv() => Farewell::ForRestart,
+            () = ended(helper) => {
+                is_lost.store(true, Ordering::Relaxed);
+                tracing::error!("the helper that looks up names and files has ended: this service ends too");
+                Farewell::ForRestart
+            }
         };
         match farewell {
             Farewell::ForGood => tracing::info!("ending"),
@@ -24,5 +54,17 @@ pub(crate) fn told_to_end() -> Result<impl Future<Output = Farewell>, Failure> {
         }
         notify_stopping("ending");
         farewell
-    })
+    };
+    Ok((stop, lost))
+}
+
+/// Returns once the helper has ended; never where there is none.
+async fn ended(helper: Option<SystemHelper>) {
+    let Some(helper) = helper else {
+        return std::future::pending().await;
+    };
+    if let Err(error) = helper.ended().await {
+        tracing::debug!(%error, "the helper is not watched");
+        std::future::pending::<()>().await;
+    }
 }

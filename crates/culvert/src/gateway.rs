@@ -17,7 +17,8 @@ use clap::{ArgAction, Args, Subcommand};
 use clean_up::CleanUpArguments;
 use culvert_gateway::{Enrolment, GatewayError, PublicEndpoint, Settings};
 use culvert_host::{
-    HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, Table, observe,
+    HostAccess, HostError, InterfaceName, Mark, Routing, SourceAddress, SystemHelper, Table,
+    observe,
 };
 use status::StatusArguments;
 use std::net::SocketAddr;
@@ -280,7 +281,8 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     let confinement = service.confine(user.as_deref())?;
     let destination = logging::Destination::of(log_dir.as_deref(), "gateway");
     logging::start_service(log_level, &destination)?;
-    settings.sandbox = Some(service.enter_sandbox(no_sandbox));
+    let (sandbox, helper) = service.enter_sandbox(no_sandbox);
+    settings.sandbox = Some(sandbox);
     settings.confinement = Some(confinement);
     if let Some(store) = store {
         store.drop_unknown();
@@ -292,15 +294,19 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
         .thread_name("gateway")
         .build()
         .map_err(|error| Failure::io("starting threads", &error))?;
-    runtime.block_on(serve(settings, listeners))
+    runtime.block_on(serve(settings, listeners, helper))
 }
 
-async fn serve(settings: Settings, listeners: Listeners) -> Result<ExitCode, Failure> {
-    let stop = told_to_end()?;
+async fn serve(
+    settings: Settings,
+    listeners: Listeners,
+    helper: Option<SystemHelper>,
+) -> Result<ExitCode, Failure> {
+    let (stop, lost) = told_to_end(helper)?;
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
     match culvert_gateway::run(settings, observed, stop).await {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) => lost.exit(),
         Err(error) => Err(failure(&error)),
     }
 }

@@ -48,6 +48,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    // A service starts this program again as its helper; it is no command of anybody else.
+    if words.next().as_deref() == Some(culvert_host::SYSTEM_HELPER) {
+        return system_helper(&words.collect::<Vec<_>>());
+    }
     let arguments = match Arguments::of(std::env::args_os()) {
         Ok(arguments) => arguments,
         // Prints help and version too; the status of a wrong command line is 2.
@@ -59,6 +64,20 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "culvert: {failure}");
         failure.status.into()
     })
+}
+
+fn system_helper(arguments: &[String]) -> ExitCode {
+    match culvert_host::run_system_helper(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "culvert {}: {error}",
+                culvert_host::SYSTEM_HELPER
+            );
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode, Failure> {

@@ -4,6 +4,7 @@
 //! directory count too.
 
 use crate::PeerCredentials;
+use crate::system_helper::SystemAccess;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;
 use std::path::Path;
@@ -13,10 +14,10 @@ pub const COMMAND_GROUP: &str = "culvert";
 
 /// Gives a socket to the group, where there is one and this process may.
 pub(crate) fn give(socket: &Path) {
-    let Ok(Some(group)) = Group::from_name(COMMAND_GROUP) else {
+    let Ok(Some(group)) = SystemAccess::of_process().command_group() else {
         return;
     };
-    if let Err(error) = std::os::unix::fs::chown(socket, None, Some(group.gid.as_raw())) {
+    if let Err(error) = std::os::unix::fs::chown(socket, None, Some(group)) {
         tracing::warn!(
             "{} is not for the group {COMMAND_GROUP}: {error}; make the user who runs this a member of it",
             socket.display()
@@ -26,6 +27,18 @@ pub(crate) fn give(socket: &Path) {
 
 /// Whether a command of `peer` is done; otherwise why not, and how to mend it.
 pub(crate) fn admit(peer: PeerCredentials) -> Result<(), String> {
+    let judged = SystemAccess::of_process().admit(peer);
+    judged.unwrap_or_else(|error| Err(format!("who asks can't be found out: {error}")))
+}
+
+/// The number of the group, where there is one.
+pub(crate) fn group() -> Option<u32> {
+    let group = Group::from_name(COMMAND_GROUP).ok().flatten();
+    group.map(|group| group.gid.as_raw())
+}
+
+/// The same as [`admit`], in a process that may read the system's lists of users and groups.
+pub(crate) fn judge(peer: PeerCredentials) -> Result<(), String> {
     let group = Group::from_name(COMMAND_GROUP).ok().flatten();
     let own = Uid::effective();
     let groups = || groups_of(peer);

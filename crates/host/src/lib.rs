@@ -34,6 +34,7 @@ mod routing;
 mod sandbox;
 mod state_dir;
 mod status_socket;
+mod system_helper;
 mod table_claim;
 mod token_file;
 mod watch;
@@ -71,6 +72,9 @@ pub use routing::{
 pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
+pub use system_helper::{
+    SYSTEM_HELPER, SystemFile, SystemHelper, look_up, open_system_file, run_system_helper,
+};
 pub use table_claim::TableClaim;
 pub use token_file::{
     MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_private_text,

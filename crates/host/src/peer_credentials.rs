@@ -1,5 +1,6 @@
 //! Who is at the other end of a Unix socket.
 
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -7,7 +8,7 @@ use std::os::fd::AsFd;
 ///
 /// `uid` and `gid` can't be forged. The process of `pid` may have ended since, and its number be
 /// another's: [`PeerProcess`](crate::PeerProcess) tells them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerCredentials {
     /// The process.
     pub pid: u32,

@@ -1,5 +1,6 @@
 //! The process at the other end of a Unix socket, told apart from a later one with its number.
 
+use crate::system_helper::SystemAccess;
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,7 +37,10 @@ impl PeerProcess {
     pub(crate) fn of(socket: &impl AsFd, pid: u32) -> io::Result<Self> {
         let identity = match getsockopt(socket, sockopt::PeerPidfd) {
             Ok(descriptor) => Identity::Descriptor(descriptor),
-            Err(Errno::ENOPROTOOPT) => Identity::StartTime(start_time(pid)?),
+            Err(Errno::ENOPROTOOPT) => {
+                let access = SystemAccess::of_process();
+                Identity::StartTime(access.start_time(pid)?)
+            }
             Err(error) => return Err(error.into()),
         };
         Ok(Self { pid, identity })
@@ -56,14 +60,18 @@ impl PeerProcess {
                 poll(&mut polled, Some(&Timespec::default())) == Ok(0)
             }
             Identity::StartTime(started) => {
-                start_time(self.pid).is_ok_and(|current| current == *started)
+                let access = SystemAccess::of_process();
+                access
+                    .start_time(self.pid)
+                    .is_ok_and(|current| current == *started)
             }
         }
     }
 }
 
-/// When the process of that number was started, in ticks since boot.
-fn start_time(pid: u32) -> io::Result<u64> {
+/// When the process of that number was started, in ticks since boot. A service asks its helper for it:
+/// other processes are closed to a sandbox.
+pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     parse_start_time(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }

@@ -5,6 +5,10 @@ use crate::{ConnectError, tcp, tls};
 use culvert_wire::token::{Bearer, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
 use rustls::pki_types::ServerName;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
@@ -37,6 +41,20 @@ pub struct Destination {
     pub bearer: Bearer,
     /// `SO_MARK` of the connection, so that it stays out of the tunnel.
     pub mark: Option<u32>,
+    /// How the portal's name is looked up.
+    pub look_up: LookUp,
+}
+
+/// Looks up the addresses of a name, for a port.
+pub type LookUp =
+    fn(String, u16) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Looks up a name in this process (getaddrinfo(3)). A process in a sandbox can't.
+pub fn system_look_up(
+    host: String,
+    port: u16,
+) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
 }
 
 /// An open connection, and what the portal said on the way.
@@ -71,7 +89,13 @@ async fn attempt(
     let request = request(destination, authority).map_err(|_| ConnectError::Url {
         url: destination.portal.url.clone(),
     })?;
-    let stream = secure(&destination.portal, destination.mark, host, port).await?;
+    let stream = secure(
+        &destination.portal,
+        destination.mark,
+        destination.look_up,
+        (host, port),
+    )
+    .await?;
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_LEN))
         .max_frame_size(Some(MAX_MESSAGE_LEN));
@@ -91,7 +115,12 @@ async fn attempt(
 /// [`ConnectError`] says what to do.
 pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError> {
     let (authority, host, port) = parts(portal)?;
-    match tokio::time::timeout(ATTEMPT_LIMIT, secure(portal, None, host, port)).await {
+    match tokio::time::timeout(
+        ATTEMPT_LIMIT,
+        secure(portal, None, system_look_up, (host, port)),
+    )
+    .await
+    {
         Ok(result) => result,
         Err(_elapsed) => Err(ConnectError::TimedOut {
             authority: authority.to_owned(),
@@ -102,15 +131,15 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
 async fn secure(
     portal: &Portal,
     mark: Option<u32>,
-    host: &str,
-    port: u16,
+    look_up: LookUp,
+    (host, port): (&str, u16),
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Url {
         url: portal.url.clone(),
     })?;
     let configuration = tls::configuration(portal.pin)?;
-    let stream = tcp::connect(host, port, mark).await?;
+    let stream = tcp::connect(host, port, mark, look_up).await?;
     let connector = TlsConnector::from(Arc::new(configuration));
     connector.connect(name, stream).await.map_err(|source| {
         let authority = format!("{host}:{port}");

@@ -19,7 +19,7 @@ mod tcp;
 mod tls;
 
 pub use backoff::Backoff;
-pub use connect::{Connected, Destination, connect, open};
+pub use connect::{Connected, Destination, LookUp, connect, open, system_look_up};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };

@@ -1,6 +1,6 @@
 //! A TCP connection to whichever address of the portal answers first.
 
-use crate::ConnectError;
+use crate::{ConnectError, LookUp};
 use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
@@ -21,15 +21,16 @@ pub(crate) async fn connect(
     host: &str,
     port: u16,
     mark: Option<u32>,
+    look_up: LookUp,
 ) -> Result<TcpStream, ConnectError> {
     // Brackets belong to a URL, not to an address.
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let resolved = tokio::net::lookup_host((host, port)).await;
+    let resolved = look_up(host.to_owned(), port).await;
     let resolved = resolved.map_err(|source| ConnectError::Resolve {
         host: host.to_owned(),
         source,
     })?;
-    let addresses = alternate(resolved.collect());
+    let addresses = alternate(resolved);
     let unreachable = |source| ConnectError::Unreachable {
         authority: format!("{host}:{port}"),
         source,

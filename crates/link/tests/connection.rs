@@ -56,6 +56,7 @@ impl Server {
                 secret: Secret::new([9; 32]),
             },
             mark: None,
+            look_up: culvert_link::system_look_up,
         }
     }
 

@@ -167,6 +167,7 @@ impl<'a> EventLoop<'a> {
             path: culvert_wire::CLIENT_SESSION_PATH,
             bearer: enrolment.bearer.clone(),
             mark: Some(settings.routing.mark.get()),
+            look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
         });
         Ok(Self {
             base,

@@ -319,6 +319,7 @@ fn enrol(token: &str, path: &'static str, hello: String) {
         path,
         bearer: token.bearer,
         mark: None,
+        look_up: culvert_link::system_look_up,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

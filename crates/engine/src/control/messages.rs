@@ -3,10 +3,13 @@
 use super::{Control, HandshakeMessage, shared};
 use crate::worker::Command;
 use culvert_session::parse::Message;
-use culvert_session::{Clock, HandshakeDatagram, PeerId, UNDER_LOAD_AFTER};
+use culvert_session::{
+    Clock, DropReason, HandshakeDatagram, PeerId, RATE_PER_SECOND, Time, UNDER_LOAD_AFTER,
+};
 use culvert_udp::{Destination, EXPRESS_CLASS, SendError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
 const HANDSHAKES_PER_TURN: usize = 64;
@@ -37,6 +40,32 @@ pub(super) enum Outgoing {
         to: Destination,
     },
     Keepalive(PeerId),
+}
+
+/// Between two lines about refused handshakes. An operator who looks sees it, and a flood fills no disk.
+const NOTICE_EVERY: Duration = Duration::from_secs(10);
+
+/// Handshakes that were refused because of their network's rate, for the log.
+#[derive(Debug, Default)]
+pub(super) struct RateNotice {
+    said: Option<Time>,
+    since: u64,
+}
+
+impl RateNotice {
+    /// Notes why a handshake was refused. Where a line is due, says how many there were since the last one.
+    fn due(&mut self, reason: DropReason, now: Time) -> Option<u64> {
+        if reason != DropReason::RateLimited {
+            return None;
+        }
+        self.since += 1;
+        let is_early = |said: Time| now.saturating_since(said) < NOTICE_EVERY;
+        if self.said.is_some_and(is_early) {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.since))
+    }
 }
 
 impl Control {
@@ -72,6 +101,15 @@ impl Control {
             }
             Err(reason) => {
                 tracing::trace!(source = %message.source, %reason, "handshake refused");
+                if let Some(count) = self.rate_notice.due(reason, clock.now) {
+                    tracing::warn!(
+                        count,
+                        source = %message.source,
+                        "handshakes were refused: more than {} wait, and the network of this \
+                         address sends more than {RATE_PER_SECOND} a second; other networks are answered",
+                        shared::UNDER_LOAD_MESSAGES
+                    );
+                }
                 self.counters.handshake_drops[reason.position()].add(1);
             }
         }
@@ -166,5 +204,22 @@ impl Control {
             }
         }
         sent.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_handshakes_are_told_of_once_in_ten_seconds_with_their_number() {
+        let mut notice = RateNotice::default();
+        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        assert_eq!(notice.due(DropReason::CookieRequired, at(1)), None);
+        assert_eq!(notice.due(DropReason::RateLimited, at(1)), Some(1));
+        for second in 2..11 {
+            assert_eq!(notice.due(DropReason::RateLimited, at(second)), None);
+        }
+        assert_eq!(notice.due(DropReason::RateLimited, at(11)), Some(10));
     }
 }

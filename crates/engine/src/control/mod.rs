@@ -122,6 +122,8 @@ pub(crate) struct Control {
     is_dirty: bool,
     /// Until when senders must show a cookie.
     under_load_until: Time,
+    /// Handshakes that were refused because of their network's rate.
+    rate_notice: messages::RateNotice,
     /// The interface lives in another network namespace, from where no events reach us.
     is_moved: bool,
     /// Addresses or routes changed since the peers' paths were last looked at.
@@ -182,6 +184,7 @@ impl Control {
             is_dirty: true,
             is_moved: false,
             under_load_until: Time::ZERO,
+            rate_notice: messages::RateNotice::default(),
             paths_stale: false,
             paths_checked: clock::now(),
             gate: None,

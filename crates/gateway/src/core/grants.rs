@@ -18,7 +18,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const CLOCK_GRAIN_MS: u64 = 2_000;
 
 /// What a client gave a name.
-pub(super) type Visible = (Ipv4Addr, Ipv6Addr);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visible {
+    pub(super) ipv4: Ipv4Addr,
+    pub(super) ipv6: Ipv6Addr,
+    /// When a grant had it last.
+    pub(super) told_ms: u64,
+}
+
+impl Visible {
+    pub(super) fn addresses(self) -> [IpAddr; 2] {
+        [self.ipv4.into(), self.ipv6.into()]
+    }
+}
 
 /// Which name each address stands for, by the newest word of a client. Addresses come round: a client
 /// that has started again gives them out from the first on, while grants of its earlier life last. What
@@ -27,15 +39,16 @@ pub(super) struct Given(BTreeMap<IpAddr, DomainName>);
 
 impl Given {
     pub(super) fn new(names: &BTreeMap<DomainName, Visible>) -> Self {
-        let by_address = names.iter().flat_map(|(name, &(ipv4, ipv6))| {
-            [ipv4.into(), ipv6.into()].map(|address| (address, name.clone()))
-        });
+        let by_address = names
+            .iter()
+            .flat_map(|(name, visible)| visible.addresses().map(|address| (address, name.clone())));
         Self(by_address.collect())
     }
 
     /// Whether an older word gives another name one of the addresses.
-    pub(super) fn outdate(&self, name: &DomainName, (ipv4, ipv6): Visible) -> bool {
-        [ipv4.into(), ipv6.into()]
+    pub(super) fn outdate(&self, name: &DomainName, visible: Visible) -> bool {
+        visible
+            .addresses()
             .iter()
             .any(|address| self.0.get(address).is_some_and(|new| new != name))
     }
@@ -158,6 +171,12 @@ impl Grants {
         }
     }
 
+    pub(super) fn take_name(&mut self, grant: GrantId, name: &DomainName) {
+        if let Some(held) = self.held.get_mut(&grant) {
+            held.names.remove(name);
+        }
+    }
+
     /// How many names a client's grants have, in force or not.
     pub(super) fn names_of_client(&self, client: ClientId) -> usize {
         let held = self.of_client(client).map(|held| held.names.len());
@@ -192,7 +211,7 @@ impl Held {
             names: self
                 .names
                 .iter()
-                .map(|(name, &(ipv4, ipv6))| WantedName {
+                .map(|(name, &Visible { ipv4, ipv6, .. })| WantedName {
                     name: name.as_str().to_owned(),
                     ipv4,
                     ipv6,
@@ -384,7 +403,7 @@ impl Gateway {
 
     fn mappings(&self, held: &Held) -> Vec<gate::Mapping> {
         let mut mappings = Vec::new();
-        for (name, &(ipv4, ipv6)) in &held.names {
+        for (name, &Visible { ipv4, ipv6, .. }) in &held.names {
             let (v4, v6) = self.names.leads(name, held.within.as_ref());
             mappings.extend([mapping(ipv4, v4), mapping(ipv6, v6)].into_iter().flatten());
         }

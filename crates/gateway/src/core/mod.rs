@@ -18,6 +18,7 @@ mod names;
 mod output;
 mod questions;
 mod report;
+mod room;
 mod take;
 mod verify;
 
@@ -81,6 +82,8 @@ pub struct Counters {
     pub questions_refused: u64,
     /// Names that turned out to lead out of the networks that their resource allows.
     pub names_outside: u64,
+    /// Names without flows that gave way to others of their client.
+    pub names_evicted: u64,
     /// Messages of the portal that broke the protocol.
     pub protocol_errors: u64,
 }
@@ -139,6 +142,12 @@ pub struct Gateway {
     counters: Counters,
     /// Lines about names that lead out of the networks of their resource.
     log_outside: LogLimit,
+    /// Lines about names that gave way to others of their client.
+    log_evicted: LogLimit,
+    /// When the flows were last looked at for names in use.
+    looked_ms: Option<u64>,
+    /// They are to be looked at now.
+    wants_look: bool,
     /// Lines about names whose address is another one.
     log_moved: LogLimit,
 }
@@ -170,6 +179,9 @@ impl Gateway {
             counters: Counters::default(),
             log_outside: LogLimit::default(),
             log_moved: LogLimit::default(),
+            log_evicted: LogLimit::default(),
+            looked_ms: None,
+            wants_look: false,
         }
     }
 
@@ -386,6 +398,9 @@ impl Gateway {
             let place = self.outputs.len() - self.acceptances_at_end();
             let engine = Output::Engine { peers, table };
             self.outputs.insert(place, engine);
+        }
+        if std::mem::take(&mut self.wants_look) {
+            self.outputs.push_back(Output::NamesInUse);
         }
         while let Some(name) = self.questions.next() {
             self.outputs.push_back(Output::Resolve(name));

@@ -30,6 +30,8 @@ pub enum Output {
         /// All of what clients may reach.
         table: Arc<GateTable>,
     },
+    /// Look which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
+    NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
     /// What is kept of these grants must not come into force again, see [`Kept::void`]. To be in the kernel's

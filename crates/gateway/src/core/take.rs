@@ -49,7 +49,7 @@ impl Gateway {
             self.refuse(grant, &GrantFault::TooMany(format!("{MAX_GRANTS} grants")));
             return;
         }
-        match self.wanted_names(&verified, names) {
+        match self.wanted_names(&verified, names, now_ms) {
             Ok(mut names) => {
                 self.outdate(&verified.claims);
                 let (waiting, refused) =
@@ -115,6 +115,7 @@ impl Gateway {
         &self,
         verified: &Verified,
         wanted: Vec<WantedName>,
+        now_ms: u64,
     ) -> Result<BTreeMap<DomainName, Visible>, GrantFault> {
         let network = self.network.as_ref().ok_or(GrantFault::Signature)?;
         let held = self.grants.of_client(verified.claims.client);
@@ -138,7 +139,12 @@ impl Gateway {
             if !is_of_resource || !is_its_own || !is_in_range {
                 return Err(GrantFault::Name);
             }
-            names.insert(name, (wanted.ipv4, wanted.ipv6));
+            let visible = Visible {
+                ipv4: wanted.ipv4,
+                ipv6: wanted.ipv6,
+                told_ms: now_ms,
+            };
+            names.insert(name, visible);
         }
         Ok(names)
     }
@@ -232,6 +238,7 @@ impl Gateway {
             grant: id,
             names: answered,
         });
+        self.look_for_room(client, now_ms);
     }
 
     /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
@@ -310,7 +317,7 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<GrantId, GrantFault> {
         let verified = self.verify(token, unix_ms)?;
-        let names = self.wanted_names(&verified, names)?;
+        let names = self.wanted_names(&verified, names, now_ms)?;
         // They come into force as the DNS answers; until then they lead nowhere.
         let (_waiting, later) = self.ask_for_names(verified.claims.client, names.keys(), now_ms);
         for name in &later {

@@ -65,12 +65,11 @@ fn literal(endpoint: &PublicEndpoint) -> Vec<SocketAddr> {
 
 /// What was found before stays where nothing is found.
 async fn look_up(endpoint: &PublicEndpoint, known: &mut Vec<SocketAddr>) {
-    let lookup = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port));
+    let lookup = culvert_host::look_up(endpoint.host.clone(), endpoint.port);
     let found = tokio::time::timeout(LIMIT, lookup).await;
     let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
     match found {
-        Ok(addresses) => {
-            let mut addresses: Vec<SocketAddr> = addresses.collect();
+        Ok(mut addresses) => {
             addresses.sort_unstable();
             addresses.dedup();
             *known = addresses;

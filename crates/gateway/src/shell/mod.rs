@@ -357,6 +357,7 @@ impl Shell {
                         path: GATEWAY_SESSION_PATH,
                         bearer: self.settings.enrolment.bearer.clone(),
                         mark: Some(self.settings.routing.mark.get()),
+                        look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
                     };
                     let attempt = async move { connect(&destination).await };
                     self.attempt = Some(tokio::spawn(attempt));
@@ -384,12 +385,28 @@ impl Shell {
                     self.host.set_up(addresses, &ranges).await?;
                 }
                 Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
+                Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.resolver.ask(name),
                 Output::Void(grants) => self.keeper.void(&grants),
                 Output::Keep(kept) => self.keeper.keep(*kept),
             }
         }
         self.tell();
+        Ok(())
+    }
+
+    /// Tells the core which names have flows. Those that have ended come along, and are told of as always.
+    fn look_at_names(&mut self) -> Result<(), GatewayError> {
+        let taken = self.tunnel.take_flows(true)?;
+        let (lasting, ended): (Vec<_>, Vec<_>) = taken
+            .records
+            .into_iter()
+            .partition(|flow| flow.ended.is_none());
+        let in_use = lasting.iter().map(|flow| (flow.client, flow.visible));
+        let in_use = in_use.collect();
+        let now_ms = culvert_engine::boot_time_ms();
+        self.core.handle_flows(ended, taken.lost, now_ms);
+        self.core.handle_names_in_use(&in_use, now_ms);
         Ok(())
     }
 

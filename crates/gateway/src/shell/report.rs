@@ -143,6 +143,7 @@ fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {
         expired,
         questions_refused,
         names_outside,
+        names_evicted,
         protocol_errors,
     } = *counters;
     let list = [
@@ -152,6 +153,7 @@ fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {
         ("grants_expired", expired),
         ("questions_refused", questions_refused),
         ("names_outside", names_outside),
+        ("names_evicted", names_evicted),
         ("protocol_errors", protocol_errors),
         (
             "flows_evicted_by_own_client",

@@ -2,13 +2,19 @@
 
 use crate::GatewayError;
 use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
+use culvert_host::SystemFile;
 use culvert_policy::DomainName;
+use hickory_resolver::Hosts;
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::ResolverOpts;
+use hickory_resolver::config::{ResolveHosts, ResolverOpts};
 use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
+use hickory_resolver::system_conf::parse_resolv_conf;
+use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -17,6 +23,9 @@ const MAX_ANSWERS: usize = MAX_QUESTIONS;
 
 /// Where the system says which resolvers to ask, and which names it knows itself.
 const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
+/// The most that is read of one of them. Lists of hosts that block advertisements have some 5 MiB.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How long answers are kept at most, whatever their time to live: an address that was changed in a
 /// hurry is not missed for longer.
@@ -90,15 +99,35 @@ impl Resolver {
 }
 
 fn system() -> Result<TokioResolver, NetError> {
-    let mut builder = TokioResolver::builder_tokio()?;
-    adjust(builder.options_mut());
-    builder.build()
+    let (config, mut options) = parse_resolv_conf(content(SystemFile::ResolvConf)?)?;
+    adjust(&mut options);
+    let provider = TokioRuntimeProvider::default();
+    let builder = TokioResolver::builder_with_config(config, provider).with_options(options);
+    let mut resolver = builder.build()?;
+    let mut hosts = Hosts::default();
+    // A machine may have no such file.
+    if let Ok(content) = content(SystemFile::Hosts) {
+        hosts.read_hosts_conf(content.as_slice())?;
+    }
+    resolver.set_hosts(Arc::new(hosts));
+    Ok(resolver)
+}
+
+/// The content of a file, which is the system administrator's. It is read through the helper: the file that takes
+/// another's place is outside of the sandbox.
+fn content(file: SystemFile) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let file = culvert_host::open_system_file(file)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 fn adjust(options: &mut ResolverOpts) {
     options.timeout = Duration::from_millis(RESOLVE_LIMIT_MS / 2);
     // The names of resources are whole: no search list is tried.
     options.ndots = 0;
+    // Those of the system are read by another way.
+    options.use_hosts_file = ResolveHosts::Never;
     options.positive_max_ttl = Some(MAX_KEPT);
     options.negative_max_ttl = Some(MAX_KEPT_NEGATIVE);
 }

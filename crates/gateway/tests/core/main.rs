@@ -15,6 +15,7 @@ mod names;
 mod play;
 mod questions;
 mod report;
+mod room;
 mod session;
 mod verification;
 mod within;

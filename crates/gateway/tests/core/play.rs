@@ -166,6 +166,8 @@ pub(crate) struct Play {
     pub(crate) ended: Option<Ending>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) asked: Vec<DomainName>,
+    /// How often the shell was asked which names are in use.
+    pub(crate) looks: usize,
     /// With what has become void since.
     pub(crate) kept: Option<Kept>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
@@ -189,6 +191,7 @@ impl Play {
             ended: None,
             interfaces: Vec::new(),
             asked: Vec::new(),
+            looks: 0,
             kept: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
@@ -349,6 +352,7 @@ impl Play {
                     peers.into_iter().for_each(|update| self.update(update));
                     self.table = table;
                 }
+                Output::NamesInUse => self.looks += 1,
                 Output::Resolve(name) => self.asked.push(name),
                 Output::Void(grants) => {
                     if let Some(kept) = &mut self.kept {

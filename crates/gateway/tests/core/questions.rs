@@ -12,7 +12,7 @@ const PATTERN: &str = "*.corp.example";
 const DB: &str = "db.corp.example";
 
 /// As many names, each with addresses of its own.
-fn many(count: usize, prefix: &str) -> Vec<WantedName> {
+pub(crate) fn many(count: usize, prefix: &str) -> Vec<WantedName> {
     let wanted = (1..=u16::try_from(count).unwrap()).map(|number| {
         let [high, low] = number.to_be_bytes();
         WantedName {

@@ -2,6 +2,7 @@
 
 use super::resolv_conf::ResolvConf;
 use super::{Paths, ResolverMode};
+use crate::system_helper::{SystemAccess, SystemFile};
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -29,14 +30,19 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn gather(paths: &Paths, resolved_answers: bool, has_resolvconf: bool) -> Self {
+    pub(super) fn gather(
+        paths: &Paths,
+        access: &SystemAccess,
+        resolved_answers: bool,
+        has_resolvconf: bool,
+    ) -> Self {
         Self {
             resolved_answers,
             has_resolvconf,
             // What can't be read says nothing; whoever is to change it says why.
-            resolv_conf: fs::read_to_string(&paths.resolv_conf).unwrap_or_default(),
+            resolv_conf: access.text(SystemFile::ResolvConf),
             link: fs::read_link(&paths.resolv_conf).ok(),
-            nsswitch: fs::read_to_string(&paths.nsswitch).unwrap_or_default(),
+            nsswitch: access.text(SystemFile::Nsswitch),
         }
     }
 

@@ -8,12 +8,12 @@
 
 use super::ResolverWanted;
 use super::resolv_conf::{ResolvConf, had_none_before, is_ours, ours};
+use crate::system_helper::{SystemAccess, SystemFile};
 use crate::{HostError, StateDir};
 use culvert_policy::DomainName;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -25,13 +25,11 @@ pub(super) const BACKUP: &str = "resolv.conf.before";
 /// that tools write, with half a page of comments, has 1 KiB.
 const MAX_BYTES: usize = 4096;
 
-/// Who may do what with the file: its owner writes, all read.
-const MODE: Mode = Mode::from_raw_mode(0o644);
-
 /// The file and who it is exchanged for.
 #[derive(Debug)]
 pub(super) struct FileControl {
     path: PathBuf,
+    access: SystemAccess,
     /// What was written last.
     written: Option<Written>,
 }
@@ -58,9 +56,10 @@ enum Step {
 }
 
 impl FileControl {
-    pub(super) const fn new(path: PathBuf) -> Self {
+    pub(super) const fn new(path: PathBuf, access: SystemAccess) -> Self {
         Self {
             path,
+            access,
             written: None,
         }
     }
@@ -117,7 +116,7 @@ impl FileControl {
     pub(super) fn restore(&mut self, state: &StateDir) -> Result<(), HostError> {
         self.written = None;
         // A crash may have left it behind.
-        let _left = rustix::fs::unlink(self.unfinished());
+        let _left = self.access.remove_unfinished();
         for step in self.plan_restoring(state)? {
             self.take(&step, state)?;
         }
@@ -180,16 +179,16 @@ impl FileControl {
         let done = match step {
             Step::WriteBackup(content) => return state.write(BACKUP, content),
             Step::DropBackup => return state.remove(BACKUP),
-            Step::Exchange(content) => self.exchange(content),
-            Step::Overwrite(content) => self.open().and_then(|mut file| {
+            Step::Exchange(content) => self.access.exchange_resolv_conf(content),
+            Step::Overwrite(content) => self.access.open_resolv_conf().and_then(|mut file| {
                 file.write_all(content)?;
                 file.sync_all()
             }),
-            Step::Cut(length) => self.open().and_then(|file| {
+            Step::Cut(length) => self.access.open_resolv_conf().and_then(|file| {
                 file.set_len(*length)?;
                 file.sync_all()
             }),
-            Step::Remove => rustix::fs::unlink(&self.path).map_err(io::Error::from),
+            Step::Remove => self.access.remove_resolv_conf(),
         };
         done.map_err(|source| HostError::ResolvConfNotWritten {
             path: self.path.clone(),
@@ -197,36 +196,15 @@ impl FileControl {
         })
     }
 
-    fn exchange(&self, content: &[u8]) -> io::Result<()> {
-        let unfinished = self.unfinished();
-        match rustix::fs::unlink(&unfinished) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::open(&unfinished, flags, MODE)?);
-        // The mode given above has lost what the umask forbids.
-        rustix::fs::fchmod(&file, MODE)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        Ok(rustix::fs::rename(&unfinished, &self.path)?)
-    }
-
-    fn open(&self) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
-    }
-
     /// What the file says; `None` where there is none.
     fn read(&self) -> Result<Option<Vec<u8>>, HostError> {
-        // O_NONBLOCK: opening a pipe must not wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::open(&self.path, flags, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(self.is_a_link()),
-            Err(error) => return Err(HostError::file("read", &self.path, error)),
+        let file = match self.access.open(SystemFile::ResolvConfUnlinked) {
+            Ok(file) => file,
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOENT) => return Ok(None),
+                Some(Errno::LOOP) => return Err(self.is_a_link()),
+                _ => return Err(HostError::file("read", &self.path, error)),
+            },
         };
         let mut content = Vec::new();
         let read = file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content);
@@ -253,11 +231,6 @@ impl FileControl {
 
     fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
-    }
-
-    /// The file while it is being written.
-    fn unfinished(&self) -> PathBuf {
-        self.directory().join(".resolv.conf.culvert")
     }
 }
 

@@ -10,6 +10,7 @@ mod resolv_conf;
 mod resolvconf;
 mod resolved;
 
+use crate::system_helper::SystemAccess;
 use crate::{HostError, InterfaceName, StateDir};
 use culvert_policy::DomainName;
 use detect::Facts;
@@ -64,7 +65,10 @@ impl ResolverChoice {
         let mode = match self {
             Self::Mode(mode) => mode,
             // Whether they answer is asked later.
-            Self::Auto => Facts::gather(&Paths::default(), resolved::has_bus(), true).decide(),
+            Self::Auto => {
+                let access = SystemAccess::of_process();
+                Facts::gather(&Paths::default(), &access, resolved::has_bus(), true).decide()
+            }
         };
         let is_kept = |name: &str| state_dir.join(name).exists();
         Writes {
@@ -97,11 +101,10 @@ pub enum RoutedDomains {
     All,
 }
 
-/// The files that say who resolves names.
+/// Where the file is that says who resolves names.
 #[derive(Debug)]
 struct Paths {
     resolv_conf: PathBuf,
-    nsswitch: PathBuf,
 }
 
 /// Points the system's resolver at the client. One at a time for each state directory.
@@ -109,6 +112,7 @@ struct Paths {
 pub struct ResolverControl {
     choice: ResolverChoice,
     paths: Paths,
+    access: SystemAccess,
     state: StateDir,
     backend: Option<Backend>,
 }
@@ -126,7 +130,6 @@ impl Default for Paths {
     fn default() -> Self {
         Self {
             resolv_conf: "/etc/resolv.conf".into(),
-            nsswitch: "/etc/nsswitch.conf".into(),
         }
     }
 }
@@ -138,6 +141,7 @@ impl ResolverControl {
         Self {
             choice,
             paths: Paths::default(),
+            access: SystemAccess::of_process(),
             state,
             backend: None,
         }
@@ -255,7 +259,8 @@ impl ResolverControl {
             ResolverChoice::Auto => {
                 let resolved = Resolved::connect().await;
                 let resolvconf = Resolvconf::find(&self.paths.resolv_conf).await;
-                Facts::gather(&self.paths, resolved.is_ok(), resolvconf.is_ok()).decide()
+                let (resolved, resolvconf) = (resolved.is_ok(), resolvconf.is_ok());
+                Facts::gather(&self.paths, &self.access, resolved, resolvconf).decide()
             }
         };
         Ok(match mode {
@@ -269,7 +274,7 @@ impl ResolverControl {
     }
 
     fn file(&self) -> FileControl {
-        FileControl::new(self.paths.resolv_conf.clone())
+        FileControl::new(self.paths.resolv_conf.clone(), self.access.clone())
     }
 }
 

@@ -1,14 +1,18 @@
 //! Files that are none of a service's business (Landlock, landlock(7)).
 //!
-//! What may be read is what programs and their configuration are made of; what may be written is the
-//! service's own, and the kernel's switches that it turns; and nothing that it may write can be run as a program.
-//! A rule is about a directory and all below it, as it is now: what is replaced within it stays covered.
+//! The service may read programs, certificates of authorities, and its own entries in `/proc`. It may write its own
+//! directories and the kernel's network settings, and may run nothing that it may write. A rule is about an inode: a
+//! directory with all below it, also what is replaced there later, or a single file until that is replaced. Files that
+//! are replaced beside secrets, as `/etc/resolv.conf` is, are the [helper's](crate::system_helper) to open.
+//!
+//! Landlock does not decide who connects to a socket by its path. Modes and owners do.
 //!
 //! Descriptors that are open stay open, and reading, writing and sending on them is asked of nobody: the
 //! packet road does nothing else.
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
@@ -17,7 +21,6 @@ use landlock::{
 };
 
 use super::{Barrier, SandboxNeeds};
-use crate::ResolverChoice;
 use crate::state_dir::{make_directory, make_directory_of};
 
 /// What is asked for: that of Linux 6.12. Older kernels do what they know of it.
@@ -61,8 +64,51 @@ const PROGRAMS: [&str; 10] = [
     "/run/current-system",
 ];
 
-/// What a service looks up while it runs: names, users, certificates, the state of the kernel.
-const LOOKED_UP: [&str; 5] = ["/etc", "/run", "/proc", "/sys", "/var/lib/ca-certificates"];
+/// Certificates of authorities, as distributions have them. They are public. The directories of private keys are
+/// beside them (`/etc/ssl/private`, `/etc/pki/tls/private`), not below.
+const AUTHORITIES: [&str; 9] = [
+    // Debian, Ubuntu, Alpine, Gentoo; NixOS by links.
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+    // Fedora, RHEL.
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    // Arch.
+    "/etc/ca-certificates/extracted",
+    // SUSE.
+    "/var/lib/ca-certificates",
+    "/etc/static/ssl/certs",
+];
+
+/// What the loader of programs and the program `resolvconf` read. Both go on without.
+const OF_PROGRAMS: [&str; 4] = [
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+    "/etc/resolvconf.conf",
+    "/etc/resolvconf",
+];
+
+/// What the service and the C library read of the kernel. Other processes are not there: of `/proc`, only this one.
+const OF_KERNEL: [&str; 9] = [
+    // Threads, load, mounts, namespaces, interfaces, routes.
+    "/proc/self",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/vm/overcommit_memory",
+    // How many processors, how much memory.
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/sys/devices/system/cpu",
+    "/sys/kernel/mm/transparent_hugepage",
+    // How much of the processors this group may use.
+    "/sys/fs/cgroup",
+];
+
+/// What the helper looks up: names, users, addresses of interfaces, start times of processes. NSS modules, which its C
+/// library loads, have their sockets and caches in `/run`.
+const OF_HELPER: [&str; 3] = ["/etc", "/run", "/proc"];
 
 const DEVICES: [&str; 6] = [
     "/dev/net",
@@ -76,10 +122,27 @@ const DEVICES: [&str; 6] = [
 /// A path, and what may be done there.
 type Rule = (PathBuf, BitFlags<AccessFs>);
 
+/// What keeps the inodes of rules in `/proc` in place. The kernel makes others there once it has forgotten the
+/// entries of the old ones, and a rule knows only the old.
+static PINNED: Mutex<Vec<PathFd>> = Mutex::new(Vec::new());
+
+/// Closes them to the helper, for this thread and all that it starts: it writes beside `resolv.conf` at most.
+pub(super) fn close_helper(may_write: bool) -> Barrier {
+    let read = PROGRAMS.into_iter().chain(OF_HELPER);
+    let mut rules: Vec<Rule> = read.map(|path| (path.into(), READ)).collect();
+    if may_write {
+        rules.push(("/etc".into(), KEEP));
+    }
+    match restrict(&rules, Scope::Signal.into()) {
+        Ok(status) => barrier(&status),
+        Err(error) => Barrier::Open(format!("Landlock: {error}")),
+    }
+}
+
 /// Closes them, for this thread and all that it starts.
 pub(super) fn close(needs: &SandboxNeeds<'_>) -> Barrier {
     make_directories(needs);
-    if resolver_files(needs).has_resolvconf {
+    if needs.resolver_files().has_resolvconf {
         return Barrier::Open(
             "the program resolvconf, and others that it runs, write where their configuration says: \
              --dns resolved or file closes them"
@@ -119,7 +182,7 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
             add(&path, RUN);
         }
     }
-    for path in LOOKED_UP {
+    for path in AUTHORITIES.into_iter().chain(OF_PROGRAMS).chain(OF_KERNEL) {
         add(Path::new(path), READ);
     }
     for variable in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
@@ -146,18 +209,7 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
     if needs.has_cgroups {
         add(Path::new("/sys/fs/cgroup"), GROUP);
     }
-    if resolver_files(needs).has_file {
-        add(Path::new("/etc"), KEEP);
-    }
     rules
-}
-
-fn resolver_files(needs: &SandboxNeeds<'_>) -> crate::resolver::Writes {
-    needs
-        .resolver
-        .map_or_else(Default::default, |choice: ResolverChoice| {
-            choice.writes(needs.state_dir)
-        })
 }
 
 /// Whom it may speak to besides: nobody at a socket without a file, and no signals to others.
@@ -188,7 +240,11 @@ fn restrict(rules: &[Rule], scope: BitFlags<Scope>) -> Result<RestrictionStatus,
             true => *access,
             false => *access & AccessFs::from_file(WANTED),
         };
-        ruleset = ruleset.add_rule(PathBeneath::new(open, access))?;
+        ruleset = ruleset.add_rule(PathBeneath::new(&open, access))?;
+        if path.starts_with("/proc") {
+            let mut pinned = PINNED.lock().unwrap_or_else(PoisonError::into_inner);
+            pinned.push(open);
+        }
     }
     ruleset.restrict_self()
 }

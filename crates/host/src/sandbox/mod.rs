@@ -8,7 +8,9 @@
 mod calls;
 mod files;
 
+use crate::HostError;
 use crate::ResolverChoice;
+use crate::resolver::Writes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -49,6 +51,24 @@ pub enum Barrier {
     Open(String),
 }
 
+impl SandboxNeeds<'_> {
+    /// Whether the helper has to change `/etc/resolv.conf`.
+    pub(crate) fn writes_resolv_conf(&self) -> bool {
+        self.resolver_files().has_file
+    }
+
+    fn resolver_files(&self) -> Writes {
+        let choice = self.resolver;
+        choice.map_or_else(Writes::default, |choice| choice.writes(self.state_dir))
+    }
+}
+
+/// Closes to the helper what it does not need. It never fails, as [`Sandbox::enter`].
+pub(crate) fn enter_helper(may_write: bool) {
+    let _files = files::close_helper(may_write);
+    let _system_calls = calls::close();
+}
+
 impl Sandbox {
     /// Closes what `needs` does not name, for good. Must be called before there is a second thread, and
     /// after [`confine`](crate::confine), which has given up to gain rights.
@@ -61,6 +81,15 @@ impl Sandbox {
         let files = files::close(needs);
         Self {
             files,
+            system_calls: calls::close(),
+        }
+    }
+
+    /// None, because the helper could not be started: without it, a service in a sandbox finds no name.
+    #[must_use]
+    pub fn without_helper(why: &HostError) -> Self {
+        Self {
+            files: Barrier::Open(why.to_string()),
             system_calls: calls::close(),
         }
     }

@@ -67,8 +67,7 @@ fn its_own_files_are_open_and_those_of_others_are_closed() {
         fs::remove_file(state.join("key")).unwrap();
         drop(UnixListener::bind(&socket).unwrap());
         fs::remove_file(&socket).unwrap();
-        // What it looks up, and the switches that it turns.
-        fs::read_to_string("/etc/passwd").unwrap();
+        // Its own process, and the switches that it turns.
         fs::read_to_string("/proc/self/stat").unwrap();
         let switch = "/proc/sys/net/ipv4/ip_forward";
         fs::write(switch, fs::read(switch).unwrap()).unwrap();
@@ -189,14 +188,136 @@ fn programs_in_the_kernel_that_others_left_there_are_out_of_reach() {
     assert!(within.contains("Operation not permitted"), "{within}");
 }
 
+/// A file of another service, as long as the test runs.
+struct Planted(std::path::PathBuf);
+
+impl Planted {
+    fn new(directory: &str, name: &str) -> Self {
+        fs::create_dir_all(directory).expect("root makes directories");
+        let path = Path::new(directory).join(format!("{name}-{}", std::process::id()));
+        fs::write(&path, "of another").expect("root writes files");
+        Self(path)
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.0);
+    }
+}
+
 #[test]
-fn etc_may_be_written_where_the_file_is_how_names_are_asked_and_not_otherwise() {
+fn secrets_of_the_system_and_of_other_services_are_closed_to_root_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, socket) = (dir.path().join("state"), dir.path().join("run/socket"));
+    let planted = [
+        ("/etc/ssh", "ssh_host_culvert_test_key"),
+        ("/etc/ssl/private", "culvert-test"),
+        ("/etc/culvert", "culvert-test-token"),
+        ("/etc/sudoers.d", "culvert-test"),
+        ("/run/credentials/culvert-test.service", "secret"),
+        ("/run/culvert-test-other", "secret"),
+    ];
+    let planted = planted.map(|(directory, name)| Planted::new(directory, name));
+    let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
+    let of_stranger =
+        ["environ", "cmdline", "stat"].map(|file| format!("/proc/{}/{file}", stranger.id()));
+    let mut paths: Vec<&Path> = planted.iter().map(|it| it.0.as_path()).collect();
+    paths.extend(of_stranger.iter().map(Path::new));
+    let of_system = [
+        "/etc/shadow",
+        "/etc/gshadow",
+        "/etc/passwd",
+        "/proc/kallsyms",
+    ];
+    paths.extend(of_system.map(Path::new));
+    for resolver in [None, Some(ResolverMode::File), Some(ResolverMode::Resolved)] {
+        let mut needs = needs(&state, &socket);
+        needs.resolver = resolver.map(ResolverChoice::Mode);
+        needs.has_cgroups = true;
+        for path in &paths {
+            assert!(fs::read(path).is_ok(), "as root it can outside: {path:?}");
+        }
+        in_sandbox(&needs, || {
+            for path in &paths {
+                assert!(is_denied(fs::read(path)), "{path:?} with {resolver:?}");
+            }
+            // A container may close it to its root too.
+            assert!(is_denied(fs::read("/proc/1/environ")));
+            for directory in ["/", "/etc", "/run", "/proc", "/root", "/etc/ssh"] {
+                assert!(is_denied(fs::read_dir(directory)), "{directory}");
+            }
+        });
+    }
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn what_a_service_reads_of_the_system_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, socket) = (dir.path().join("state"), dir.path().join("run/socket"));
+    let mut needs = needs(&state, &socket);
+    needs.has_cgroups = true;
+    let authorities = "/etc/ssl/certs";
+    fs::create_dir_all(authorities).unwrap();
+    in_sandbox(&needs, || {
+        for path in [
+            "/proc/self/mountinfo",
+            "/proc/self/cgroup",
+            "/proc/thread-self/schedstat",
+            "/proc/thread-self/net/ipv6_route",
+            "/proc/sys/kernel/osrelease",
+            "/proc/sys/net/ipv4/ip_forward",
+            "/proc/stat",
+        ] {
+            fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+        fs::read_link("/proc/self/ns/cgroup").unwrap();
+        fs::read_dir(authorities).unwrap();
+        assert!(std::thread::available_parallelism().is_ok());
+    });
+    // A bundle that an upgrade puts in the place of another.
+    let bundle = Planted::new(authorities, "culvert-test.pem");
+    in_sandbox(&needs, || {
+        assert_eq!(fs::read_to_string(&bundle.0).unwrap(), "of another");
+    });
+}
+
+#[test]
+fn switches_stay_open_after_the_kernel_forgot_their_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, socket) = (dir.path().join("state"), dir.path().join("run/socket"));
+    let entered = std::sync::Barrier::new(2);
+    let forgotten = std::sync::Barrier::new(2);
+    let needs = needs(&state, &socket);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            entered.wait();
+            // Entries and inodes that nobody uses.
+            let outcome = fs::write("/proc/sys/vm/drop_caches", "2");
+            forgotten.wait();
+            outcome.unwrap();
+        });
+        in_sandbox(&needs, || {
+            entered.wait();
+            forgotten.wait();
+            let switch = "/proc/sys/net/ipv4/ip_forward";
+            fs::write(switch, fs::read(switch).unwrap()).unwrap();
+            fs::read("/proc/self/stat").unwrap();
+            fs::read("/proc/thread-self/stat").unwrap();
+        });
+    });
+}
+
+#[test]
+fn etc_is_written_by_no_service_however_names_are_asked() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/socket");
-    for (mode, is_open) in [
-        (ResolverMode::File, true),
-        (ResolverMode::Resolved, false),
-        (ResolverMode::Off, false),
+    for mode in [
+        ResolverMode::File,
+        ResolverMode::Resolved,
+        ResolverMode::Off,
     ] {
         let state = dir.path().join(mode.to_string());
         let mut of_mode = needs(&state, &socket);
@@ -204,7 +325,7 @@ fn etc_may_be_written_where_the_file_is_how_names_are_asked_and_not_otherwise() 
         let probe = format!("/etc/.culvert-sandbox-test-{}", std::process::id());
         let written = in_sandbox(&of_mode, || fs::write(&probe, ""));
         let _removed = fs::remove_file(&probe);
-        assert_eq!(written.is_ok(), is_open, "{mode}: {written:?}");
+        assert!(is_denied(written), "{mode}");
     }
     // That program, and those that it runs, write anywhere.
     let state = dir.path().join("resolvconf");
@@ -216,13 +337,4 @@ fn etc_may_be_written_where_the_file_is_how_names_are_asked_and_not_otherwise() 
     });
     assert!(matches!(sandbox.files, Barrier::Open(_)), "{sandbox}");
     assert_eq!(sandbox.system_calls, Barrier::Closed);
-    // What an earlier client left there is undone, whatever way is taken now.
-    let state = dir.path().join("left");
-    fs::create_dir(&state).unwrap();
-    fs::write(state.join("resolv.conf.before"), "").unwrap();
-    let mut needs = needs(&state, &socket);
-    needs.resolver = Some(ResolverChoice::Mode(ResolverMode::Off));
-    let probe = format!("/etc/.culvert-sandbox-left-{}", std::process::id());
-    in_sandbox(&needs, || fs::write(&probe, "")).unwrap();
-    fs::remove_file(&probe).unwrap();
 }

@@ -1,7 +1,8 @@
 //! What an end does under load (§5.3).
 
 use crate::common::*;
-use culvert_session::{DropReason, Output};
+use culvert_session::{DropReason, Output, RATE_BURST, RATE_PER_SECOND};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// An initiation of `a`, made with the cookie that `b` demanded for the one before.
@@ -147,4 +148,54 @@ fn a_message_with_a_wrong_mac1_gets_no_cookie() {
         .handle_datagram(&initiation, a.address, true, clock);
     assert_eq!(refused, Err(DropReason::InvalidMac1));
     assert_eq!(b.drain(), []);
+}
+
+/// A host of a network of 64 bits, of a site of 48.
+fn of_site(site: u16, network: u16) -> SocketAddr {
+    let address = Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, 1);
+    SocketAddr::new(address.into(), 51820)
+}
+
+/// The initiation of `end` with a cookie is answered while under load, and completes the handshake.
+fn completes(end: &mut End, b: &mut End, peer: culvert_session::PeerId) {
+    let (initiation, at) = initiation_with_cookie(end, b);
+    let clock = clock_at(at);
+    b.drain();
+    let answered = b
+        .shaker
+        .handle_datagram(&initiation, end.address, true, clock);
+    assert_eq!(answered, Ok(peer), "{}", end.address);
+    let response = b.datagram();
+    assert_eq!(end.receives(&response, b.address, clock), Ok(end.peer));
+    assert!(end.sending().is_some());
+}
+
+/// Strangers from as many networks as it takes to fill any table of sources that this program had: each shows that
+/// it owns its address. That all 65,536 /64s of a site have one rate is tested where rates are kept.
+#[test]
+fn a_site_of_thousands_of_networks_with_valid_cookies_keeps_no_other_source_from_a_handshake() {
+    let (mut v4, mut b) = pair();
+    let mut v6 = End::new(3, 2);
+    v6.address = of_site(2, 1);
+    let v6_peer = b.shaker.add_peer(public_key(3)).unwrap();
+    let mut admitted = 0;
+    for network in 0..8_192 {
+        let mut stranger = End::new(9, 2);
+        stranger.address = of_site(1, network);
+        let (initiation, at) = initiation_with_cookie(&mut stranger, &mut b);
+        let outcome = b
+            .shaker
+            .handle_datagram(&initiation, stranger.address, true, clock_at(at));
+        match outcome {
+            Err(DropReason::UnknownPeer) => admitted += 1,
+            Err(DropReason::RateLimited) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // They come within the third of a second by which retries are spread.
+    let most = 4 * (RATE_BURST + RATE_PER_SECOND / 3 + 1);
+    assert!((1..=most).contains(&admitted), "{admitted}");
+    let b_peer = b.peer;
+    completes(&mut v4, &mut b, b_peer);
+    completes(&mut v6, &mut b, v6_peer);
 }

@@ -546,7 +546,8 @@ impl GatewayNode {
                 net.trace(|| format!("gateway {} ends: {ending}", self.number));
                 self.ending = Some(ending);
             }
-            Output::Interface(_) => {}
+            // No client of the simulation has so many names.
+            Output::Interface(_) | Output::NamesInUse => {}
             Output::Engine { peers, table } => {
                 for peer in peers {
                     self.apply(peer);

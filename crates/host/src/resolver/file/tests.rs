@@ -1,4 +1,5 @@
 use super::*;
+use crate::system_helper::Operations;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -32,7 +33,11 @@ impl Scene {
     }
 
     fn control(&self) -> FileControl {
-        FileControl::new(self.path())
+        let operations = Operations {
+            resolv_conf: self.path(),
+            ..Operations::of_system(true)
+        };
+        FileControl::new(self.path(), SystemAccess::Direct(operations))
     }
 
     fn now(&self) -> Option<String> {

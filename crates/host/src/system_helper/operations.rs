@@ -1,0 +1,112 @@
+//! The operations themselves, as the helper does them, or a process that has none.
+
+use super::message::{Answer, MAX_ADDRESSES, Request, SystemFile};
+use crate::{commanders, peer_process};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Who may do what with `resolv.conf`: its owner writes, all read.
+const MODE: Mode = Mode::from_raw_mode(0o644);
+
+/// The files that the operations are about, and whether they may be changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Operations {
+    pub(crate) resolv_conf: PathBuf,
+    pub(crate) hosts: PathBuf,
+    pub(crate) nsswitch: PathBuf,
+    /// Whether `resolv.conf` may be written.
+    pub(crate) may_write: bool,
+}
+
+impl Operations {
+    /// On the files of the system.
+    pub(crate) fn of_system(may_write: bool) -> Self {
+        Self {
+            resolv_conf: "/etc/resolv.conf".into(),
+            hosts: "/etc/hosts".into(),
+            nsswitch: "/etc/nsswitch.conf".into(),
+            may_write,
+        }
+    }
+
+    pub(super) fn perform(&self, request: &Request) -> io::Result<(Answer, Option<OwnedFd>)> {
+        let answer = match request {
+            Request::LookUp { host, port } => {
+                let found = (host.as_str(), *port).to_socket_addrs()?;
+                Answer::Addresses(found.take(MAX_ADDRESSES).collect())
+            }
+            Request::Open(file) => return Ok((Answer::Opened, Some(self.open(*file)?))),
+            Request::OpenResolvConf => {
+                self.require_write()?;
+                let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = rustix::fs::open(&self.resolv_conf, flags, Mode::empty())?;
+                return Ok((Answer::Opened, Some(file)));
+            }
+            Request::ExchangeResolvConf(content) => {
+                self.require_write()?;
+                self.exchange(content)?;
+                Answer::Done
+            }
+            Request::RemoveResolvConf => {
+                self.require_write()?;
+                rustix::fs::unlink(&self.resolv_conf)?;
+                Answer::Done
+            }
+            Request::RemoveUnfinished => {
+                self.require_write()?;
+                rustix::fs::unlink(self.unfinished())?;
+                Answer::Done
+            }
+            Request::CommandGroup => Answer::Group(commanders::group()),
+            Request::Admit(peer) => Answer::Admitted(commanders::judge(*peer)),
+            Request::StartTime(pid) => Answer::StartTime(peer_process::start_time(*pid)?),
+        };
+        Ok((answer, None))
+    }
+
+    fn require_write(&self) -> io::Result<()> {
+        match self.may_write {
+            true => Ok(()),
+            false => Err(Errno::ACCESS.into()),
+        }
+    }
+
+    fn open(&self, file: SystemFile) -> io::Result<OwnedFd> {
+        let (path, extra) = match file {
+            SystemFile::ResolvConf => (&self.resolv_conf, OFlags::empty()),
+            SystemFile::ResolvConfUnlinked => (&self.resolv_conf, OFlags::NOFOLLOW),
+            SystemFile::Hosts => (&self.hosts, OFlags::empty()),
+            SystemFile::Nsswitch => (&self.nsswitch, OFlags::empty()),
+        };
+        // O_NONBLOCK: opening a pipe must not wait for a writer.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | extra;
+        Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    }
+
+    fn exchange(&self, content: &[u8]) -> io::Result<()> {
+        let unfinished = self.unfinished();
+        match rustix::fs::unlink(&unfinished) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(&unfinished, flags, MODE)?);
+        // The mode given above has lost what the umask forbids.
+        rustix::fs::fchmod(&file, MODE)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(rustix::fs::rename(&unfinished, &self.resolv_conf)?)
+    }
+
+    /// The file while it is being written.
+    fn unfinished(&self) -> PathBuf {
+        let directory = self.resolv_conf.parent().unwrap_or(Path::new("/"));
+        directory.join(".resolv.conf.culvert")
+    }
+}
