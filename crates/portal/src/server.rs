@@ -5,6 +5,7 @@ mod backup;
 mod bounds;
 mod certificate;
 mod connection;
+mod evictions;
 mod health;
 mod home;
 mod io;
@@ -27,6 +28,7 @@ pub use public_address::PublicAddress;
 pub use secrets::{new_secrets_key, sealer};
 
 pub(crate) use connection::Connection;
+pub(crate) use evictions::Evictions;
 #[cfg(feature = "fuzzing")]
 pub(crate) use listener::protocol;
 pub(crate) use metrics::Metrics;

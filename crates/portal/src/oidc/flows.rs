@@ -2,6 +2,7 @@
 
 use super::fault::SignInFault;
 use crate::fault::Fault;
+use crate::server::Evictions;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,6 +34,7 @@ const BOUNDS: Bounds = Bounds {
 pub(crate) struct Flows {
     all: Mutex<FairMap<[u8; 32], Flow>>,
     start: Instant,
+    evictions: Evictions,
 }
 
 /// Somebody on the way.
@@ -102,6 +104,7 @@ impl Default for Flows {
         Self {
             all: Mutex::new(FairMap::new(BOUNDS, KEPT)),
             start: Instant::now(),
+            evictions: Evictions::of("provider_flows"),
         }
     }
 }
@@ -135,8 +138,16 @@ impl Flows {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let inserted = all.insert(Subscriber::of(from), hash(&state), flow, self.since(began));
         // Nobody is refused where nothing settles.
-        inserted.map_err(|_| Fault::TooMany { wait: LIFETIME })?;
+        let evicted = inserted.map_err(|_| Fault::TooMany { wait: LIFETIME })?;
+        if evicted.is_some() {
+            self.evictions.note(&from.to_string(), began);
+        }
         Ok(begun)
+    }
+
+    /// How many gave way to others.
+    pub(crate) fn evictions(&self) -> (&'static str, u64) {
+        self.evictions.counted()
     }
 
     /// Who comes back. Whatever is wrong with it, the state is used up.
@@ -276,6 +287,7 @@ mod tests {
             begin(&flows);
         }
         assert_eq!(count(&flows), BOUNDS.per_subscriber);
+        assert_eq!(flows.evictions(), ("provider_flows", 1));
         assert!(flows.take(&first.state, Some(&first.browser)).is_err());
         assert!(flows.take(&second.state, Some(&second.browser)).is_ok());
     }

@@ -28,6 +28,7 @@ pub(crate) struct Metrics {
     store_errors: Family<Operation, Counter>,
     connections: Family<OfClass, Gauge>,
     connections_evicted: Family<OfClass, Counter>,
+    sign_ins_evicted: Family<OfTable, Counter>,
     /// Connections that were refused because their own network has as many as it may.
     pub(crate) connections_refused: Counter,
     /// Requests whose trusted proxy did not say readably where they came from.
@@ -203,6 +204,11 @@ struct OfClass {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTable {
+    table: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteOnly {
     route: String,
 }
@@ -223,6 +229,7 @@ impl Metrics {
             store_errors: Family::default(),
             connections: Family::default(),
             connections_evicted: Family::default(),
+            sign_ins_evicted: Family::default(),
             connections_refused: Counter::default(),
             proxies_unreadable: Counter::default(),
             handshakes_failed: Counter::default(),
@@ -267,6 +274,11 @@ impl Metrics {
             "connections_evicted",
             "Connections closed to make room for those of others, by class",
             self.connections_evicted.clone(),
+        );
+        to.register(
+            "sign_ins_evicted",
+            "Entries of tables about signing in that made room for others, by table",
+            self.sign_ins_evicted.clone(),
         );
         to.register(
             "proxies_unreadable",
@@ -326,6 +338,15 @@ impl Metrics {
         self.connections_evicted
             .get_or_create(&OfClass { class })
             .inc();
+    }
+
+    /// Notes how many entries of tables about signing in have made room for others.
+    pub(crate) fn sign_ins_evicted(&self, tables: impl IntoIterator<Item = (&'static str, u64)>) {
+        for (table, count) in tables {
+            let counter = self.sign_ins_evicted.get_or_create(&OfTable { table });
+            // It only counts up.
+            counter.inner().store(count, Ordering::Relaxed);
+        }
     }
 
     /// Notes a question to the database.

@@ -4,7 +4,7 @@
 use super::tokens::issue;
 use super::{Caller, Service, made, now};
 use crate::fault::Fault;
-use crate::server::RateLimit;
+use crate::server::{Evictions, RateLimit};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -67,6 +67,7 @@ pub(super) struct Devices {
     /// By the hash of the device code.
     waiting: Mutex<FairMap<[u8; 32], Device>>,
     start: Instant,
+    evictions: Evictions,
     tried_by: RateLimit,
     begun_from: RateLimit,
 }
@@ -111,6 +112,7 @@ impl Default for Devices {
         Self {
             waiting: Mutex::new(FairMap::new(BOUNDS, LIFETIME)),
             start: Instant::now(),
+            evictions: Evictions::of("device_codes"),
             tried_by: RateLimit::new(ONE_CODE_EVERY, CODES_AT_ONCE),
             begun_from: RateLimit::new(ONE_CODE_EVERY, BEGUN_AT_ONCE),
         }
@@ -130,6 +132,11 @@ impl Devices {
 
     fn since(&self, at: Instant) -> Duration {
         at.saturating_duration_since(self.start)
+    }
+
+    /// How many gave way to others, or were refused because of their network's share.
+    pub(super) fn evictions(&self) -> (&'static str, u64) {
+        self.evictions.counted()
     }
 
     /// Takes in a machine, and says by what it asks and what it shows.
@@ -165,13 +172,9 @@ impl Devices {
         };
         match all.insert(Subscriber::of(from), hash(&device_code), device, since) {
             Ok(None) => {}
-            Ok(Some(evicted)) => tracing::warn!(
-                from = %evicted.from,
-                machine = evicted.machine,
-                "a code for signing in a machine gave way to another: there are {MAX_CODES}, and the network of \
-                 this address has the most"
-            ),
+            Ok(Some(evicted)) => self.evictions.note(&evicted.from.to_string(), at),
             Err(_) => {
+                self.evictions.note(&from.to_string(), at);
                 let mut devices = all.iter_mut(since);
                 let oldest =
                     devices.find(|(_, device)| Subscriber::of(device.from) == Subscriber::of(from));

@@ -65,9 +65,16 @@ impl Default for Factors {
     fn default() -> Self {
         Self {
             codes_of: RateLimit::new(ONE_CODE_EVERY, CODES_AT_ONCE),
-            half_signed_in: Waiting::new(CODE_WITHIN),
-            enrolments: Waiting::new(ENROL_WITHIN),
+            half_signed_in: Waiting::new("half_sign_ins", CODE_WITHIN),
+            enrolments: Waiting::new("second_factor_enrolments", ENROL_WITHIN),
         }
+    }
+}
+
+impl Factors {
+    /// How many entries of each table gave way to others.
+    pub(super) fn evictions(&self) -> [(&'static str, u64); 2] {
+        [self.half_signed_in.evictions(), self.enrolments.evictions()]
     }
 }
 

@@ -159,6 +159,13 @@ impl Service {
         let feed_lag = self.feed_lag(&hub).await;
         let backlog = self.sessions.backlog();
         self.metrics.live.set(ready, &hub, feed_lag, backlog);
+        let tables = [
+            self.oidc.flows.evictions(),
+            self.devices.evictions(),
+            self.challenges.refusals(),
+        ];
+        let tables = tables.into_iter().chain(self.factors.evictions());
+        self.metrics.sign_ins_evicted(tables);
     }
 
     /// The sessions are those of one account.

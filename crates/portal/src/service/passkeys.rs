@@ -47,8 +47,13 @@ impl Challenges {
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             began: Instant::now(),
-            spent: Waiting::refusing(WITHIN),
+            spent: Waiting::refusing("passkey_challenges", WITHIN),
         })
+    }
+
+    /// How many answers were refused because there were too many.
+    pub(super) fn refusals(&self) -> (&'static str, u64) {
+        self.spent.evictions()
     }
 
     /// One for a purpose.

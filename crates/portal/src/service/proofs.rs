@@ -42,7 +42,7 @@ pub(super) struct Proofs(Waiting<[u8; TICKET_LEN], KeptForm>);
 
 impl Default for Proofs {
     fn default() -> Self {
-        Self(Waiting::sharing(KEPT, KEPT_FOR))
+        Self(Waiting::sharing("held_requests", KEPT, KEPT_FOR))
     }
 }
 

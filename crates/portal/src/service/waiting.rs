@@ -1,5 +1,6 @@
 //! What waits for a person's next step: bounded, and for a while.
 
+use crate::server::Evictions;
 use culvert_fair::{Bounds, FairMap, Subscriber};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,9 @@ const USUAL: Share = Share {
     of_one: MAX_OF_ONE,
 };
 
+/// Whose share was too large, in the log: a person is not named there.
+const PERSON: &str = "a person";
+
 /// Things of people that wait for a while under a key. Who has too many loses the own oldest; when there are too
 /// many in all, the person with the most loses one. It is the memory of one process: a portal that starts
 /// anew has people begin anew.
@@ -32,24 +36,25 @@ pub(super) struct Waiting<K, V> {
     entries: Mutex<FairMap<K, V>>,
     hasher: RandomState,
     start: Instant,
+    evictions: Evictions,
 }
 
 impl<K: Ord + Clone, V> Waiting<K, V> {
-    pub(super) fn new(lifetime: Duration) -> Self {
-        Self::settling(USUAL, lifetime, Duration::ZERO)
+    pub(super) fn new(table: &'static str, lifetime: Duration) -> Self {
+        Self::settling(table, USUAL, lifetime, Duration::ZERO)
     }
 
     /// A person with too many gets no more, and loses none.
-    pub(super) fn refusing(lifetime: Duration) -> Self {
-        Self::settling(USUAL, lifetime, lifetime)
+    pub(super) fn refusing(table: &'static str, lifetime: Duration) -> Self {
+        Self::settling(table, USUAL, lifetime, lifetime)
     }
 
     /// For larger things, of which there are fewer.
-    pub(super) fn sharing(share: Share, lifetime: Duration) -> Self {
-        Self::settling(share, lifetime, Duration::ZERO)
+    pub(super) fn sharing(table: &'static str, share: Share, lifetime: Duration) -> Self {
+        Self::settling(table, share, lifetime, Duration::ZERO)
     }
 
-    fn settling(share: Share, lifetime: Duration, settling: Duration) -> Self {
+    fn settling(table: &'static str, share: Share, lifetime: Duration, settling: Duration) -> Self {
         let bounds = Bounds {
             capacity: share.all,
             per_subscriber: share.of_one,
@@ -59,28 +64,42 @@ impl<K: Ord + Clone, V> Waiting<K, V> {
             entries: Mutex::new(FairMap::new(bounds, lifetime)),
             hasher: RandomState::new(),
             start: Instant::now(),
+            evictions: Evictions::of(table),
         }
     }
 
     /// Has something of a person wait, in the place of what waited under the key.
     pub(super) fn put(&self, whose: &impl Hash, key: K, value: V, now: Instant) {
         let subscriber = Subscriber::key(self.hasher.hash_one(whose));
-        // What is refused does not wait, and what gave way no longer does.
-        let _ = self
+        let inserted = self
             .entries()
             .insert(subscriber, key, value, self.since(now));
+        // What is refused does not wait, and what gave way no longer does.
+        if !matches!(inserted, Ok(None)) {
+            self.evictions.note(PERSON, now);
+        }
+    }
+
+    /// The table's name, and how many gave way to others or were refused.
+    pub(super) fn evictions(&self) -> (&'static str, u64) {
+        self.evictions.counted()
     }
 
     /// Has something wait where nothing waits under the key yet, and where there is room without anything going. Says
     /// whether it does.
     pub(super) fn put_first(&self, whose: &impl Hash, key: K, value: V, now: Instant) -> bool {
         let subscriber = Subscriber::key(self.hasher.hash_one(whose));
-        let now = self.since(now);
+        let since = self.since(now);
         let mut entries = self.entries();
-        if entries.len(now) >= MAX_WAITING || entries.get_mut(&key, now).is_some() {
+        if entries.get_mut(&key, since).is_some() {
             return false;
         }
-        entries.insert(subscriber, key, value, now).is_ok()
+        let is_first = entries.len(since) < MAX_WAITING
+            && entries.insert(subscriber, key, value, since).is_ok();
+        if !is_first {
+            self.evictions.note(PERSON, now);
+        }
+        is_first
     }
 
     /// Does something with what waits under the key; it goes on waiting where the answer says so.
@@ -121,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_there_until_it_is_taken_or_its_time_is_over() {
-        let waiting = Waiting::new(SECOND);
+        let waiting = Waiting::new("test", SECOND);
         let now = waiting.start;
         waiting.put(&"ada", 1, "one", now);
         assert_eq!(waiting.with(&1, now, |value| (*value, true)), Some("one"));
@@ -133,7 +152,7 @@ mod tests {
 
     #[test]
     fn of_those_who_come_at_once_one_is_first_and_nothing_makes_room_for_it() {
-        let waiting = Waiting::refusing(SECOND);
+        let waiting = Waiting::refusing("test", SECOND);
         let now = waiting.start;
         let firsts: usize = std::thread::scope(|scope| {
             let come = |_| scope.spawn(|| usize::from(waiting.put_first(&0_usize, 0, (), now)));
@@ -158,7 +177,7 @@ mod tests {
 
     #[test]
     fn whoever_has_the_most_makes_room_and_loses_the_oldest() {
-        let waiting = Waiting::new(SECOND);
+        let waiting = Waiting::new("test", SECOND);
         let now = waiting.start;
         let waits = |key: usize| waiting.with(&key, now, |()| ((), true)).is_some();
         waiting.put(&"ada", 0, (), now);
@@ -166,6 +185,7 @@ mod tests {
             waiting.put(&"bob", key, (), now);
         }
         assert!(waits(0) && !waits(1) && waits(2), "each has a share");
+        assert_eq!(waiting.evictions(), ("test", 1));
         for key in 1_000..1_000 + 2 * MAX_WAITING {
             waiting.put(&(key / 32), key, (), now);
         }
