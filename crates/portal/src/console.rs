@@ -145,11 +145,13 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/gateways/{id}/name", post(gateways::rename))
         .route(
             "/settings/verified-gateways",
-            get(verified_gateways::show).post(verified_gateways::change),
+            proven(get(verified_gateways::show).post(verified_gateways::change)),
         )
         .route(
             "/gateways/{id}/verify",
-            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Verify)),
+            proven(post(|console, id, posted| {
+                gateways::judge(console, id, posted, GatewayAction::Verify)
+            })),
         )
         .route(
             "/gateways/{id}/unverify",
@@ -232,7 +234,9 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/clients/{id}/delete", post(clients::delete))
         .route(
             "/clients/{id}/verify",
-            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Verify)),
+            proven(post(|console, id, posted| {
+                clients::judge(console, id, posted, ClientAction::Verify)
+            })),
         )
         .route(
             "/clients/{id}/unverify",

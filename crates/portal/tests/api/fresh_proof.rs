@@ -11,9 +11,11 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 18] = [
+const ASKING: [&str; 21] = [
+    "/clients/{id}/verify",
     "/device/approve",
     "/first-steps",
+    "/gateways/{id}/verify",
     "/me/link",
     "/me/passkeys",
     "/me/passkeys/{handle}/remove",
@@ -29,6 +31,7 @@ const ASKING: [&str; 18] = [
     "/settings/providers/{id}",
     "/settings/providers/{id}/delete",
     "/settings/tokens",
+    "/settings/verified-gateways",
     "/sites/{id}/token",
 ];
 
