@@ -16,6 +16,7 @@ use rustix::thread::{
 };
 use std::ffi::CString;
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 /// What a process may need of root's rights (capabilities(7)).
@@ -187,6 +188,31 @@ pub fn confine(
         uid: geteuid().as_raw(),
         capabilities: own.filter(|it| keep.contains(it.set())).collect(),
     })
+}
+
+/// Starts a program that has those of `passed` which this process has. Programs of others than root have none
+/// otherwise. This process passes on afterwards what it did before.
+///
+/// # Errors
+/// That of `start`, and the system's.
+pub(crate) fn with_capabilities<T>(
+    passed: &[Capability],
+    start: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let had = capabilities(None)?;
+    let passed = set_of(passed).intersection(had.permitted);
+    let sets = |inheritable| CapabilitySets {
+        effective: had.effective,
+        permitted: had.permitted,
+        inheritable,
+    };
+    set_capabilities(None, sets(had.inheritable.union(passed)))?;
+    let raised = singles(passed)
+        .try_for_each(|capability| configure_capability_in_ambient_set(capability, true));
+    let started = raised.map_err(io::Error::from).and_then(|()| start());
+    // What is no longer inheritable leaves the ambient set too (capabilities(7)).
+    set_capabilities(None, sets(had.inheritable))?;
+    started
 }
 
 fn require_one_thread() -> Result<(), HostError> {

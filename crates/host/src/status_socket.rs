@@ -436,7 +436,7 @@ mod tests {
         let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
         let first = StatusSocket::bind(&path, 1, requests.clone()).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, SOCKET_MODE);
+        assert_eq!(mode & 0o777, 0o660);
         let second = StatusSocket::bind(&path, 1, requests).unwrap_err();
         assert!(matches!(second, HostError::SocketInUse { .. }));
         drop(first);

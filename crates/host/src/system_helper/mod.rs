@@ -16,7 +16,7 @@ mod tests;
 pub use message::SystemFile;
 pub(crate) use operations::Operations;
 
-use crate::privileges::{Capability, confine};
+use crate::privileges::{Capability, confine, with_capabilities};
 use crate::{HostError, PeerCredentials, SandboxNeeds, sandbox};
 use message::{Answer, Failed, Request};
 use nix::sys::signal::SigSet;
@@ -82,7 +82,8 @@ impl SystemHelper {
         command.process_group(0).current_dir("/");
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
         // It ends at the end of the socket, and this process does not outlive it: nobody waits for it.
-        let _child = command.spawn().map_err(failed)?;
+        let passed = capabilities_for(needs.writes_resolv_conf());
+        let _child = with_capabilities(passed, || command.spawn()).map_err(failed)?;
         let socket = HELPER.get_or_init(|| Arc::new(ours));
         Ok(Self(Arc::clone(socket)))
     }
@@ -124,16 +125,19 @@ pub fn run_system_helper(arguments: &[String]) -> Result<(), HostError> {
     SigSet::all()
         .thread_block()
         .map_err(|error| HostError::system("block signals", io::Error::from(error)))?;
-    // The file may be another user's, as in a container: a service that runs as root has this right as well.
-    let needed: &[Capability] = match may_write {
-        true => &[Capability::DacOverride],
-        false => &[],
-    };
-    confine(None, needed, &[])?;
+    confine(None, capabilities_for(may_write), &[])?;
     sandbox::enter_helper(may_write);
     let operations = Arc::new(Operations::of_system(may_write));
     serve(rustix::stdio::stdin(), &operations)
         .map_err(|error| HostError::system("take requests of culvert at standard input", error))
+}
+
+/// `resolv.conf` is root's, or another user's in a container.
+fn capabilities_for(may_write: bool) -> &'static [Capability] {
+    match may_write {
+        true => &[Capability::DacOverride],
+        false => &[],
+    }
 }
 
 /// Answers until the other end is closed.
