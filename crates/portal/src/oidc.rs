@@ -15,7 +15,7 @@ mod redeem;
 
 pub(crate) use fault::SignInFault;
 pub(crate) use fetch::{certificates, https};
-pub(crate) use flows::{Begun, Flow, Purpose};
+pub(crate) use flows::{Begun, DEVICE_PAGE, Flow, Purpose};
 pub(crate) use redeem::Claims;
 
 use crate::fault::Fault;

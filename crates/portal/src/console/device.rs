@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 
-const AT: &str = "/device";
+const AT: &str = crate::oidc::DEVICE_PAGE;
 
 /// Asks for the code, or shows whose it is. Who has not signed in does that first, and comes back with the
 /// code.

@@ -14,6 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
+/// The page of the console that approves machines.
+pub(crate) const DEVICE_PAGE: &str = "/device";
+
 /// For how long somebody may be on the way: finding a second factor included.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
@@ -75,8 +78,18 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The provider has to ask, whatever session it has with the person.
-    pub(super) const fn asks_anew(&self) -> bool {
+    /// The provider is told to ask, whatever session it has with the person. Who is on the way to the page that
+    /// approves machines is asked at once, and not a second time there.
+    pub(super) fn asks_anew(&self) -> bool {
+        match self {
+            Self::Prove { .. } => true,
+            Self::SignIn { next } => next.starts_with(DEVICE_PAGE),
+            Self::Link { .. } => false,
+        }
+    }
+
+    /// Nothing else than a new question will do. A session that begins without one is not proven.
+    pub(super) const fn must_be_anew(&self) -> bool {
         matches!(self, Self::Prove { .. })
     }
 }
@@ -221,6 +234,22 @@ mod tests {
     fn count(flows: &Flows) -> usize {
         let now = flows.since(Instant::now());
         flows.all.lock().unwrap().len(now)
+    }
+
+    #[test]
+    fn who_signs_in_to_approve_a_machine_is_asked_anew_and_only_a_proof_must_be() {
+        let signing_in = |next: &str| Purpose::SignIn {
+            next: next.to_owned(),
+        };
+        let to_device = signing_in("/device?code=BCDF-GHJK");
+        assert!(to_device.asks_anew() && !to_device.must_be_anew());
+        assert!(!signing_in("/clients").asks_anew());
+        let proof = Purpose::Prove {
+            actor: ActorId::from_bytes([1; 16]),
+            session: TokenId::from_bytes([1; 16]),
+            form: String::new(),
+        };
+        assert!(proof.asks_anew() && proof.must_be_anew());
     }
 
     #[test]

@@ -60,10 +60,12 @@ impl Metadata {
         let scopes = scopes.chain(provider.settings.scopes.iter().map(String::as_str));
         let mut query = form_urlencoded::Serializer::new(String::new());
         if asks_anew {
-            // Core §3.1.2.1. With `max_age` the ID token must say when the person signed in.
+            // Core §3.1.2.1. With `max_age` the ID token must say when the person signed in. Some providers, Google
+            // among them, do that only where the claim is asked for (§5.5).
             query
                 .append_pair("prompt", "login")
-                .append_pair("max_age", "0");
+                .append_pair("max_age", "0")
+                .append_pair("claims", r#"{"id_token":{"auth_time":{"essential":true}}}"#);
         }
         let query = query
             .append_pair("response_type", "code")

@@ -65,7 +65,7 @@ pub(super) async fn redeem(
         issuer: &provider.issuer,
         client_id: &provider.client_id,
         nonce: &flow.nonce,
-        asked_anew: flow.purpose.asks_anew().then(|| flow.age()),
+        asked_anew: flow.purpose.must_be_anew().then(|| flow.age()),
     };
     let id = id_token::check(&token, &keys, wanted)?;
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
