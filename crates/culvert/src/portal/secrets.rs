@@ -21,6 +21,38 @@ const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The credential that is the key: `LoadCredential=secrets-key:FILE`.
 const CREDENTIAL: &str = "secrets-key";
 
+/// Help with these examples.
+macro_rules! examples {
+    ($($line:literal)+) => {
+        concat!(
+            "Examples:", $("\n", $line,)+
+            "\n\nExit status:\n  0  done\n  1  something failed\n  2  the command line is wrong"
+        )
+    };
+}
+
+const EXAMPLES: &str = examples!(
+    "  Encrypt the secrets of a portal, as the user that it runs as:"
+    "    culvert portal secrets new-key portal-secrets.key"
+    "    culvert portal secrets encrypt --secrets-key portal-secrets.key"
+    "    culvert portal run --secrets-key portal-secrets.key"
+    ""
+    "  Another key:"
+    "    culvert portal secrets new-key new.key"
+    "    culvert portal secrets rotate --secrets-key portal-secrets.key --new-key new.key"
+);
+const NEW_KEY_EXAMPLES: &str = examples!("  culvert portal secrets new-key portal-secrets.key");
+const ENCRYPT_EXAMPLES: &str =
+    examples!("  culvert portal secrets encrypt --secrets-key portal-secrets.key");
+const ROTATE_EXAMPLES: &str =
+    examples!("  culvert portal secrets rotate --secrets-key portal-secrets.key --new-key new.key");
+const DECRYPT_EXAMPLES: &str =
+    examples!("  culvert portal secrets decrypt --secrets-key portal-secrets.key");
+const STATUS_EXAMPLES: &str = examples!(
+    "  culvert portal secrets status"
+    "  culvert portal secrets status --secrets-key portal-secrets.key"
+);
+
 /// Encrypt the secrets in the database with a key that is not in it
 ///
 /// Secrets are: the keys that sign grants and that pre-shared keys are derived from, the portal's own TLS
@@ -46,7 +78,7 @@ enum SecretsCommand {
     /// Make a key, in a new file with mode 0600
     ///
     /// Keep a copy of it apart from the portal and its backups: without the key, encrypted secrets are lost.
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = EXIT_STATUS, after_long_help = NEW_KEY_EXAMPLES)]
     NewKey {
         /// The file to write; there must be none of that name
         #[arg(value_name = "FILE")]
@@ -56,12 +88,12 @@ enum SecretsCommand {
     ///
     /// The database is written anew, so that its file and its log hold nothing of before. Backups of before,
     /// snapshots of the disk and cells of an SSD do.
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = EXIT_STATUS, after_long_help = ENCRYPT_EXAMPLES)]
     Encrypt(KeyArguments),
     /// Encrypt all secrets with another key
     ///
     /// Backups of before still need the old key.
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = EXIT_STATUS, after_long_help = ROTATE_EXAMPLES)]
     Rotate {
         #[command(flatten)]
         old: KeyArguments,
@@ -70,12 +102,12 @@ enum SecretsCommand {
         new_key: PathBuf,
     },
     /// Decrypt all secrets, so that the portal runs without a key
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = EXIT_STATUS, after_long_help = DECRYPT_EXAMPLES)]
     Decrypt(KeyArguments),
     /// Say how secrets are kept, and with the key, whether all can be decrypted
     ///
     /// The portal may be running.
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = EXIT_STATUS, after_long_help = STATUS_EXAMPLES)]
     Status(KeyArguments),
 }
 
@@ -96,22 +128,6 @@ pub(super) struct KeySource {
     #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_SECRETS_KEY")]
     secrets_key: Option<PathBuf>,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  Encrypt the secrets of a portal, as the user that it runs as:
-    culvert portal secrets new-key portal-secrets.key
-    culvert portal secrets encrypt --secrets-key portal-secrets.key
-    culvert portal run --secrets-key portal-secrets.key
-
-  Another key:
-    culvert portal secrets new-key new.key
-    culvert portal secrets rotate --secrets-key portal-secrets.key --new-key new.key
-
-Exit status:
-  0  done
-  1  something failed
-  2  the command line is wrong";
 
 impl KeySource {
     /// What is to be done with secrets: the key of the file that was named, else the service manager's.
