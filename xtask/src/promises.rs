@@ -1,7 +1,7 @@
 //! What docs/threat-model.md promises, and what keeps it: `tests/promises.toml` breaks the code in one place for
 //! each promise, and names the tests that must fail then.
 //!
-//! [`check`] compares the three texts, in every run of CI. [`run`] breaks the code, which takes hours.
+//! [`check`] compares the three texts, in every run of CI. [`run()`] breaks the code, which takes hours.
 
 mod run;
 

@@ -90,7 +90,7 @@ fn a_value_of_another_key_names_both() {
 }
 
 #[test]
-fn the_key_id_is_authenticated() {
+fn a_value_is_not_passed_off_as_one_of_another_key() {
     let mut sealed = key(1).seal(&PLACE, b"a secret", NONCE);
     sealed[5..13].copy_from_slice(key(2).id().as_bytes());
     assert_eq!(key(2).open(&PLACE, &sealed).unwrap_err(), OpenError::Forged);
