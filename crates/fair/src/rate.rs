@@ -129,6 +129,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,536 hashes and more take minutes there")]
     fn a_site_of_65536_subscribers_has_four_times_the_tokens_of_one() {
         let mut limit = RateLimit::new(SECOND / 20, 5, KEY);
         let mut taken = 0;
@@ -143,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "65,536 hashes and more take minutes there")]
     fn whoever_is_refused_uses_up_no_tokens_of_others() {
         let mut limit = RateLimit::new(SECOND, 1, KEY);
         for number in 0..=u16::MAX {
