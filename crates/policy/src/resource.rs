@@ -242,7 +242,10 @@ impl Resources {
 
     /// The resources with the same target as this one, oldest first, itself included: one host may
     /// be several resources with other ports.
-    pub fn alike<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Resource> {
+    pub fn with_same_target<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> impl Iterator<Item = &'a Resource> {
         let prefix = resource.target.prefix();
         let ranges = prefix.and_then(|prefix| self.by_prefix.get(prefix));
         let ranges = ranges.into_iter().flatten().copied();
@@ -261,7 +264,7 @@ impl Resources {
         resource: &'a Resource,
         service: Service,
     ) -> Option<&'a Resource> {
-        self.alike(resource)
+        self.with_same_target(resource)
             .find(|alike| alike.filters.allows(service))
     }
 

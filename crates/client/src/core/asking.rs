@@ -42,7 +42,7 @@ impl<P> Client<P> {
         let Some(found) = self.directory.get(resource) else {
             return;
         };
-        for id in self.directory.alike(found) {
+        for id in self.directory.with_same_target(found) {
             self.want_one(id, name, now_ms);
         }
     }

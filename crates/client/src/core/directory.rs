@@ -14,7 +14,7 @@ pub const MAX_RESOURCES: usize = 20_000;
 
 /// Resources with one and the same target that are asked for together. Allowed IPs do not know ports:
 /// a packet for the second of them would take the way of the first and be dropped by the gateway.
-pub const MAX_ALIKE: usize = 8;
+pub const MAX_SAME_TARGET: usize = 8;
 
 /// The resources that the client may ask for.
 #[derive(Debug, Default)]
@@ -145,18 +145,21 @@ impl Directory {
             Some(service) => self.resources.for_service(resource, service),
             None => self
                 .resources
-                .alike(resource)
-                .find(|alike| !alike.filters.is_empty()),
+                .with_same_target(resource)
+                .find(|other| !other.filters.is_empty()),
         }
     }
 
     /// The resources to ask for together with `resource`, itself included.
-    pub(super) fn alike(&self, resource: &Resource) -> Vec<ResourceId> {
+    pub(super) fn with_same_target(&self, resource: &Resource) -> Vec<ResourceId> {
         let allowing = self
             .resources
-            .alike(resource)
-            .filter(|alike| !alike.filters.is_empty() || alike.id == resource.id);
-        let mut ids: Vec<_> = allowing.map(|alike| alike.id).take(MAX_ALIKE).collect();
+            .with_same_target(resource)
+            .filter(|other| !other.filters.is_empty() || other.id == resource.id);
+        let mut ids: Vec<_> = allowing
+            .map(|other| other.id)
+            .take(MAX_SAME_TARGET)
+            .collect();
         if !ids.contains(&resource.id) {
             ids.push(resource.id);
         }
@@ -166,9 +169,9 @@ impl Directory {
     /// Which programs may reach what `resource` is: those that may by the rules of all resources with
     /// its target.
     pub(super) fn rule(&self, resource: &Resource) -> Applications {
-        let alike = self.resources.alike(resource);
-        alike.fold(resource.applications.clone(), |rule, alike| {
-            rule.and(&alike.applications)
+        let same_target = self.resources.with_same_target(resource);
+        same_target.fold(resource.applications.clone(), |rule, other| {
+            rule.and(&other.applications)
         })
     }
 

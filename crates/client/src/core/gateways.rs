@@ -81,7 +81,7 @@ impl<P> Client<P> {
         }
         self.promote_successors(now_ms);
         self.keep_names_in_use(now_ms);
-        self.ask_for_alike(now_ms);
+        self.ask_for_same_target(now_ms);
         self.finish(now_ms);
     }
 

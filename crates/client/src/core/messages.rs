@@ -70,7 +70,7 @@ impl<P> Client<P> {
                 }
                 self.log_unreadable(Some(resource.id));
                 // It may be for the same range as one that is in use.
-                self.alike_due_ms = now_ms;
+                self.same_target_due_ms = now_ms;
                 self.is_stale = true;
             }
             ToClient::ResourceRemoved { resource } => {

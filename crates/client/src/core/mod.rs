@@ -13,10 +13,8 @@
 //! grants after every event, and what belongs to a narrower resource is cut out of a wider one.
 
 mod access;
-mod alike;
 mod answers;
 mod asking;
-mod carve;
 mod directory;
 mod domains;
 mod gateways;
@@ -29,6 +27,8 @@ mod packets;
 mod peers;
 mod random;
 mod report;
+mod same_target;
+mod subtract;
 
 pub use access::{
     DENIAL_SHOWN_MS, MAX_DENIAL_MS, MAX_HELD_PER_RESOURCE, MAX_NAMES_PER_GRANT, MAX_WANTED_NAMES,
@@ -36,7 +36,7 @@ pub use access::{
 };
 pub use asking::{ANSWER_LIMIT_MS, MAX_ACCESSES, MAX_IN_FLIGHT, OFFLINE_LIMIT_MS};
 pub use culvert_link::HELLO_LIMIT_MS;
-pub use directory::{MAX_ALIKE, MAX_RESOURCES};
+pub use directory::{MAX_RESOURCES, MAX_SAME_TARGET};
 pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
 pub use guard::GuardRules;
@@ -175,7 +175,7 @@ pub struct Client<P> {
     /// When names in use were last kept.
     names_kept_ms: u64,
     /// When resources with the target of one in use are asked for next.
-    alike_due_ms: u64,
+    same_target_due_ms: u64,
     outputs: VecDeque<Output<P>>,
     counters: Counters,
 }
@@ -210,7 +210,7 @@ impl<P> Client<P> {
             held_bytes: 0,
             stub: None,
             names_kept_ms: now_ms,
-            alike_due_ms: now_ms,
+            same_target_due_ms: now_ms,
             outputs: VecDeque::new(),
             counters: Counters::default(),
         }

@@ -151,8 +151,8 @@ impl<P> Client<P> {
             let brief = "nothing of this resource may be used".to_owned();
             return self.resolve(name, Outcome::Denied { brief }, now_ms);
         }
-        let alike = self.directory.alike(found);
-        let granted = alike.iter().find_map(|id| {
+        let same_target = self.directory.with_same_target(found);
+        let granted = same_target.iter().find_map(|id| {
             let grant = self.accesses.get(id)?.grant.as_ref()?;
             grant.names.get(name).copied()
         });
@@ -164,8 +164,8 @@ impl<P> Client<P> {
         }
         self.want(resource, Some((name, addresses)), now_ms);
         let awaited = |id: &ResourceId| self.accesses.get(id).is_some_and(|it| it.awaits(name));
-        if !alike.iter().any(awaited) {
-            let outcome = self.why_not(&alike, now_ms);
+        if !same_target.iter().any(awaited) {
+            let outcome = self.why_not(&same_target, now_ms);
             self.resolve(name, outcome, now_ms);
         }
     }
@@ -207,8 +207,8 @@ impl<P> Client<P> {
     /// A name was not granted by one resource; unless another with the same target may yet grant it,
     /// whoever waits hears it.
     pub(super) fn name_failed(&mut self, name: &DomainName, outcome: &Outcome, now_ms: u64) {
-        let alike = match self.directory.for_name(name) {
-            Some(resource) => self.directory.alike(resource),
+        let same_target = match self.directory.for_name(name) {
+            Some(resource) => self.directory.with_same_target(resource),
             None => Vec::new(),
         };
         let has_hope = |id: &ResourceId| {
@@ -218,7 +218,7 @@ impl<P> Client<P> {
                 access.awaits(name) || grant.is_some_and(|grant| grant.names.contains_key(name))
             })
         };
-        if !alike.iter().any(has_hope) {
+        if !same_target.iter().any(has_hope) {
             self.resolve(name, outcome.clone(), now_ms);
         }
     }

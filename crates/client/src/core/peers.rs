@@ -1,8 +1,8 @@
 //! What the data plane is told: which ranges lead to which gateway, derived from the live grants.
 
 use super::access::Grant;
-use super::carve::carve;
 use super::output::{Output, Peer, PeerUpdate};
+use super::subtract::subtract_prefixes;
 use super::{Client, Refusal};
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
@@ -178,7 +178,7 @@ impl<P> Client<P> {
         }
         let mut holes = self.directory.inside(range);
         holes.extend(own.iter().filter(|own| range.contains(own.address())));
-        carve(range, &holes, MAX_PIECES, &mut pieces);
+        subtract_prefixes(range, &holes, MAX_PIECES, &mut pieces);
         pieces
     }
 

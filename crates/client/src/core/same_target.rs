@@ -1,5 +1,5 @@
-//! Resources with one and the same target: whoever's grant has the range gets the packets for all of
-//! them, so that no packet asks for the others.
+//! Resources with the same target. The grant for one of them takes the packets for all, so that no packet asks for the
+//! others: the client asks for them itself while the grant is in use.
 
 use super::access::MAX_DENIAL_MS;
 use super::{Client, MAX_WANTED_NAMES};
@@ -7,18 +7,17 @@ use culvert_dns::Addresses;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 
-/// How often the others are asked for while the range is in use, in milliseconds: as long as a "no"
-/// stands at most.
+/// The interval between two requests for the others while the range is in use: the longest time of a denial.
 const ASK_EVERY_MS: u64 = MAX_DENIAL_MS;
 
 impl<P> Client<P> {
     /// Asks for what has the target of a grant in use and is not granted itself: it is new, or was
     /// denied, or its grant was taken back, and may be allowed by now.
-    pub(super) fn ask_for_alike(&mut self, now_ms: u64) {
-        if now_ms < self.alike_due_ms {
+    pub(super) fn ask_for_same_target(&mut self, now_ms: u64) {
+        if now_ms < self.same_target_due_ms {
             return;
         }
-        self.alike_due_ms = now_ms + ASK_EVERY_MS;
+        self.same_target_due_ms = now_ms + ASK_EVERY_MS;
         let in_use = self.accesses.iter().filter_map(|(id, access)| {
             let grant = access.grant.as_ref()?;
             self.is_in_use(grant, ASK_EVERY_MS, now_ms).then_some(*id)
@@ -29,7 +28,7 @@ impl<P> Client<P> {
                 continue;
             };
             let is_name = resource.target.pattern().is_some();
-            for other in self.directory.alike(resource) {
+            for other in self.directory.with_same_target(resource) {
                 if other == id {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! An address range without the smaller ranges inside it that belong to others.
+//! Subtracts prefixes from a prefix: the range of one target without the smaller ranges inside it.
 
 use culvert_policy::Prefix;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Adds to `pieces` what is left of `range` without `holes`, as few ranges as can be, until there are
 /// `most`. What does not fit is left out: it has no route then, so that nothing goes astray.
-pub(super) fn carve(
+pub(super) fn subtract_prefixes(
     range: Prefix,
     holes: &BTreeSet<Prefix>,
     most: usize,
@@ -25,7 +25,7 @@ pub(super) fn carve(
         Some(hole) if *hole == range => {}
         Some(_) => {
             for half in halves(range).into_iter().flatten() {
-                carve(half, holes, most, pieces);
+                subtract_prefixes(half, holes, most, pieces);
             }
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     fn a_hole_leaves_its_siblings() {
         let mut pieces = BTreeSet::new();
         let holes = BTreeSet::from([prefix("10.64.0.0/10"), prefix("11.0.0.0/8")]);
-        carve(prefix("10.0.0.0/8"), &holes, 100, &mut pieces);
+        subtract_prefixes(prefix("10.0.0.0/8"), &holes, 100, &mut pieces);
         let expected = ["10.0.0.0/10", "10.128.0.0/9"].map(prefix);
         assert_eq!(pieces, expected.into());
     }
@@ -68,15 +68,15 @@ mod tests {
     fn what_exceeds_the_bound_is_left_out() {
         let mut pieces = BTreeSet::new();
         let holes = BTreeSet::from([prefix("10.0.0.1/32")]);
-        carve(prefix("10.0.0.0/8"), &holes, 5, &mut pieces);
+        subtract_prefixes(prefix("10.0.0.0/8"), &holes, 5, &mut pieces);
         assert_eq!(pieces.len(), 5);
     }
 
     #[test]
-    fn the_whole_internet_can_be_carved() {
+    fn prefixes_are_subtracted_from_the_whole_internet() {
         let mut pieces = BTreeSet::new();
         let holes = BTreeSet::from([prefix("::1/128"), prefix("ffff::/16")]);
-        carve(prefix("::/0"), &holes, 1000, &mut pieces);
+        subtract_prefixes(prefix("::/0"), &holes, 1000, &mut pieces);
         assert_eq!(pieces.len(), 127 + 15);
     }
 
@@ -99,7 +99,7 @@ mod tests {
                 })
                 .collect();
             let mut pieces = BTreeSet::new();
-            carve(range, &holes, 10_000, &mut pieces);
+            subtract_prefixes(range, &holes, 10_000, &mut pieces);
             let mut addresses: Vec<u32> = flips.iter().map(|flip| bits ^ 1 << flip).collect();
             for hole in &holes {
                 let IpAddr::V4(first) = hole.address() else { unreachable!() };

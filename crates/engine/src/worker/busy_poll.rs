@@ -1,28 +1,29 @@
-//! Looking for the answer to what is urgent, rather than being woken for it.
+//! Adaptive busy polling: a worker polls briefly after a latency-sensitive packet, which saves one wake-up per hop.
 //!
-//! A worker that sleeps is woken through the scheduler and, in a virtual machine, by a processor that has to
-//! be started again, at each hop of a ping or a name look-up. A worker that has carried one
-//! expects an answer from the other side: out of the tunnel from a near peer, out of the TUN from a near host
-//! behind a gateway, both within [`LOOK`]. So it looks for that long while it has nothing else to do, and gives
-//! its processor to any thread that wants it between two looks.
+//! The scheduler wakes a worker that sleeps, and in a virtual machine it first starts a processor. A ping or a name
+//! look-up pays that at each hop. A worker that has carried such a packet expects an answer from the other side: out
+//! of the tunnel from a near peer, or out of the TUN from a near host behind a gateway. Both come within
+//! [`POLL_FOR`]. The worker polls for that long while it has nothing else to do. It yields its processor between two
+//! polls.
 //!
-//! Looks are rare, so that they cost little: at most one in [`NEAREST`], and where no answer comes in time,
-//! as from a peer far away, each is twice as far from the next, up to [`FARTHEST`].
+//! Polling is rare, so that it costs little: it begins at most once in [`MIN_INTERVAL`]. The interval doubles each time
+//! no answer comes, as from a peer far away, up to [`MAX_INTERVAL`].
 
 use culvert_session::Time;
 use std::time::Duration;
 
-/// How long a worker looks: three quarters of an idle ping between two ends on one machine (`docs/performance.md`). The
-/// first quarter is over when the first end has sent it.
-const LOOK: Duration = Duration::from_micros(150);
+/// The longest time of one poll: three quarters of an idle ping between two ends on one machine
+/// (`docs/performance.md`). The first quarter is over when the first end has sent the ping.
+const POLL_FOR: Duration = Duration::from_micros(150);
 
-/// From the start of one look to the next where answers come in time: under a tenth of a processor.
-const NEAREST: Duration = Duration::from_millis(2);
+/// The time from one start of polling to the next, if answers come in time: under a tenth of a processor.
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The same where they don't: 150 µs a second are nothing, and a peer that has come near is noticed soon.
-const FARTHEST: Duration = Duration::from_secs(1);
+/// The longest interval, if no answers come: 150 µs a second are nothing, and a peer that has come near is noticed
+/// soon.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where an answer comes from.
+/// The side that an answer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// The TUN.
@@ -31,57 +32,57 @@ pub(super) enum Side {
     Outside,
 }
 
-/// When one worker looks.
-pub(super) struct Attention {
-    /// When the look that goes on began, and for what.
-    look: Option<(Time, Side)>,
+/// The busy polling of one worker.
+pub(super) struct BusyPoll {
+    /// The start of the poll under way, and the side that is polled.
+    under_way: Option<(Time, Side)>,
     next: Time,
-    distance: Duration,
+    interval: Duration,
 }
 
-impl Attention {
+impl BusyPoll {
     pub(super) fn new() -> Self {
         Self {
-            look: None,
+            under_way: None,
             next: Time::ZERO,
-            distance: NEAREST,
+            interval: MIN_INTERVAL,
         }
     }
 
-    /// Something urgent has been carried at `now` and may be answered from `side`. True where a look begins.
+    /// Something urgent has been carried at `now` and may be answered from `side`. True if polling begins.
     pub(super) fn expect(&mut self, side: Side, now: Time) -> bool {
-        let begins = self.look.is_none() && now >= self.next;
+        let begins = self.under_way.is_none() && now >= self.next;
         if begins {
-            self.look = Some((now, side));
-            self.next = now.saturating_add(self.distance);
+            self.under_way = Some((now, side));
+            self.next = now.saturating_add(self.interval);
         }
         begins
     }
 
-    /// Something has arrived from `side`, by `now`. True where a look ends with it.
+    /// Something has arrived from `side`, by `now`. True if it ends a poll.
     ///
-    /// A worker that is busy does not look, and what comes to it much later is no answer.
+    /// A busy worker does not poll. A packet that it takes much later is no answer.
     pub(super) fn arrived(&mut self, side: Side, now: Time) -> bool {
         let is_answered =
-            self.is_due(now) && self.look.is_some_and(|(_, expected)| expected == side);
+            self.is_due(now) && self.under_way.is_some_and(|(_, expected)| expected == side);
         if is_answered {
-            self.look = None;
-            self.distance = NEAREST;
+            self.under_way = None;
+            self.interval = MIN_INTERVAL;
         }
         is_answered
     }
 
-    /// Whether to look again, at `now`, rather than sleep.
+    /// True if the worker polls once more at `now`, and does not sleep.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        let Some((began, _)) = self.look else {
+        let Some((began, _)) = self.under_way else {
             return false;
         };
-        if !now.has_passed(began, LOOK) {
+        if !now.has_passed(began, POLL_FOR) {
             return true;
         }
-        self.look = None;
-        self.distance = (self.distance * 2).min(FARTHEST);
-        self.next = began.saturating_add(self.distance);
+        self.under_way = None;
+        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+        self.next = began.saturating_add(self.interval);
         false
     }
 }
@@ -96,71 +97,71 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_looks_for_an_answer_until_it_comes() {
-        let mut attention = Attention::new();
-        assert!(!attention.is_due(at(10_000)), "nothing was asked");
-        assert!(attention.expect(Outside, at(10_000)));
-        assert!(!attention.arrived(Inside, at(10_001)), "no answer");
-        assert!(attention.is_due(at(10_149)));
-        assert!(attention.arrived(Outside, at(10_149)));
-        assert!(!attention.is_due(at(10_149)));
-        assert!(!attention.arrived(Outside, at(10_149)), "a look ends once");
+    fn a_worker_polls_for_an_answer_until_it_comes() {
+        let mut poll = BusyPoll::new();
+        assert!(!poll.is_due(at(10_000)), "nothing was asked");
+        assert!(poll.expect(Outside, at(10_000)));
+        assert!(!poll.arrived(Inside, at(10_001)), "no answer");
+        assert!(poll.is_due(at(10_149)));
+        assert!(poll.arrived(Outside, at(10_149)));
+        assert!(!poll.is_due(at(10_149)));
+        assert!(!poll.arrived(Outside, at(10_149)), "a poll ends once");
     }
 
     #[test]
-    fn a_worker_looks_for_a_moment_only() {
-        let mut attention = Attention::new();
-        attention.expect(Inside, at(10_000));
-        assert!(!attention.is_due(at(10_150)));
-        assert!(!attention.arrived(Inside, at(10_151)));
+    fn a_worker_polls_for_a_moment_only() {
+        let mut poll = BusyPoll::new();
+        poll.expect(Inside, at(10_000));
+        assert!(!poll.is_due(at(10_150)));
+        assert!(!poll.arrived(Inside, at(10_151)));
     }
 
     #[test]
     fn what_comes_late_to_a_busy_worker_is_no_answer() {
-        let mut attention = Attention::new();
-        attention.expect(Outside, at(10_000));
-        assert!(!attention.arrived(Outside, at(13_000)));
+        let mut poll = BusyPoll::new();
+        poll.expect(Outside, at(10_000));
+        assert!(!poll.arrived(Outside, at(13_000)));
         assert!(
-            !attention.expect(Outside, at(13_999)),
-            "the look brought nothing"
+            !poll.expect(Outside, at(13_999)),
+            "the poll brought nothing"
         );
-        assert!(attention.expect(Outside, at(14_000)));
+        assert!(poll.expect(Outside, at(14_000)));
     }
 
     #[test]
-    fn looks_are_two_milliseconds_apart_however_much_is_carried() {
-        let mut attention = Attention::new();
-        assert!(attention.expect(Inside, at(10_000)));
-        assert!(!attention.expect(Inside, at(10_001)), "it looks already");
-        attention.arrived(Inside, at(10_002));
-        assert!(!attention.expect(Outside, at(11_999)));
-        assert!(attention.expect(Outside, at(12_000)));
+    fn polls_are_two_milliseconds_apart_however_much_is_carried() {
+        let mut poll = BusyPoll::new();
+        assert!(poll.expect(Inside, at(10_000)));
+        assert!(!poll.expect(Inside, at(10_001)), "it polls already");
+        poll.arrived(Inside, at(10_002));
+        assert!(!poll.expect(Outside, at(11_999)));
+        assert!(poll.expect(Outside, at(12_000)));
     }
 
     #[test]
-    fn looks_that_bring_nothing_become_rare_until_one_does() {
-        let mut attention = Attention::new();
+    fn polls_that_bring_nothing_become_rare_until_one_does() {
+        let mut poll = BusyPoll::new();
         let mut now_ms = 10;
-        let mut looks_ms = Vec::new();
-        while looks_ms.len() < 13 {
-            if attention.expect(Outside, at(now_ms * 1000)) {
-                looks_ms.push(now_ms);
+        let mut polls_ms = Vec::new();
+        while polls_ms.len() < 13 {
+            if poll.expect(Outside, at(now_ms * 1000)) {
+                polls_ms.push(now_ms);
             }
             now_ms += 1;
-            attention.is_due(at(now_ms * 1000));
+            poll.is_due(at(now_ms * 1000));
         }
-        let apart_ms: Vec<u64> = looks_ms.windows(2).map(|two| two[1] - two[0]).collect();
+        let apart_ms: Vec<u64> = polls_ms.windows(2).map(|two| two[1] - two[0]).collect();
         assert_eq!(
             apart_ms,
             [4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000]
         );
 
-        let answered = at(looks_ms[12] * 1000 + 1_000_000);
-        assert!(attention.expect(Outside, answered));
-        assert!(attention.arrived(Outside, answered));
-        let soon = answered.saturating_add(FARTHEST);
-        assert!(attention.expect(Outside, soon));
-        attention.arrived(Outside, soon);
-        assert!(attention.expect(Outside, soon.saturating_add(NEAREST)));
+        let answered = at(polls_ms[12] * 1000 + 1_000_000);
+        assert!(poll.expect(Outside, answered));
+        assert!(poll.arrived(Outside, answered));
+        let soon = answered.saturating_add(MAX_INTERVAL);
+        assert!(poll.expect(Outside, soon));
+        poll.arrived(Outside, soon);
+        assert!(poll.expect(Outside, soon.saturating_add(MIN_INTERVAL)));
     }
 }

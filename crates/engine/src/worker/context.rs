@@ -1,7 +1,7 @@
 //! What a worker has besides its devices: the time of this turn, counters, the way to the control thread and to the
 //! other workers.
 
-use super::attention::{Attention, Side};
+use super::busy_poll::{BusyPoll, Side};
 use super::copies::CopyWatch;
 use super::key_wait::KeyWait;
 use super::mix::Mix;
@@ -44,7 +44,7 @@ pub(super) struct Context {
     last_icmp: Option<Time>,
     /// Of both directions.
     pub(super) mix: Mix,
-    pub(super) attention: Attention,
+    pub(super) busy_poll: BusyPoll,
     /// Who takes packets that no peer has a route for.
     unrouted: Option<SyncSender<Unrouted>>,
 }
@@ -69,7 +69,7 @@ impl Context {
             key_wait: KeyWait::new(now),
             last_icmp: None,
             mix: Mix::new(now),
-            attention: Attention::new(),
+            busy_poll: BusyPoll::new(),
             unrouted,
         }
     }
@@ -154,14 +154,14 @@ impl Context {
 
     /// Notes that something urgent is on its way to the other side, and is likely to be answered.
     pub(super) fn expect_answer(&mut self, from: Side) {
-        if self.mechanisms.has(Mechanism::Express) && self.attention.expect(from, self.now) {
+        if self.mechanisms.has(Mechanism::Express) && self.busy_poll.expect(from, self.now) {
             self.counters.looks.add(1);
         }
     }
 
     /// Notes what may be such an answer.
     pub(super) fn note_answer(&mut self, from: Side) {
-        if self.attention.arrived(from, self.now) {
+        if self.busy_poll.arrived(from, self.now) {
             self.counters.looks_answered.add(1);
         }
     }

@@ -3,10 +3,9 @@
 //! A turn loads the newest snapshot, asks which devices are ready, carries one budget of superframes
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
-mod allowance;
-mod attention;
 mod backlog;
 mod batch;
+mod busy_poll;
 mod context;
 mod copies;
 mod delivery;
@@ -19,6 +18,7 @@ mod moderation;
 mod outbound;
 mod placement;
 mod poller;
+mod queue_bound;
 mod queues;
 mod staging;
 mod standing;
@@ -30,8 +30,8 @@ use crate::counters::{Dropped, WorkerCounters};
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
-use attention::Side;
 use backlog::Backlogs;
+use busy_poll::Side;
 use context::Context;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::PeerId;
@@ -210,7 +210,7 @@ impl Worker {
         } else {
             busy
         };
-        let busy = if !busy && self.context.attention.is_due(self.context.now) {
+        let busy = if !busy && self.context.busy_poll.is_due(self.context.now) {
             rustix::thread::sched_yield();
             true
         } else {

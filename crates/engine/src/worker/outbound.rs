@@ -1,7 +1,7 @@
 //! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
 
-use super::attention::Side;
 use super::batch::Batch;
+use super::busy_poll::Side;
 use super::context::Context;
 use super::departure::{self, Blocked};
 use super::gate;

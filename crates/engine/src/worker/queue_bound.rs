@@ -1,4 +1,4 @@
-//! How much a queue may hold: more where the path is long.
+//! The bound of a TUN queue, by the bandwidth-delay product of the path: more for a long path.
 //!
 //! A connection keeps as many bytes in flight as fit its path, and at its start it sends them in bursts. Where the peer is
 //! near, a long queue is of no use: it only fills. Where it is far, a short queue loses those bursts, and the connection
@@ -20,12 +20,12 @@ const KEEP: Duration = Duration::from_secs(1);
 
 /// The bound of one queue.
 #[derive(Default)]
-pub(super) struct Allowance {
+pub(super) struct QueueBound {
     bytes: u64,
     keep_until: Time,
 }
 
-impl Allowance {
+impl QueueBound {
     /// Notes that a frame goes to a peer at the end of a path of this `round_trip`, unknown if it is none. Returns the
     /// bound to set in bytes where it changed.
     pub(super) fn note(&mut self, round_trip: Option<Duration>, now: Time) -> Option<u64> {
@@ -67,12 +67,12 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_the_farthest_peer_until_it_was_silent_for_a_while() {
-        let mut allowance = Allowance::default();
-        assert_eq!(allowance.note(NEAR, at_ms(0)), Some(bytes_for(NEAR)));
-        assert_eq!(allowance.note(FAR, at_ms(1)), Some(bytes_for(FAR)));
-        assert_eq!(allowance.note(NEAR, at_ms(2)), None);
-        assert_eq!(allowance.note(FAR, at_ms(900)), None);
-        assert_eq!(allowance.note(NEAR, at_ms(1_800)), None);
-        assert_eq!(allowance.note(NEAR, at_ms(1_901)), Some(bytes_for(NEAR)));
+        let mut bound = QueueBound::default();
+        assert_eq!(bound.note(NEAR, at_ms(0)), Some(bytes_for(NEAR)));
+        assert_eq!(bound.note(FAR, at_ms(1)), Some(bytes_for(FAR)));
+        assert_eq!(bound.note(NEAR, at_ms(2)), None);
+        assert_eq!(bound.note(FAR, at_ms(900)), None);
+        assert_eq!(bound.note(NEAR, at_ms(1_800)), None);
+        assert_eq!(bound.note(NEAR, at_ms(1_901)), Some(bytes_for(NEAR)));
     }
 }

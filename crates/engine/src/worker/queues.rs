@@ -4,7 +4,7 @@
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
 //! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
 
-use super::allowance::Allowance;
+use super::queue_bound::QueueBound;
 use super::standing::Standing;
 use culvert_session::Time;
 use culvert_tun::{Account, PRIORITY_QUEUES, Queue, URGENT_QUEUE};
@@ -45,7 +45,7 @@ pub(super) struct Queues {
 struct Book {
     account: Account,
     standing: Standing,
-    allowance: Allowance,
+    bound: QueueBound,
     /// When it was last looked at.
     settled_at: Time,
 }
@@ -202,10 +202,8 @@ impl Queues {
 
     /// Notes that a frame of `queue` goes by a path of this `round_trip`, where that is known.
     pub(super) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: Time) {
-        let Book {
-            account, allowance, ..
-        } = &mut self.books[queue];
-        if let Some(bytes) = allowance.note(round_trip, now) {
+        let Book { account, bound, .. } = &mut self.books[queue];
+        if let Some(bytes) = bound.note(round_trip, now) {
             account.set_bound(bytes);
         }
     }
@@ -255,7 +253,7 @@ impl Book {
         Self {
             account,
             standing: Standing::default(),
-            allowance: Allowance::default(),
+            bound: QueueBound::default(),
             settled_at: Time::ZERO,
         }
     }

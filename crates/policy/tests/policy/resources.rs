@@ -137,7 +137,10 @@ fn one_host_may_be_several_resources_with_other_ports() {
     let set = Resources::new([around, web, ssh]).unwrap();
     let found = set.for_address([10, 0, 0, 1].into()).unwrap();
     assert_eq!(found.id, id(2));
-    let all: Vec<_> = set.alike(found).map(|resource| resource.id).collect();
+    let all: Vec<_> = set
+        .with_same_target(found)
+        .map(|resource| resource.id)
+        .collect();
     assert_eq!(all, [id(2), id(3)]);
     let service = |port| {
         set.for_service(found, Service::Tcp(port))
@@ -259,7 +262,7 @@ proptest! {
         }
         for resource in set.iter() {
             let naive: Vec<_> = set.iter().filter(|other| alike(other, resource)).collect();
-            prop_assert_eq!(set.alike(resource).collect::<Vec<_>>(), naive);
+            prop_assert_eq!(set.with_same_target(resource).collect::<Vec<_>>(), naive);
         }
     }
 }
