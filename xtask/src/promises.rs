@@ -1,4 +1,4 @@
-//! What docs/threat-model.md promises, and what keeps it: `tests/promises.toml` breaks the code in one place for
+//! The promises of docs/threat-model.md, broken on purpose: `tests/promises.toml` breaks the code in one place for
 //! each promise, and names the tests that must fail then.
 //!
 //! [`check`] compares the three texts, in every run of CI. [`run()`] breaks the code, which takes hours.
@@ -34,7 +34,7 @@ struct Breakage {
 /// A row of the threat model that no breakage belongs to.
 #[derive(Debug)]
 struct Unbroken {
-    /// How the row begins.
+    /// The beginning of the row.
     promise: String,
 }
 
@@ -193,7 +193,7 @@ fn rows_of_promises(model: &str) -> Vec<(usize, &str)> {
     rows
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn in_code_font(row: &str) -> impl Iterator<Item = &str> {
     row.split('`').skip(1).step_by(2)
 }

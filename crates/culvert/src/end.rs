@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whether the helper ended first.
+/// True if the helper ended first.
 #[derive(Clone, Default)]
 pub(crate) struct HelperLost(Arc<AtomicBool>);
 

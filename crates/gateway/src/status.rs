@@ -46,7 +46,7 @@ pub struct Status {
     /// The key's fingerprint, as console and command line show it.
     #[serde(default)]
     pub fingerprint: String,
-    /// Whether it waits for verification by an administrator, and has no grants.
+    /// True while the gateway waits for verification by an administrator, and has no grants.
     #[serde(default)]
     pub awaits_verification: bool,
     /// Its addresses inside the tunnel.

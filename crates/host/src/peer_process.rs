@@ -69,7 +69,7 @@ impl PeerProcess {
     }
 }
 
-/// When the process of that number was started, in ticks since boot. A service asks its helper for it:
+/// The start time of the process with that number, in ticks since boot. A service asks its helper for it:
 /// other processes are closed to a sandbox.
 pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;

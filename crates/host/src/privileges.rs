@@ -210,7 +210,7 @@ pub(crate) fn with_capabilities<T>(
     let raised = singles(passed)
         .try_for_each(|capability| configure_capability_in_ambient_set(capability, true));
     let started = raised.map_err(io::Error::from).and_then(|()| start());
-    // What is no longer inheritable leaves the ambient set too (capabilities(7)).
+    // A capability that is no longer inheritable leaves the ambient set too (capabilities(7)).
     set_capabilities(None, sets(had.inheritable))?;
     started
 }

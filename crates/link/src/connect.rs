@@ -41,7 +41,7 @@ pub struct Destination {
     pub bearer: Bearer,
     /// `SO_MARK` of the connection, so that it stays out of the tunnel.
     pub mark: Option<u32>,
-    /// How the portal's name is looked up.
+    /// The look-up of the portal's name.
     pub look_up: LookUp,
 }
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 /// Bytes of a key, from which the key of the cipher and the key's id are derived.
 pub const KEY_LEN: usize = 32;
 
-/// What a key's text begins with, so that nobody takes a token for one. 1 is the version.
+/// The prefix of a key's text, so that nobody takes a token for one. 1 is the version.
 const PREFIX: &str = "culvert-secrets-key-1:";
 
 const CIPHER_INFO: &[u8] = b"culvert secrets 1 AES-256-GCM-SIV";
@@ -46,14 +46,14 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// Why a text is no key. It says nothing of the text.
+/// The cause for which a text is no key. It says nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is no key of secrets ({PREFIX}…): make one with `culvert portal secrets new-key FILE`, and copy it whole"
 )]
 pub struct KeyTextError;
 
-/// What encrypts secrets, wiped when it is dropped.
+/// A key that encrypts secrets, wiped when it is dropped.
 #[derive(Clone)]
 pub struct SecretsKey {
     bytes: Zeroizing<[u8; KEY_LEN]>,

@@ -19,7 +19,7 @@ const VERSION: u8 = 1;
 const HEAD_LEN: usize = MAGIC.len() + 1 + KeyId::LEN;
 const TAG_LEN: usize = 16;
 
-/// Where a value lies. A value that is copied elsewhere does not decrypt.
+/// The place of a value. A value that is copied elsewhere does not decrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// The id of the account.
@@ -28,7 +28,7 @@ pub struct Place<'a> {
     pub table: &'a str,
     /// The column.
     pub column: &'a str,
-    /// What is left of the row's primary key without the account.
+    /// The row's primary key without the account.
     pub row: &'a [u8],
 }
 
@@ -50,7 +50,7 @@ impl Place<'_> {
     }
 }
 
-/// Why a value does not decrypt.
+/// The cause for which a value does not decrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -97,7 +97,7 @@ impl SecretsKey {
     /// Encrypts a secret for its place. `nonce` was drawn at random for this value.
     ///
     /// # Panics
-    /// Where the secret is longer than [`MAX_PLAIN_LEN`], which the caller has checked.
+    /// If the secret is longer than [`MAX_PLAIN_LEN`], which the caller has checked.
     pub fn seal(&self, place: &Place<'_>, plain: &[u8], nonce: [u8; NONCE_LEN]) -> Vec<u8> {
         assert!(
             plain.len() <= MAX_PLAIN_LEN,

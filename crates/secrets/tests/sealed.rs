@@ -1,4 +1,4 @@
-//! What a sealed value tells, and to whom.
+//! Sealed values: their format, and the refusals of wrong ones.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! What a person has shown of who they are, as a write compares it with what the store has by then.
+//! The proof of a person, which a write compares with what the store has by then.
 
 use crate::SecretBytes;
 use culvert_ids::IdentityId;
 use culvert_wire::Timestamp;
 
-/// How a person was proven, besides factors that the same write uses up ([`crate::FactorChange`]).
+/// The first proof of a person, besides factors that the same write uses up ([`crate::FactorChange`]).
 ///
 /// A proof takes time: a password is checked for up to some seconds, and a person looks for a phone. The writing
 /// transaction therefore looks again at what the proof was made by.
@@ -16,7 +16,7 @@ pub enum Proof {
     Identity {
         /// Which one.
         id: IdentityId,
-        /// When the person proved who they are there; unknown where the provider does not say. A session of the provider
+        /// The time of the person's proof there; unknown if the provider does not say. A session of the provider
         /// may be hours old.
         at: Option<Timestamp>,
     },

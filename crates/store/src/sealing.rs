@@ -46,7 +46,7 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// What whoever opens a database has to do with its secrets.
+/// The access to secrets with which a database is opened.
 #[derive(Clone, Debug, Default)]
 pub enum SecretsAccess {
     /// The secrets are not encrypted, or the database is refused.
@@ -67,7 +67,7 @@ pub(crate) enum SecretColumn {
     /// The portal's own of its state directory: certificate with key, and the key of browsers' marks. They are in
     /// the database only while it is encrypted.
     State,
-    /// What codes of authenticator apps are made of.
+    /// Secrets of authenticator apps, from which codes are made.
     Totp,
     /// The portal's secrets at identity providers.
     Provider,
@@ -95,7 +95,7 @@ impl SecretColumn {
         }
     }
 
-    /// Whether its rows belong to an account each.
+    /// True if its rows belong to an account each.
     pub(crate) const fn has_account(self) -> bool {
         !matches!(self, Self::State)
     }
@@ -107,7 +107,7 @@ impl SecretColumn {
         }
     }
 
-    /// What it holds, for people.
+    /// The name of its content, for people.
     pub(crate) const fn contents(self) -> &'static str {
         match self {
             Self::Portal => "keys of grants and of pre-shared keys",
@@ -163,7 +163,7 @@ impl fmt::Display for SecretRow<'_> {
     }
 }
 
-/// How the secrets of an open database are kept.
+/// The state of the secrets of an open database.
 #[derive(Clone, Debug)]
 pub(crate) enum Sealing {
     Plain,
@@ -176,7 +176,7 @@ impl Sealing {
         matches!(self, Self::Key(_))
     }
 
-    /// What is kept in the row.
+    /// The content of the row, as it is stored.
     pub(crate) fn seal(
         &self,
         row: &SecretRow<'_>,

@@ -38,7 +38,7 @@ const COLUMNS: [[&str; 3]; 5] = [
     ["sink_secret", "value", "sink"],
 ];
 
-/// What all planted secrets begin with, and nothing else does.
+/// The prefix of all planted secrets, and of nothing else.
 const PLANTED: &str = "planted-secret-";
 
 struct Place(TempDir);
@@ -220,7 +220,7 @@ async fn read(store: &SqliteStore) -> Result<Vec<String>, StoreError> {
     Ok(found.into_iter().flatten().map(text).collect())
 }
 
-/// What [`read`] finds: those of the state directory only where secrets are encrypted.
+/// The secrets that [`read`] finds: those of the state directory only if secrets are encrypted.
 fn all(with_state: bool) -> Vec<String> {
     let names = "grant-signing pairs totp-0 totp-1 provider-0 provider-1 collector archive";
     let state = if with_state {

@@ -23,7 +23,7 @@ async fn in_a_file() -> Fixture {
     Fixture::new(Arc::new(store), directory)
 }
 
-/// What is encrypted is read and written as what is not.
+/// The store's rules hold with encrypted secrets too.
 async fn encrypted() -> Fixture {
     let key = SecretsKey::from_bytes(&[7; 32]);
     let sealer = Sealer::new(key, |nonce| {

@@ -11,7 +11,7 @@ const CHUNK_LEN: usize = 65_536;
 /// file of some length, and where it is cut off; or keys as text.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn age(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;
@@ -51,7 +51,7 @@ fn encrypt(plain: &[u8]) -> Vec<u8> {
     file
 }
 
-/// What was written, and how it ended.
+/// The written bytes, and the end of the writing.
 fn decrypt(file: &[u8]) -> (Vec<u8>, Result<(), AgeError>) {
     let mut written = Vec::new();
     let opened = culvert_age::open(file, &mut written, &[identity()]);
@@ -98,7 +98,7 @@ fn changed(input: &mut Input<'_>) {
     }
 }
 
-/// What is read as a key is written as it was read, but for the case.
+/// A text that is read as a key is written as it was read, but for the case.
 fn keys(text: &str) {
     if let Ok(recipients) = parse_recipients(text) {
         for recipient in recipients {

@@ -10,7 +10,7 @@ const NONCE: [u8; 12] = [7; 12];
 /// key's text.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn sealed_value(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;

@@ -87,7 +87,7 @@ impl Tree {
         })
     }
 
-    /// What is wrong with `breakage`; nothing where each of its tests failed.
+    /// The problems of `breakage`: none if each of its tests failed.
     fn try_one(&self, breakage: &Breakage) -> Result<Vec<String>> {
         let path = self.root.join(&breakage.file);
         let sound = fs::read_to_string(&path).with_context(|| breakage.file.clone())?;
@@ -162,7 +162,7 @@ impl Tree {
     }
 }
 
-/// What libtest says of the test `name`.
+/// The outcome of the test `name`, as libtest prints it.
 fn outcome<'a>(said: &'a str, name: &str) -> Option<&'a str> {
     said.lines().find_map(|line| {
         let (path, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;

@@ -53,7 +53,7 @@ pub(super) struct SetArguments {
     /// Whoever has none can do nothing in the console but get one. API tokens are not concerned.
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true)]
     second_factor: Option<SecondFactor>,
-    /// Whether gateways need an administrator's "culvert admin gateway verify" before they get access: on or off
+    /// Require an administrator's "culvert admin gateway verify" before a gateway gets access: on or off
     ///
     /// It verifies none. Gateways that are not verified are listed first, and lose all access at once.
     #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where the service manager has put a unit's credentials (systemd.exec(5)).
+/// The directory of a unit's credentials, set by the service manager (systemd.exec(5)).
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 
 /// The credential that is the key: `LoadCredential=secrets-key:FILE`.
@@ -130,7 +130,7 @@ pub(super) struct KeySource {
 }
 
 impl KeySource {
-    /// What is to be done with secrets: the key of the file that was named, else the service manager's.
+    /// The key of the named file, else the service manager's, else none.
     pub(super) fn access(&self) -> Result<SecretsAccess, Failure> {
         let credentials = std::env::var_os(CREDENTIALS_VARIABLE).map(PathBuf::from);
         let key = self.find(credentials.as_deref())?;
@@ -169,7 +169,7 @@ impl KeySource {
     }
 }
 
-/// Where a credential may be missing, its unit has an empty one (`SetCredential=secrets-key:`).
+/// A unit with an optional credential sets an empty one (`SetCredential=secrets-key:`).
 fn is_absent(error: &HostError) -> bool {
     let absent = [FileRefusal::Missing, FileRefusal::Empty];
     matches!(error, HostError::FileRefused(refused) if absent.contains(&refused.refusal))

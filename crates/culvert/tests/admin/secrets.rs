@@ -140,7 +140,7 @@ fn secrets_are_encrypted_rotated_and_decrypted_and_the_portal_goes_on() {
     shell.at(&portal, "site create elsewhere").ok();
 }
 
-/// How often a command is killed at some instant.
+/// The number of times that a command is killed at some instant.
 const KILLED: u32 = 8;
 
 #[test]

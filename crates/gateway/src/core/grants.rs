@@ -22,7 +22,7 @@ const CLOCK_GRAIN_MS: u64 = 2_000;
 pub(super) struct Visible {
     pub(super) ipv4: Ipv4Addr,
     pub(super) ipv6: Ipv6Addr,
-    /// When a grant had it last.
+    /// The time at which a grant had it last.
     pub(super) told_ms: u64,
 }
 

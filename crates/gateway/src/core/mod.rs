@@ -144,7 +144,7 @@ pub struct Gateway {
     log_outside: LogLimit,
     /// Lines about names that gave way to others of their client.
     log_evicted: LogLimit,
-    /// When the flows were last looked at for names in use.
+    /// The time of the last search of the flows for names in use.
     looked_ms: Option<u64>,
     /// They are to be looked at now.
     wants_look: bool,
@@ -309,7 +309,7 @@ impl Gateway {
         self.drain.own || self.drain.portal
     }
 
-    /// Whether it waits for an administrator to verify it, as far as the portal has said.
+    /// True if the portal said that the gateway waits for verification by an administrator.
     #[must_use]
     pub const fn awaits_verification(&self) -> bool {
         self.verification_awaited

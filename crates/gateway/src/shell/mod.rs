@@ -98,7 +98,7 @@ struct Shell {
     has_connected: bool,
     /// Whether there was a session when this was last looked at.
     was_connected: bool,
-    /// Whether it was logged that it waits to be verified.
+    /// True once the log says that the gateway waits to be verified.
     was_awaiting: bool,
     /// Whether the service manager knows that the gateway has started.
     is_announced: bool,

@@ -166,7 +166,7 @@ pub(crate) struct Play {
     pub(crate) ended: Option<Ending>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) asked: Vec<DomainName>,
-    /// How often the shell was asked which names are in use.
+    /// The number of questions to the shell for the names in use.
     pub(crate) looks: usize,
     /// With what has become void since.
     pub(crate) kept: Option<Kept>,

@@ -101,7 +101,7 @@ pub enum RoutedDomains {
     All,
 }
 
-/// Where the file is that says who resolves names.
+/// The path of the file that names the resolvers.
 #[derive(Debug)]
 struct Paths {
     resolv_conf: PathBuf,

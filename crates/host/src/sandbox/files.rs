@@ -82,7 +82,7 @@ const AUTHORITIES: [&str; 9] = [
     "/etc/static/ssl/certs",
 ];
 
-/// What the loader of programs and the program `resolvconf` read. Both go on without.
+/// Files that the program loader and the program `resolvconf` read. Both go on without.
 const OF_PROGRAMS: [&str; 4] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
@@ -90,23 +90,23 @@ const OF_PROGRAMS: [&str; 4] = [
     "/etc/resolvconf",
 ];
 
-/// What the service and the C library read of the kernel. Other processes are not there: of `/proc`, only this one.
+/// Files of the kernel that the service and the C library read. Other processes are not there: of `/proc`, only this one.
 const OF_KERNEL: [&str; 9] = [
     // Threads, load, mounts, namespaces, interfaces, routes.
     "/proc/self",
     "/proc/sys/kernel/osrelease",
     "/proc/sys/vm/overcommit_memory",
-    // How many processors, how much memory.
+    // The number of processors, and the memory.
     "/proc/cpuinfo",
     "/proc/meminfo",
     "/proc/stat",
     "/sys/devices/system/cpu",
     "/sys/kernel/mm/transparent_hugepage",
-    // How much of the processors this group may use.
+    // The share of the processors that this group may use.
     "/sys/fs/cgroup",
 ];
 
-/// What the helper looks up: names, users, addresses of interfaces, start times of processes. NSS modules, which its C
+/// Files for the helper's look-ups: names, users, addresses of interfaces, start times of processes. NSS modules, which its C
 /// library loads, have their sockets and caches in `/run`.
 const OF_HELPER: [&str; 3] = ["/etc", "/run", "/proc"];
 
@@ -122,7 +122,7 @@ const DEVICES: [&str; 6] = [
 /// A path, and what may be done there.
 type Rule = (PathBuf, BitFlags<AccessFs>);
 
-/// What keeps the inodes of rules in `/proc` in place. The kernel makes others there once it has forgotten the
+/// Descriptors that keep the inodes of rules in `/proc` in place. The kernel makes others there once it has forgotten the
 /// entries of the old ones, and a rule knows only the old.
 static PINNED: Mutex<Vec<PathFd>> = Mutex::new(Vec::new());
 

@@ -52,7 +52,7 @@ pub enum Barrier {
 }
 
 impl SandboxNeeds<'_> {
-    /// Whether the helper has to change `/etc/resolv.conf`.
+    /// True if the helper has to change `/etc/resolv.conf`.
     pub(crate) fn writes_resolv_conf(&self) -> bool {
         self.resolver_files().has_file
     }

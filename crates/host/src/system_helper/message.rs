@@ -36,7 +36,7 @@ pub enum SystemFile {
     Nsswitch,
 }
 
-/// What a service asks its helper for.
+/// A request of a service to its helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// The addresses of a name, as getaddrinfo(3) finds them.
@@ -53,13 +53,13 @@ pub(super) enum Request {
     RemoveUnfinished,
     /// The number of the group whose members may command.
     CommandGroup,
-    /// Whether a user may command.
+    /// The question if a user may command.
     Admit(PeerCredentials),
-    /// When a process was started, in ticks since boot.
+    /// The start time of a process, in ticks since boot.
     StartTime(u32),
 }
 
-/// What the helper answers.
+/// An answer of the helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Addresses(Vec<SocketAddr>),
@@ -72,7 +72,7 @@ pub(super) enum Answer {
     StartTime(u64),
 }
 
-/// Why a request was not granted.
+/// The cause for which a request was not granted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failed {
     errno: Option<i32>,

@@ -39,7 +39,7 @@ pub const SYSTEM_HELPER: &str = "system-helper";
 /// The second argument: the helper may change `/etc/resolv.conf`.
 const MAY_WRITE: &str = "--resolv-conf";
 
-/// How long an answer may take. The slowest is a name that no server answers for: the C library asks three servers
+/// The longest time for an answer. The slowest is a name that no server answers for: the C library asks three servers
 /// twice, for 5 s each.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
 
@@ -118,7 +118,7 @@ impl SystemHelper {
 /// [`SYSTEM_HELPER`].
 ///
 /// # Errors
-/// Where standard input is no such socket, and where rights can't be given up.
+/// If standard input is no such socket, or rights can't be given up.
 pub fn run_system_helper(arguments: &[String]) -> Result<(), HostError> {
     let may_write = arguments == [MAY_WRITE];
     // A service manager tells all processes of a unit to end. The service asks until it has ended itself.

@@ -10,7 +10,7 @@ use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Who may do what with `resolv.conf`: its owner writes, all read.
+/// The mode of `resolv.conf`: its owner writes, all read.
 const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// The files that the operations are about, and whether they may be changed.
@@ -19,7 +19,7 @@ pub(crate) struct Operations {
     pub(crate) resolv_conf: PathBuf,
     pub(crate) hosts: PathBuf,
     pub(crate) nsswitch: PathBuf,
-    /// Whether `resolv.conf` may be written.
+    /// True if `resolv.conf` may be written.
     pub(crate) may_write: bool,
 }
 

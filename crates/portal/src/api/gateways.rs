@@ -111,7 +111,7 @@ pub(super) async fn verify(
 
 /// Take back that a gateway is verified
 ///
-/// Where the account requires verified gateways, access through it ends at once.
+/// Access through it ends at once if the account requires verified gateways.
 #[utoipa::path(
     post, path = "/gateways/{id}/unverify", tag = "gateways", operation_id = "unverify_gateway",
     params(

@@ -121,7 +121,7 @@ fn forms(ways: WaysToProve, ticket: &str) -> Vec<Form> {
     forms
 }
 
-/// What came of a proof: onward to the form that waits, or the question again.
+/// The outcome of a proof: onward to the form that waits, or the question again.
 async fn proven(
     console: &Console,
     person: &Person,

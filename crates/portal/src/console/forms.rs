@@ -67,7 +67,7 @@ impl Fields {
         }
     }
 
-    /// What was written, to be sent from another page of the session.
+    /// The fields as they were filled in, to be sent from another page of the session.
     pub(super) fn into_kept(self) -> Vec<(String, Zeroizing<String>)> {
         let mut kept = self.0;
         kept.retain(|(name, _)| name != "form_token");

@@ -18,7 +18,7 @@ pub(super) const AT: &str = "/gateways";
 /// In the list of pages, gateways belong to their sites.
 const LIST: &str = "/sites";
 
-/// Whether it is there, and whether it takes clients. `is_required`: whether it has to be verified.
+/// The state of a gateway: connected, and accepting clients. `is_required`: gateways have to be verified.
 pub(super) fn state(
     gateway: &Gateway,
     session: Option<&GatewaySession>,

@@ -1,4 +1,4 @@
-//! Whether gateways have to be verified, and those that are not.
+//! The rule that gateways have to be verified, and the list of those that are not.
 
 use super::Console;
 use super::edit::{Edit, Now};

@@ -317,7 +317,7 @@ impl Hub {
 }
 
 impl Hub {
-    /// Whether the grant's ends are there, in one site, and the gateway may have grants.
+    /// True if the grant's ends are there, in one site, and the gateway may have grants.
     fn is_still_possible(&self, row: &culvert_store::Grant) -> bool {
         let gateway = self.directory.gateway(row.gateway);
         let resource = self.directory.resource(row.resource);

@@ -106,7 +106,7 @@ pub(super) struct GatewaySession {
     pub(super) given: u32,
 }
 
-/// How far a connected gateway is trusted.
+/// The trust in a connected gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verification {
     /// It was last told that it waits to be verified.

@@ -9,7 +9,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToGateway};
 
 impl Hub {
-    /// How a gateway that connects is told to stand.
+    /// The verification that a gateway is told of when it connects.
     pub(super) fn verification_of(&self, id: GatewayId) -> Verification {
         let may_serve = self.directory.may_serve(id);
         Verification {
@@ -18,7 +18,7 @@ impl Hub {
         }
     }
 
-    /// Whether what a gateway says of its traffic counts: one that never might serve carries nothing.
+    /// True if the gateway's reports of traffic count: a gateway that never might serve carries nothing.
     pub(super) fn has_served(&self, id: GatewayId) -> bool {
         let session = self.gateways.get(&id);
         session.is_some_and(|session| session.verification.has_served)

@@ -80,7 +80,7 @@ impl SignInFault {
     }
 }
 
-/// What a provider said, as far as a page has room for it.
+/// The words of a provider, as far as a page has room for them.
 pub(super) fn repeated(said: &str) -> String {
     let said = said.chars().filter(|char| !char.is_control());
     said.take(MAX_REPEATED_CHARS).collect()

@@ -158,7 +158,7 @@ impl Flows {
         Ok(begun)
     }
 
-    /// How many gave way to others.
+    /// The number of flows that gave way to others.
     pub(crate) fn evictions(&self) -> (&'static str, u64) {
         self.evictions.counted()
     }

@@ -32,7 +32,7 @@ pub(super) struct Wanted<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
     pub(super) nonce: &'a str,
-    /// How long ago the provider was told to ask the person anew, where it was.
+    /// The time since the provider was told to ask the person anew; `None` if it was not told.
     pub(super) asked_anew: Option<Duration>,
 }
 

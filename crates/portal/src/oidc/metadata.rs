@@ -48,7 +48,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Where a browser is sent to. Where the provider is to ask anew, no session that it has is enough.
+    /// The address that a browser is sent to. With `asks_anew` the provider asks, whatever session it has.
     pub(super) fn authorization_url(
         &self,
         provider: &Provider,

@@ -24,7 +24,7 @@ pub(crate) struct Claims {
     pub(crate) names: Vec<String>,
     /// The values of the groups' claim.
     pub(crate) groups: Vec<String>,
-    /// When the person signed in there, in seconds, where the provider says it.
+    /// The time of the sign-in there, in seconds, if the provider says it.
     pub(crate) authenticated_s: Option<u64>,
 }
 

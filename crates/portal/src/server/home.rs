@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// The directory of log sinks that are files.
 const SINK_DIR: &str = "logs";
 
-/// Where the portal said last that it is, for whoever makes a token while it runs or does not.
+/// The address that the portal published last, for commands that make tokens whether it runs or not.
 pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
 
 /// The key of the marks by which browsers are known. Without it, people's browsers are unknown until they sign in.

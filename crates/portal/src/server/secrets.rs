@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// What encrypts secrets with this key, with nonces of the operating system.
+/// The sealer of secrets with this key, with nonces of the operating system.
 #[must_use]
 pub fn sealer(key: SecretsKey) -> Sealer {
     Sealer::new(key, |nonce| Ok(getrandom::fill(nonce)?))
@@ -55,7 +55,7 @@ impl Home {
         }
     }
 
-    /// How the portal's secrets are kept, whether it runs or not. With a key, each is decrypted for a test.
+    /// The state of the portal's secrets, whether it runs or not. With a key, each is decrypted for a test.
     ///
     /// # Errors
     /// [`PortalError::Store`].

@@ -134,7 +134,7 @@ impl Devices {
         at.saturating_duration_since(self.start)
     }
 
-    /// How many gave way to others, or were refused because of their network's share.
+    /// The number of codes that gave way to others, or were refused because of their network's share.
     pub(super) fn evictions(&self) -> (&'static str, u64) {
         self.evictions.counted()
     }

@@ -27,7 +27,7 @@ const MAX_EXPORTS: usize = 16;
 /// Exports of one actor at once.
 const MAX_EXPORTS_PER_ACTOR: u32 = 1;
 
-/// How long an export has waited for its reader, all in all, before it gives way where there are [`MAX_EXPORTS`]. A
+/// The time that an export waits for its reader, all in all, before it gives way among [`MAX_EXPORTS`]. A
 /// reader that takes a megabyte a second exports 30 MB, some 100,000 entries, before that.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(30);
 
@@ -68,7 +68,7 @@ struct Running {
     gives_way: Notify,
 }
 
-/// How long an export has waited for its reader: until the last part, and since when for this one.
+/// The time that an export has waited for its reader: until the last part, and since when for this one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     before: Duration,
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(gave_way, 1);
         assert!(take(100).is_none(), "one of an actor");
         drop(newcomer);
-        // What gave way takes no place along that is another's by now.
+        // An export that gave way takes no place along that is another's by now.
         let second = take(101).unwrap();
         drop(held.split_off(0));
         assert_eq!(places.running.lock().unwrap().len(), 1);

@@ -72,7 +72,7 @@ impl Default for Factors {
 }
 
 impl Factors {
-    /// How many entries of each table gave way to others.
+    /// The number of entries of each table that gave way to others.
     pub(super) fn evictions(&self) -> [(&'static str, u64); 2] {
         [self.half_signed_in.evictions(), self.enrolments.evictions()]
     }

@@ -51,7 +51,7 @@ impl Challenges {
         })
     }
 
-    /// How many answers were refused because there were too many.
+    /// The number of answers that were refused because there were too many.
     pub(super) fn refusals(&self) -> (&'static str, u64) {
         self.spent.evictions()
     }

@@ -51,9 +51,9 @@ impl Default for Proofs {
 pub(crate) struct KeptForm {
     /// It is good in no other.
     session: TokenId,
-    /// Where it was sent.
+    /// The path that it was sent to.
     pub(crate) path: String,
-    /// What was written into it, secrets among it.
+    /// Its fields as they were filled in, secrets among them.
     pub(crate) fields: Vec<(String, Zeroizing<String>)>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct WaysToProve {
 }
 
 impl Service {
-    /// Whether the caller was proven lately.
+    /// True if the caller was proven lately.
     pub(crate) async fn is_proven(&self, caller: &Caller) -> Result<bool, Fault> {
         let session: store::Token = self.get(caller.account(), caller.token()).await?;
         let age = session.proven.map(|proven| {

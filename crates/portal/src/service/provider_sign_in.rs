@@ -50,7 +50,7 @@ pub(crate) enum Arrived {
 }
 
 impl Service {
-    /// What the provider is called.
+    /// The name of the provider.
     pub(crate) async fn provider_name(&self, id: ProviderId) -> Result<String, Fault> {
         let known = self.known_providers().await?;
         let known = known.into_iter().find(|provider| provider.id == id);
@@ -350,7 +350,7 @@ impl Service {
     }
 }
 
-/// Who has signed in in this browser, where it is the session in which the way was begun.
+/// The person who has signed in in this browser, if the way was begun in the same session.
 fn in_session(
     caller: Option<&Caller>,
     session: TokenId,

@@ -13,7 +13,7 @@ const MAX_WAITING: usize = 4_096;
 /// Things of one person that wait at once: a few browsers, each of which began a few times.
 const MAX_OF_ONE: usize = 64;
 
-/// How many things wait at once, and how many of one person.
+/// The bounds of things that wait at once, in all and of one person.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) all: usize,
@@ -74,7 +74,7 @@ impl<K: Ord + Clone, V> Waiting<K, V> {
         let inserted = self
             .entries()
             .insert(subscriber, key, value, self.since(now));
-        // What is refused does not wait, and what gave way no longer does.
+        // A refused entry does not wait, and one that gave way no longer does.
         if !matches!(inserted, Ok(None)) {
             self.evictions.note(PERSON, now);
         }

@@ -27,7 +27,7 @@ const WAYS: [ShutOut; 6] = [
     ShutOut::SetPassword,
 ];
 
-/// What they do is in no log of changes: a fresh proof, a question to an authenticator or a provider, a decision about a machine
+/// Their effect is in no log of changes: a fresh proof, a question to an authenticator or a provider, a decision about a machine
 /// that waits, a line for a sink, the name of a passkey, recovery codes. Their answer says whether it was done.
 const UNLOGGED: [&str; 11] = [
     "/confirm/passkey",

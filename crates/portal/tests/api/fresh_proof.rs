@@ -46,7 +46,7 @@ pub(crate) async fn proven_before(running: &Running, actor: ActorId, minutes: u6
     browser
 }
 
-/// What a form that waits is known by, of the answer to it.
+/// The ticket of a form that waits, from the answer to it.
 #[track_caller]
 pub(crate) fn waiting(answer: Answer) -> String {
     let answer = answer.expect(303);

@@ -1,4 +1,4 @@
-//! Where the account requires verified gateways, one that waits is connected and has nothing.
+//! In an account that requires verified gateways, one that waits is connected and has nothing.
 
 use crate::world::{SITE, World, gateway};
 use culvert_store::Decision;

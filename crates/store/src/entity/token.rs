@@ -28,7 +28,7 @@ pub struct Token {
     /// log, and changes no version.
     #[serde(skip)]
     pub last_used: Option<Timestamp>,
-    /// When the person of a session last proved who they are. Not configuration either.
+    /// The time at which the person of a session last proved who they are. Not configuration either.
     #[serde(skip)]
     pub proven: Option<Timestamp>,
     /// Version and times.

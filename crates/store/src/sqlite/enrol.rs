@@ -32,7 +32,7 @@ pub(super) trait Machine: Table {
     -> Self;
     fn machine_id(&self) -> MachineId;
     fn place(&self) -> Place;
-    /// What `place` says from here on. `token` was presented with it.
+    /// Sets what `place` says from here on. `token` was presented with it.
     fn set_place(&mut self, place: Place, token: TokenId);
 }
 

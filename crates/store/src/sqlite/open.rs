@@ -96,7 +96,7 @@ impl SqliteOptions {
         self
     }
 
-    /// What is to be done with secrets; [`SecretsAccess::Plain`] if not said.
+    /// The access to secrets; [`SecretsAccess::Plain`] if not said.
     #[must_use]
     pub fn secrets(mut self, secrets: SecretsAccess) -> Self {
         self.secrets = secrets;
@@ -186,7 +186,7 @@ pub(super) async fn for_rekey(
     Ok(connection)
 }
 
-/// Whether the database is one that may be opened so. It writes nothing.
+/// Checks that the database may be opened so. It writes nothing.
 async fn look(options: &SqliteOptions, access: &SecretsAccess) -> Result<(), StoreError> {
     let mut connection = options.bare().connect().await.map_err(fault)?;
     let fits = async {
@@ -200,7 +200,7 @@ async fn look(options: &SqliteOptions, access: &SecretsAccess) -> Result<(), Sto
     fits
 }
 
-/// How secrets are kept from now on. A database without an account begins with the key that is given; in one that
+/// The state of secrets from now on. A database without an account begins with the key that is given; in one that
 /// was not cleaned up, that is done now.
 async fn sealing(
     connection: &mut SqliteConnection,

@@ -38,7 +38,7 @@ pub(super) async fn find(
     }
 }
 
-/// What the password of an actor is checked by.
+/// The verifier of an actor's password.
 pub(super) async fn of(
     connection: &mut SqliteConnection,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! Whether a write may begin a session, or renew the proof of one: what was proven before it must still hold.
+//! A write begins a session, or renews the proof of one, only by a proof that still holds.
 
 use super::passwords;
 use super::read;
@@ -8,7 +8,7 @@ use crate::{Denial, EntityId, Identity, Kind, Proof, Provider, StoreError, Token
 use culvert_ids::{ActorId, TokenId};
 use culvert_wire::Timestamp;
 
-/// What a write has shown of people so far. A write is about one person, or two.
+/// The proofs that a write has checked so far. A write is about one person, or two.
 #[derive(Debug, Default)]
 pub(super) struct Shown(Vec<(ActorId, Part)>);
 
@@ -96,7 +96,7 @@ impl Writing {
         Ok(shown.identity(actor).ok_or(Denial::Unproven)?)
     }
 
-    /// When the person of a new session was last proven: now, where the session is the author of the write that makes it;
+    /// The time of the last proof of a new session's person: now, if the session is the author of the write that makes it;
     /// where another session makes it, when that one was.
     pub(super) async fn proof_of_new(
         &mut self,

@@ -14,19 +14,19 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::path::Path;
 
-/// How the secrets of a database are kept.
+/// The state of the secrets of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretsStatus {
     /// The key that encrypts them, if one does.
     pub key: Option<KeyId>,
     /// No free page holds what secrets were before they were encrypted.
     pub is_clean: bool,
-    /// What there is, and how many.
+    /// The kinds of secrets, and the number of each.
     pub secrets: Vec<(&'static str, u64)>,
 }
 
 impl SecretsStatus {
-    /// How many secrets there are.
+    /// The number of secrets.
     pub fn total(&self) -> u64 {
         self.secrets.iter().map(|(_, number)| number).sum()
     }
@@ -51,7 +51,7 @@ pub async fn rekey(
     Ok(status)
 }
 
-/// How the secrets of a database are kept, whether a portal runs on it or not. With a key, each secret
+/// The state of the secrets of a database, whether a portal runs on it or not. With a key, each secret
 /// is decrypted for a test.
 ///
 /// # Errors

@@ -62,7 +62,7 @@ pub(super) async fn state_secret(
     Ok(secret)
 }
 
-/// What is kept in the first column of a row.
+/// The content of the first column of a row, as it is stored.
 pub(super) async fn kept(
     connection: &mut SqliteConnection,
     sql: &'static str,

@@ -85,7 +85,7 @@ impl Writing {
         self.author
     }
 
-    /// What the write has shown of people so far.
+    /// The proofs that the write has checked so far.
     pub(super) const fn shown(&mut self) -> &mut Shown {
         &mut self.shown
     }

@@ -286,7 +286,7 @@ pub(crate) async fn a_session_keeps_when_its_person_was_last_proven(
         foreign,
         Err(StoreError::Denied(Denial::WrongKind))
     ));
-    // Who has a token for the API makes no session by it.
+    // A token for the API makes no session.
     let scope = TokenScope::Api {
         actor: ada,
         role: Role::Admin,

@@ -86,7 +86,7 @@ pub struct AccountPatch {
     /// Who must have a second factor besides a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<SecondFactorRule>,
-    /// Whether gateways have to be verified. It verifies none: access through those that are not ends
+    /// Gateways have to be verified. The setting verifies none: access through those that are not ends
     /// at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_verified_gateways: Option<bool>,

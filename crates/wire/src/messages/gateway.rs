@@ -158,9 +158,9 @@ pub enum ToGateway {
         /// Whether it is to drain.
         on: bool,
     },
-    /// Whether the gateway waits to be verified by an administrator. While it does, it has no grants.
+    /// Tells the gateway that it waits for verification by an administrator, or no longer does. While it waits, it has no grants.
     Verification {
-        /// Whether it waits.
+        /// True while it waits.
         awaited: bool,
     },
     /// Whether the gateway is to tell of flows that have ended. A gateway with the feature hears it

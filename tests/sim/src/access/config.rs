@@ -60,7 +60,7 @@ impl Config {
         u64::from(self.settings.grant_lifetime_s) * 1_000
     }
 
-    /// Whether gateways have to be verified.
+    /// Gateways have to be verified.
     pub fn requires_verified_gateways(&self) -> bool {
         self.settings.require_verified_gateways
     }

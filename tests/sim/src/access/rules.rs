@@ -55,7 +55,7 @@ pub(crate) fn allowed_until(
     Some(ends.max()?.min(token_ends))
 }
 
-/// Whether the gateway is verified, where the account requires it.
+/// True if the gateway is verified, or the account does not require it.
 pub(crate) fn is_verified_as_required(config: &Config, gateway: &Gateway) -> bool {
     gateway.verified.is_some() || !config.requires_verified_gateways()
 }

@@ -1,4 +1,4 @@
-//! Where the account requires verified gateways, packets flow through those alone, and end within a second.
+//! In an account that requires verified gateways, packets flow through those alone, and end within a second.
 
 use crate::scene::{Scene, TRIP_MS, application, longest_gap_ms};
 use crate::seeds;

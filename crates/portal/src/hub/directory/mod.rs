@@ -306,7 +306,7 @@ impl Directory {
         Ok(client)
     }
 
-    /// Whether the gateway may connect.
+    /// True if the gateway may connect.
     pub(super) fn admit_gateway(&self, id: GatewayId) -> Result<&Gateway, Barred> {
         let gateway = self.gateways.get(&id).ok_or(Barred::Unknown)?;
         match gateway.revoked {
@@ -315,7 +315,7 @@ impl Directory {
         }
     }
 
-    /// Whether the gateway may have grants: it is admitted, and verified where the account requires it.
+    /// True if the gateway may have grants: it is admitted, and verified if the account requires that.
     pub(super) fn may_serve(&self, id: GatewayId) -> bool {
         let is_required = self.settings.require_verified_gateways;
         self.admit_gateway(id)
