@@ -23,11 +23,11 @@ struct Breakage {
     /// Occurs once in the file.
     from: String,
     to: String,
-    /// Has the tests.
+    /// Has the tests. Where `suite` is `script`, the path of a test of scripts.
     package: String,
     /// The integration test that has the tests; `lib` for unit tests.
     suite: String,
-    /// Names of functions. Each must fail.
+    /// Names of functions, or sentences of a script. Each must fail.
     fails: Vec<String>,
 }
 

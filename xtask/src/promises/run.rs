@@ -4,13 +4,17 @@ use super::{Breakage, Promises};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 /// Longer than any of these tests takes on a busy machine. A test that hangs because the code is broken costs
 /// this much, and has noticed.
 const LONGEST_TESTS_S: u32 = 600;
+
+/// Longer than any test of scripts takes. One that does not come to its end has noticed nothing.
+const LONGEST_SCRIPT_S: u32 = 3600;
 
 /// Breaks those whose file or tests have one of `words` in their name, all without words. Lists breakages that no
 /// test noticed.
@@ -81,10 +85,9 @@ impl Tree {
             }
         }
         remove_others(&tree, &kept)?;
-        Ok(Self {
-            root: tree,
-            target: folder.join("build"),
-        })
+        let target = folder.join("build");
+        prepare_for_scripts(root, &tree, &target)?;
+        Ok(Self { root: tree, target })
     }
 
     /// The problems of `breakage`: none if each of its tests failed.
@@ -102,7 +105,39 @@ impl Tree {
     }
 
     fn unnoticed(&self, breakage: &Breakage) -> Result<Vec<String>> {
-        let mut tests = match breakage.suite.as_str() {
+        match breakage.suite.as_str() {
+            "script" => self.unnoticed_by_script(breakage),
+            suite => self.unnoticed_by_tests(breakage, suite),
+        }
+    }
+
+    fn unnoticed_by_script(&self, breakage: &Breakage) -> Result<Vec<String>> {
+        let script = self.root.join(&breakage.package);
+        let ran = self.limited(LONGEST_SCRIPT_S).arg(&script).output();
+        let ran = ran.with_context(|| breakage.package.clone())?;
+        let said = String::from_utf8_lossy(&ran.stdout);
+        ensure!(
+            said.contains("test result:"),
+            "{} does not come to its end: {}",
+            breakage.package,
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let passing = breakage
+            .fails
+            .iter()
+            .filter(|sentence| !has_failed(&said, sentence));
+        let problem = |sentence| {
+            let script = &breakage.package;
+            format!(
+                "{}: `{sentence}` of {script} passes, or is none of it",
+                breakage.file
+            )
+        };
+        Ok(passing.map(problem).collect())
+    }
+
+    fn unnoticed_by_tests(&self, breakage: &Breakage, suite: &str) -> Result<Vec<String>> {
+        let mut tests = match suite {
             "lib" => vec!["test", "--package", &breakage.package, "--lib"],
             "bin" => vec!["test", "--package", &breakage.package, "--bins"],
             // With the features of the whole workspace, as `make test`: the dependencies are built once.
@@ -141,25 +176,45 @@ impl Tree {
         Ok(unnoticed.collect())
     }
 
-    fn cargo(&self, arguments: &[&str]) -> Result<std::process::Output> {
+    fn cargo(&self, arguments: &[&str]) -> Result<Output> {
         let Some((command, rest)) = arguments.split_first() else {
             bail!("no command")
         };
-        Command::new("timeout")
-            .arg("--kill-after=10")
-            .arg((LONGEST_TESTS_S * if rest.contains(&"--") { 1 } else { 6 }).to_string())
+        let longest_s = LONGEST_TESTS_S * if rest.contains(&"--") { 1 } else { 6 };
+        self.limited(longest_s)
             .args(["cargo", command])
             .args(rest)
+            .output()
+            .context("cargo")
+    }
+
+    /// `timeout` without the command that it is to run.
+    fn limited(&self, longest_s: u32) -> Command {
+        let mut timeout = Command::new("timeout");
+        timeout
+            .arg("--kill-after=10")
+            .arg(longest_s.to_string())
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env("CULVERT_BIN", self.target.join("debug/culvert"))
             // As in scripts/mutants.sh.
             .env("PROPTEST_RNG_SEED", "1")
-            .stdin(Stdio::null())
-            .output()
-            .context("cargo")
+            .stdin(Stdio::null());
+        timeout
     }
+}
+
+/// Whether a test of scripts says that `sentence` failed (`expect` of tests/scripts/lib.sh). "…" in it stands
+/// for anything.
+fn has_failed(said: &str, sentence: &str) -> bool {
+    let (begin, end) = sentence.split_once('…').unwrap_or((sentence, ""));
+    said.lines()
+        .filter_map(|line| line.strip_prefix("FAILED: "))
+        .any(|failed| match sentence.contains('…') {
+            true => failed.starts_with(begin) && failed.ends_with(end),
+            false => failed == sentence,
+        })
 }
 
 /// The outcome of the test `name`, as libtest prints it.
@@ -183,10 +238,36 @@ fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Tests of scripts ask git for the files of the repository, and take cargo-deny and cargo-vet from `target/tools`.
+fn prepare_for_scripts(root: &Path, tree: &Path, target: &Path) -> Result<()> {
+    let made = Command::new("git")
+        .args(["init", "--quiet"])
+        .current_dir(tree)
+        .status()
+        .context("git init")?;
+    ensure!(made.success(), "git init failed");
+    let tools = root.join("target/tools");
+    for folder in [&tools, target] {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    for (link, to) in [
+        (target.join("tools"), tools.as_path()),
+        (tree.join("target"), target),
+    ] {
+        // It may be there from the run before.
+        let _missing = fs::remove_file(&link);
+        symlink(to, &link).with_context(|| link.display().to_string())?;
+    }
+    Ok(())
+}
+
 /// Removes the files in `folder` that are not among `kept`: cargo would find tests in them.
 fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
+        if entry.file_name() == ".git" {
+            continue;
+        }
         if entry.file_type()?.is_dir() {
             remove_others(&entry.path(), kept)?;
         } else if !kept.contains(&entry.path()) {
@@ -198,7 +279,7 @@ fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::outcome;
+    use super::{has_failed, outcome};
 
     #[test]
     fn a_test_is_found_by_the_last_part_of_its_path() {
@@ -212,5 +293,18 @@ mod tests {
     fn a_test_that_should_panic_is_found_too() {
         let said = "test it_holds - should panic ... ok\n";
         assert_eq!(outcome(said, "it_holds"), Some("ok"));
+    }
+
+    #[test]
+    fn a_sentence_of_a_script_is_found_as_a_whole_and_dots_stand_for_anything() {
+        let said = "FAILED: a bit in b.txt is refused\n  wanted exit status 1 and: x\n";
+        assert!(has_failed(said, "a bit in b.txt is refused"));
+        assert!(has_failed(said, "a bit in … is refused"));
+        assert!(!has_failed(said, "a bit in b.txt"));
+        assert!(!has_failed(said, "a bit in … is taken"));
+        assert!(!has_failed(
+            "a bit in b.txt is refused\n",
+            "a bit in b.txt is refused"
+        ));
     }
 }
