@@ -26,6 +26,7 @@ sysctl        procps
 ethtool       ethtool
 tcpdump       tcpdump  tests
 age           age  tests
+sqlite3       sqlite3  tests
 setpriv       util-linux
 git           git
 ssh-keygen    openssh-client  tests

@@ -153,6 +153,14 @@ impl Console {
         self.browser.follow(&button)
     }
 
+    /// Chooses one of a list of the form with this title, by its value.
+    pub(crate) fn choose(&self, form: &str, name: &str, value: &str) -> Result<()> {
+        let option = format!(
+            "form[aria-label=\"{form}\"] select[name=\"{name}\"] option[value=\"{value}\"]"
+        );
+        self.browser.click(&self.browser.one(&option)?)
+    }
+
     /// Waits until the page that is open has such a path.
     pub(crate) fn comes_to(&self, what: &str, is_there: impl Fn(&str) -> bool) -> Result<()> {
         wait_until(what, SOON, || self.path().is_ok_and(|path| is_there(&path)))

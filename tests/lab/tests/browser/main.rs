@@ -8,6 +8,7 @@ mod crawl;
 mod driver;
 mod first_run;
 mod follow;
+mod fresh_proof;
 mod live;
 mod openid;
 mod page;
