@@ -19,7 +19,7 @@ use crate::ids::{Index, PeerId};
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::noise::Identity;
 use crate::random::{Entropy, Random};
-use crate::rate_limit::SourceRates;
+use crate::rate_limit::{CookielessRates, SourceRates};
 use crate::time::{Clock, Tai64n, Time};
 use crate::transport::Transport;
 use core::fmt;
@@ -48,6 +48,7 @@ pub struct Handshaker {
     outputs: VecDeque<Output>,
     random: Random,
     source_rates: SourceRates,
+    cookieless_rates: CookielessRates,
     keepalive_timeout: Duration,
     under_load_at: Option<Time>,
     is_up: bool,
@@ -72,6 +73,7 @@ impl Handshaker {
             outputs: VecDeque::new(),
             random: Random::from_seed(seed),
             source_rates: SourceRates::new(&seed),
+            cookieless_rates: CookielessRates::new(&seed),
             keepalive_timeout: KEEPALIVE_TIMEOUT,
             under_load_at: None,
             is_up: false,

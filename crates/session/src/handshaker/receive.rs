@@ -78,7 +78,7 @@ impl Handshaker {
     }
 
     /// §5.4.4: mac1 always; while under load mac2 too, by which the sender shows that it owns its
-    /// address, and then the rate of that address.
+    /// address, and then the rate of that address. A source that has sent little needs no mac2.
     fn admit(
         &mut self,
         macs: &Macs<'_>,
@@ -95,6 +95,9 @@ impl Handshaker {
             return Ok(());
         }
         if !local.cookies.is_mac2_valid(macs, source, now) {
+            if self.cookieless_rates.allow(source.ip(), now) {
+                return Ok(());
+            }
             let reply = local
                 .cookies
                 .reply(macs, sender, source, &mut self.random, now);

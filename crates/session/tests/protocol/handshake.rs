@@ -1,6 +1,7 @@
 //! How sessions come to be (§5.4), and what prevents them.
 
 use crate::common::*;
+use crate::cookies::use_up_cookieless;
 use culvert_session::{Clock, Destination, DropReason, Error, Handshaker, Output, Role, Suite};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -529,6 +530,7 @@ fn messages_for_a_live_end() -> (End, Vec<Vec<u8>>) {
     let own = a.datagram();
     b.receives(&own, a.address, clock).unwrap();
     let response = b.datagram();
+    use_up_cookieless(&mut b, a.address, seconds(125));
     let refused = b.shaker.handle_datagram(&own, a.address, true, clock);
     assert_eq!(refused, Err(DropReason::CookieRequired));
     let reply = b.datagram();

@@ -7,4 +7,5 @@ mod common;
 mod cookies;
 mod generations;
 mod handshake;
+mod sites;
 mod timers;

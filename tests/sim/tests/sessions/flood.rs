@@ -4,6 +4,9 @@ use crate::{A, B, C, millis, seconds};
 use culvert_session::{Clock, DropReason, Handshaker, Output, PrivateKey};
 use culvert_sim::{World, address_of};
 
+/// Enough addresses to use up what needs no cookie: each has one initiation a second of a hundred.
+const MANY: usize = 149;
+
 /// Initiations with a valid mac1, as anyone can make who knows the public key of `world`'s B.
 fn initiations(world: &World, count: u8) -> Vec<Vec<u8>> {
     let clock: Clock = world.clock();
@@ -24,15 +27,15 @@ fn initiations(world: &World, count: u8) -> Vec<Vec<u8>> {
     made.collect()
 }
 
-/// One initiation per millisecond to B for as long as `world` runs here, half of them damaged.
-fn run_under_flood(world: &mut World, lasting_millis: u64, flood: &[Vec<u8>]) {
+/// One initiation per millisecond to B for as long as `world` runs here, half of them damaged, of `addresses`.
+fn run_under_flood(world: &mut World, lasting_millis: u64, flood: &[Vec<u8>], addresses: usize) {
     for number in 0..lasting_millis as usize {
         let mut bytes = flood[number % flood.len()].clone();
         if number % 2 == 0 {
             bytes[30] ^= 0x10;
         }
         let now = world.now();
-        let source = address_of(100 + number % 100);
+        let source = address_of(100 + number % addresses);
         world.network.send(source, address_of(B.0), bytes, now);
         world.run(millis(1));
     }
@@ -48,7 +51,7 @@ fn data_keeps_flowing_and_sessions_are_renewed_under_a_flood() {
     world.run(seconds(110));
     let flood = initiations(&world, 64);
     let start = world.now();
-    run_under_flood(&mut world, 20_000, &flood);
+    run_under_flood(&mut world, 20_000, &flood, MANY);
     world.run(seconds(20));
     assert_eq!(world.model.missing(start), []);
     assert_eq!(
@@ -58,7 +61,8 @@ fn data_keeps_flowing_and_sessions_are_renewed_under_a_flood() {
     );
     let b = world.node(B);
     assert!(b.counters.refused[&DropReason::InvalidMac1] >= 10_000);
-    assert!(b.counters.refused[&DropReason::CookieRequired] > 9_000);
+    // A hundred a second need none, and a hundred at once.
+    assert!(b.counters.refused[&DropReason::CookieRequired] > 7_500);
     assert!(b.shaker.indices_in_use() <= 4, "a stranger costs no state");
 }
 
@@ -67,11 +71,26 @@ fn a_new_end_gets_in_through_the_flood_with_its_cookie() {
     let mut world = World::new(2, 3);
     world.run(seconds(1));
     let flood = initiations(&world, 64);
-    run_under_flood(&mut world, 500, &flood);
+    run_under_flood(&mut world, 500, &flood, MANY);
     let start = world.now();
     world.send(C, B, 5);
-    run_under_flood(&mut world, 6_000, &flood);
+    run_under_flood(&mut world, 6_000, &flood, MANY);
     // The first initiation earns the cookie, the retransmission after five seconds carries it.
     assert_eq!(world.model.missing(start), []);
     assert_eq!(world.node(C).counters.initiations, 2);
+}
+
+#[test]
+fn a_new_end_gets_in_at_once_through_the_flood_of_a_few_addresses() {
+    let mut world = World::new(3, 3);
+    world.run(seconds(1));
+    let flood = initiations(&world, 64);
+    run_under_flood(&mut world, 2_000, &flood, 10);
+    let start = world.now();
+    world.send(C, B, 5);
+    run_under_flood(&mut world, 1_000, &flood, 10);
+    assert_eq!(world.model.missing(start), []);
+    assert_eq!(world.node(C).counters.initiations, 1);
+    let b = world.node(B);
+    assert!(b.counters.refused[&DropReason::CookieRequired] > 1_000);
 }
