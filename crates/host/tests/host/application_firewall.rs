@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv6Addr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use culvert_host::{
@@ -139,6 +141,44 @@ fn a_child_in_the_cgroup_may_send_and_what_it_starts_too() {
         let send = "bash -c \"echo x >/dev/udp/10.9.0.8/9\"";
         shell(&format!("echo $$ > {procs}; {send}; sh -c {send:?}"))?;
         assert!(shell(send).is_err(), "outside");
+        firewall.remove().await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn nobody_but_root_may_write_to_the_cgroup_of_an_application() {
+    let namespace = with_interface();
+    inside(&namespace, async || {
+        let app = application();
+        let rule = Applications::only(BTreeSet::from([app.clone()]))?;
+        let firewall = ApplicationFirewall::install(rules(rule)).await?;
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+        let mount = mount
+            .and_then(|line| line.split(' ').nth(4))
+            .expect("a mount");
+        let tree = Path::new(mount).join("culvert.slice");
+        let own = tree.join(format!("culvert-{app}.slice"));
+        let mut files = vec![tree.clone(), own.clone()];
+        for folder in [tree, own.clone()] {
+            for entry in std::fs::read_dir(folder)? {
+                files.push(entry?.path());
+            }
+        }
+        for file in files {
+            // Cgroups of other tests come and go.
+            let Ok(found) = std::fs::metadata(&file) else {
+                continue;
+            };
+            let is_closed = found.uid() == 0 && found.mode() & 0o022 == 0;
+            assert!(is_closed, "{}: {:o}", file.display(), found.mode());
+        }
+        let procs = own.join("cgroup.procs");
+        let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+        let moved = shell(&format!("{user} sh -c 'echo $$ > {}'", procs.display()));
+        let refused = moved.expect_err("a user moves no process").to_string();
+        assert!(refused.contains("denied"), "{refused}");
         firewall.remove().await?;
         Ok(())
     });
