@@ -3,6 +3,7 @@
 use crate::kept::restart;
 use crate::play::{Play, found, grant_id, name_claims, wanted};
 use culvert_gateway::core::Resolution;
+use culvert_policy::Within;
 use culvert_policy::gate::DropReason;
 use culvert_wire::messages::{FromGateway, GatewayFeature, ReasonCode, ResolvedName};
 use culvert_wire::model::{Target, TargetKind};
@@ -152,9 +153,14 @@ fn ranges_that_can_not_be_refuse_the_grant() {
 /// A gateway that knows nothing of ranges reads a target as this type.
 #[test]
 fn a_gateway_without_ranges_does_not_take_such_a_grant_for_one_without() {
-    let claims = serde_json::to_value(within(1, 5, 9, &["10.7.0.0/16"])).unwrap();
-    assert!(serde_json::from_value::<Target>(claims["target"].clone()).is_err());
-    let plain = serde_json::to_value(name_claims(1, 5, 9, PATTERN)).unwrap();
-    let target: Target = serde_json::from_value(plain["target"].clone()).unwrap();
-    assert_eq!(target.kind, TargetKind::Dns);
+    let names = Target {
+        kind: TargetKind::Dns,
+        address: PATTERN.to_owned(),
+    };
+    let ranges = Within::new(["10.7.0.0/16".parse().unwrap()]).unwrap();
+    let within = serde_json::to_value(GrantTarget::new(names.clone(), Some(&ranges))).unwrap();
+    assert!(serde_json::from_value::<Target>(within).is_err());
+    let plain = serde_json::to_value(GrantTarget::new(names.clone(), None)).unwrap();
+    let target: Target = serde_json::from_value(plain).unwrap();
+    assert_eq!(target, names);
 }
