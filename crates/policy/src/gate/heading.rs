@@ -205,7 +205,7 @@ pub(crate) struct Quotation {
 
 impl Quotation {
     /// Reads what `packet`, an ICMP error, quotes: at least the ports or the identifier must be
-    /// there. None if it quotes nothing that belongs to a flow.
+    /// there. None if they are not. What it quotes may be an error itself, which belongs to no flow.
     pub(super) fn parse(packet: &[u8], error: &Heading) -> Option<Self> {
         let start = error.transport + ICMP_HEADER_LEN;
         let bytes = packet.get(start..error.len)?;
@@ -265,8 +265,7 @@ fn quoted(
     let len = there.len().min(TCP_HEADER_LEN);
     header[..len].copy_from_slice(&there[..len]);
     heading.read_transport(&header).ok()?;
-    // No error is sent about an error.
-    (heading.kind != Kind::Error).then_some(heading)
+    Some(heading)
 }
 
 /// The types of RFC 792 and RFC 8335. Redirects (5) are errors that would change routes: refused.

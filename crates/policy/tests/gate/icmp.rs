@@ -154,14 +154,30 @@ fn errors_do_not_keep_a_flow_alive_nor_outlive_its_grant() {
 
 #[test]
 fn an_error_about_an_error_is_refused() {
-    let mut setup = setup();
-    let query = udp((CLIENT, 1), (SERVER, 53));
-    setup.assert_sends(&query);
-    let error = unreachable(CLIENT, SERVER, &query, 1000);
-    setup.assert_no_answer(
-        &unreachable(SERVER, CLIENT, &error, 1000),
-        DropReason::NotAFlow,
-    );
+    for (client, server) in ENDS {
+        let grants = vec![
+            grant(1, "10.0.0.0/8", &["icmp"]),
+            grant(2, "fd01::/16", &["icmp"]),
+        ];
+        let mut setup = Setup::new(grants);
+        // An error has no identifier: read as a query or an answer, it would belong to the flow with identifier 0.
+        let ping = echo(client, server, 0, false);
+        let pong = echo(server, client, 0, true);
+        setup.assert_sends(&ping);
+        setup.assert_answers(&pong);
+        let about_ping = unreachable(server, client, &ping, 1000);
+        let about_pong = unreachable(client, server, &pong, 1000);
+        setup.assert_answers(&about_ping);
+        setup.assert_sends(&about_pong);
+        setup.assert_no_answer(
+            &unreachable(server, client, &about_pong, 1000),
+            DropReason::NotAFlow,
+        );
+        setup.assert_refuses(
+            &unreachable(client, server, &about_ping, 1000),
+            DropReason::NotAFlow,
+        );
+    }
 }
 
 #[test]
