@@ -53,8 +53,13 @@ impl Portal {
 
     /// The same with the file of a key of secrets.
     pub(crate) fn restart_with(&mut self, key: Option<&Path>) {
+        self.restart_in(key.map(|key| ("CULVERT_PORTAL_SECRETS_KEY", key)));
+    }
+
+    /// The same with a variable of the environment that is a path.
+    pub(crate) fn restart_in(&mut self, variable: Option<(&str, &Path)>) {
         let state_dir = self.dir.path().join("portal");
-        let (process, greeting) = run_with(&state_dir, "Certificate", key);
+        let (process, greeting) = run_with(&state_dir, "Certificate", variable);
         self.process = process;
         self.url = url(&greeting);
     }
@@ -135,11 +140,12 @@ fn run(state_dir: &Path, last: &str) -> (Child, String) {
     run_with(state_dir, last, None)
 }
 
-fn run_with(state_dir: &Path, last: &str, key: Option<&Path>) -> (Child, String) {
+fn run_with(state_dir: &Path, last: &str, variable: Option<(&str, &Path)>) -> (Child, String) {
     let mut command = Command::new(CULVERT);
-    if let Some(key) = key {
-        command.env("CULVERT_PORTAL_SECRETS_KEY", key);
-    }
+    command
+        .env_remove("CULVERT_PORTAL_SECRETS_KEY")
+        .env_remove("CREDENTIALS_DIRECTORY")
+        .envs(variable);
     let mut process = command
         .args(["portal", "run", "--listen", "127.0.0.1:0", "--state-dir"])
         .arg(state_dir)
