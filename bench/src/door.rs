@@ -1,7 +1,13 @@
-//! How long people and machines wait at a portal's door while strangers hold it open: thousands of connections
-//! that say nothing, of one address and then of all the networks of one site, made anew as often as they are closed.
+//! How long people and machines wait while strangers hold the door open, of one address and then of all the networks
+//! of one site.
 //!
-//! The portal is the program itself, in a namespace of its own. The strangers run beside it, on the same processors.
+//! At a portal, the strangers hold thousands of connections that say nothing, and make them anew as often as they are
+//! closed. At a WireGuard end, they send handshake initiations without pause ([`handshakes`]). Portal and end are the
+//! program itself, in a namespace of its own. The strangers run beside it, on the same processors.
+
+mod attack;
+mod handshakes;
+mod newcomer;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use culvert_lab::Namespace;
 use culvert_link::connect;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -36,12 +42,16 @@ const PAUSE: Duration = Duration::from_millis(1_100);
 /// File descriptors besides those of the strangers.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// The portal's address in the second half.
-const PORTAL_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+/// The address that strangers of one site go to.
+const TARGET_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
-/// The portal's door under strangers' idle connections: how long signing in and a machine's session take.
+/// How long signing in and a machine's session take under strangers' idle connections, and a WireGuard handshake
+/// under their initiations.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    /// Only one of the two.
+    #[arg(long)]
+    only: Option<Part>,
     /// Idle connections that are kept up.
     #[arg(long, default_value_t = 16_384)]
     connections: usize,
@@ -51,6 +61,20 @@ pub(crate) struct Arguments {
     /// Sign-ins and sessions to measure. An address has 20 sign-ins at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
+    /// Initiations a second that strangers send; 0 is as many as one thread can.
+    #[arg(long, default_value_t = 20_000)]
+    initiations_per_s: u32,
+    /// Handshakes to measure under each flood.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
+    handshakes: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Idle connections to a portal.
+    Connections,
+    /// Handshake initiations to a WireGuard end.
+    Handshakes,
 }
 
 /// The networks of the strangers.
@@ -62,14 +86,23 @@ enum Strangers {
 }
 
 impl Strangers {
-    const fn portal(self) -> IpAddr {
+    /// Where they all go.
+    const fn target(self) -> IpAddr {
         match self {
             Self::OneAddress => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Self::OneSite => IpAddr::V6(PORTAL_V6),
+            Self::OneSite => IpAddr::V6(TARGET_V6),
         }
     }
 
-    /// The address of a connection, by its number.
+    /// How many addresses they have.
+    const fn addresses(self) -> usize {
+        match self {
+            Self::OneAddress => 1,
+            Self::OneSite => 0x1_0000,
+        }
+    }
+
+    /// The address of a connection or initiation, by its number.
     fn address(self, number: usize) -> IpAddr {
         match self {
             Self::OneAddress => IpAddr::V4(Ipv4Addr::new(127, 0, 0, 5)),
@@ -90,22 +123,27 @@ impl Strangers {
 
 /// Measures, and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    raise_descriptors(arguments.connections)?;
     let namespace = Namespace::new()?;
     // Whoever owns a /48 may send from all of it.
     namespace.run("sysctl -q -w net.ipv6.ip_nonlocal_bind=1")?;
     namespace.run("ip -6 route add local 2001:db8:1::/48 dev lo")?;
-    namespace.run(&format!("ip -6 address add {PORTAL_V6}/128 dev lo nodad"))?;
+    namespace.run(&format!("ip -6 address add {TARGET_V6}/128 dev lo nodad"))?;
     let mut slowest = Duration::ZERO;
-    for strangers in [Strangers::OneAddress, Strangers::OneSite] {
-        let most = namespace.inside(|| {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()?;
-            runtime.block_on(measure(arguments, strangers))
-        })?;
-        slowest = slowest.max(most);
+    if arguments.only != Some(Part::Handshakes) {
+        raise_descriptors(arguments.connections)?;
+        for strangers in [Strangers::OneAddress, Strangers::OneSite] {
+            let most = namespace.inside(|| {
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(2)
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(measure(arguments, strangers))
+            })?;
+            slowest = slowest.max(most);
+        }
+    }
+    if arguments.only != Some(Part::Connections) {
+        slowest = slowest.max(handshakes::measure(arguments, &namespace)?);
     }
     ensure!(
         slowest <= TARGET,
@@ -129,7 +167,7 @@ fn raise_descriptors(connections: usize) -> Result<()> {
 
 /// Prints what was measured, and returns the longest of it.
 async fn measure(arguments: &Arguments, strangers: Strangers) -> Result<Duration> {
-    let portal = Process::start_at(strangers.portal()).await?;
+    let portal = Process::start_at(strangers.target()).await?;
     let size = Size {
         clients: 1,
         resources: 1,
@@ -167,22 +205,29 @@ async fn measure(arguments: &Arguments, strangers: Strangers) -> Result<Duration
         idle.counts.failed.load(Ordering::Relaxed),
     )?;
     let mut longest = Duration::ZERO;
-    for (name, mut times) in [
+    for (name, times) in [
         ("signing in", signing_in),
         ("a machine's session", sessions),
     ] {
-        times.sort_unstable();
-        let at = |index: usize| times.get(index).copied().unwrap_or_default();
-        let (median, most) = (at(times.len() / 2), at(times.len() - 1));
-        writeln!(
-            out,
-            "  {name:20} median {:>5} ms, longest {:>5} ms",
-            median.as_millis(),
-            most.as_millis()
-        )?;
-        longest = longest.max(most);
+        longest = longest.max(report(&mut out, name, times)?);
     }
     Ok(longest)
+}
+
+/// Prints the median and the longest of some times, and returns the longest.
+fn report(out: &mut impl Write, name: &str, mut times: Vec<Duration>) -> Result<Duration> {
+    times.sort_unstable();
+    let at = |index: usize| times.get(index).copied().unwrap_or_default();
+    let (median, most) = (at(times.len() / 2), at(times.len().saturating_sub(1)));
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    writeln!(
+        out,
+        "  {name:20} median {:>7.1} ms, longest {:>7.1} ms, of {}",
+        ms(median),
+        ms(most),
+        times.len()
+    )?;
+    Ok(most)
 }
 
 async fn timed(what: &str, does: impl Future<Output = Result<()>>) -> Result<Duration> {

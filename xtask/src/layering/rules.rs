@@ -98,8 +98,10 @@ pub(super) const EDGES: [(&str, &[&str]); 31] = [
             "culvert-io-models",
             "culvert-lab",
             "culvert-link",
+            "culvert-session",
             "culvert-store",
             "culvert-tun",
+            "culvert-udp",
             "culvert-wire",
         ],
     ),
@@ -233,6 +235,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
         "getrandom",
         &[
             "culvert",
+            "culvert-bench",
             "culvert-client",
             "culvert-engine",
             "culvert-gateway",
