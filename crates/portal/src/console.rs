@@ -117,7 +117,7 @@ pub(crate) fn router(console: Console) -> Router {
         .route("/people/{id}/end-sessions", post(people::end_sessions))
         .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
-        .route("/me/password", post(me::change_password))
+        .route("/me/password", proven(post(me::change_password)))
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
         .route("/me/sessions/end-others", post(me::end_others))
         .route("/me/sessions/{id}/end", post(me::end_session))

@@ -11,7 +11,7 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 21] = [
+const ASKING: [&str; 22] = [
     "/clients/{id}/verify",
     "/device/approve",
     "/first-steps",
@@ -19,6 +19,7 @@ const ASKING: [&str; 21] = [
     "/me/link",
     "/me/passkeys",
     "/me/passkeys/{handle}/remove",
+    "/me/password",
     "/me/recovery-codes",
     "/me/second-factor",
     "/me/second-factor/remove",
@@ -220,6 +221,34 @@ async fn who_has_a_second_factor_proves_it_too_and_each_code_once() {
     prove(&mut browser, &ticket, &recovery).await.expect(422);
     let made = send_waiting(&mut browser, &ticket, "/me/recovery-codes").await;
     made.expect(200);
+}
+
+#[tokio::test]
+async fn a_session_and_the_password_set_no_new_password_without_the_second_factor() {
+    let running = Running::start().await;
+    let (actor, name) = person(&running, Role::Admin).await;
+    let mut before = Browser::open(&running).await;
+    before.sign_in(&name, PASSWORD).await.expect(303);
+    let (mut app, _) = enrol(&mut before).await;
+    let mut browser = proven_before(&running, actor, 11).await;
+    let new = "a longer one than that";
+    let fields = [("current", PASSWORD), ("password", new), ("again", new)];
+    let ticket = waiting(browser.submit("/me/password", &fields).await);
+    prove(&mut browser, &ticket, &[("current", PASSWORD)])
+        .await
+        .expect(422);
+    // Whose password is right comes to the question for the code.
+    let mut late = Browser::open(&running).await;
+    late.sign_in(&name, PASSWORD).await.expect(200);
+    late.sign_in(&name, new).await.expect(401);
+
+    let code = app.code();
+    let right = [("current", PASSWORD), ("code", &*code)];
+    prove(&mut browser, &ticket, &right).await.expect(303);
+    let changed = send_waiting(&mut browser, &ticket, "/me/password").await;
+    assert_eq!(changed.expect(303).header("location"), "/me?done=password");
+    late.sign_in(&name, PASSWORD).await.expect(401);
+    late.sign_in(&name, new).await.expect(200);
 }
 
 #[tokio::test]
