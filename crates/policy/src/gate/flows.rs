@@ -7,6 +7,9 @@ use super::holders::Holders;
 use super::index::{Index, Place};
 use std::collections::VecDeque;
 
+#[cfg(test)]
+mod tests;
+
 /// Flows that a gate remembers unless it is told otherwise: 2^16, about 20 MB once they are all in
 /// use. It is what Linux itself tracks by default on a machine of 4 GB, and at 5 minutes of memory
 /// for UDP it takes 200 new flows a second to fill it. When it is full, a flow of the client that has the

@@ -183,20 +183,15 @@ impl Holders {
             after,
             ..
         } = self.holders[holder as usize];
-        if old > 0 {
-            match before {
-                NONE => self.by_count[old as usize] = after,
-                before => self.holders[before as usize].after = after,
-            }
-            if after != NONE {
-                self.holders[after as usize].before = before;
-            }
+        // Nobody is in the list of those without entries: whoever has none has just come, or goes.
+        match before {
+            NONE => self.by_count[old as usize] = after,
+            before => self.holders[before as usize].after = after,
         }
-        let first = if count > 0 {
-            self.by_count[count]
-        } else {
-            NONE
-        };
+        if after != NONE {
+            self.holders[after as usize].before = before;
+        }
+        let first = self.by_count[count];
         let it = &mut self.holders[holder as usize];
         // At most as many as there are places.
         it.count = count as u32;
@@ -224,7 +219,7 @@ impl Holders {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, VecDeque};
+    use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
     const PLACES: u32 = 24;
 
@@ -246,6 +241,22 @@ mod tests {
                 self.0.remove(&peer);
             }
         }
+    }
+
+    #[test]
+    fn each_bit_of_a_client_and_of_the_seed_tells_where_it_is() {
+        let sound = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03, 0, 0];
+        let hash = |seed, peer: u32| Holders::new(Seed(seed), 1).hash(PeerKey(peer));
+        let mut seen: BTreeSet<u64> = (0..32).map(|bit| hash(sound, 1 << bit)).collect();
+        assert_eq!(seen.len(), 32);
+        for bit in 0..128 {
+            let mut seed = sound;
+            seed[bit / 64] ^= 1 << (bit % 64);
+            // The lowest bit of the factor is always set, so that no seed makes it 0.
+            let counts = bit != 64;
+            assert_eq!(seen.insert(hash(seed, 1)), counts, "bit {bit} of the seed");
+        }
+        assert_eq!(hash([0; 4], 3), 3);
     }
 
     proptest! {

@@ -119,6 +119,17 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    #[test]
+    fn an_entry_lies_where_its_hash_says_unless_another_does() {
+        let mut index = Index::new(16);
+        let homes = [9_u32, 3, 30];
+        for (place, home) in homes.into_iter().enumerate() {
+            index.insert(u64::from(home) << 32, place as Place);
+        }
+        let at = |home: u32| index.slots[home as usize].place;
+        assert_eq!(homes.map(at), [0, 1, 2]);
+    }
+
     proptest! {
         #[test]
         fn an_index_holds_what_a_map_holds(

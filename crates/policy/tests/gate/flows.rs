@@ -370,3 +370,27 @@ fn a_clock_that_goes_back_ends_no_flow() {
     setup.now_ms = 0;
     setup.assert_answers(&udp((SERVER, 53), (CLIENT, 1)));
 }
+
+#[test]
+fn a_flow_that_makes_room_ends_for_its_own_reason() {
+    let (closed, silent, lasting) = (30, 300, 1);
+    for (is_tcp, silent_s, end) in [
+        (true, closed, End::Closed),
+        (false, silent, End::Idle),
+        (false, lasting, End::Evicted),
+        (true, lasting, End::Evicted),
+    ] {
+        let mut setup = Setup::with_max_flows(anywhere(), 2);
+        if is_tcp {
+            setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), RST, b""));
+        } else {
+            setup.assert_sends(&udp((CLIENT, 1), (SERVER, 2)));
+        }
+        setup.now_ms += silent_s * SECOND_MS;
+        setup.assert_sends(&udp((CLIENT, 3), (SERVER, 4)));
+        let ended: Vec<_> = setup.ended().iter().map(|flow| flow.ended).collect();
+        assert_eq!(ended, [Some(end)]);
+        let evicted = u64::from(end == End::Evicted);
+        assert_eq!(setup.gate.evicted().own_share, evicted);
+    }
+}

@@ -5,7 +5,9 @@ use crate::setup::{
     CLIENT, CLIENT_V6, EXPIRY_MS, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
 use culvert_policy::GrantError;
-use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Mapping, PeerKey};
+use culvert_policy::gate::{
+    ClientGrants, DropReason, GateTable, Grant, MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach,
+};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -373,9 +375,63 @@ fn a_table_refuses_what_would_be_ambiguous_and_leaves_the_client_without_grants(
 fn every_reason_has_a_name_of_its_own() {
     let names: BTreeSet<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
     assert_eq!(names.len(), DropReason::ALL.len());
+    let shown: BTreeSet<_> = DropReason::ALL.iter().map(ToString::to_string).collect();
+    assert!(names.iter().all(|name| shown.contains(*name)));
     let fits = |name: &str| {
         name.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
     assert!(names.iter().all(|name| fits(name)));
+}
+
+#[test]
+fn a_name_may_lead_to_one_address_by_many_entries_as_long_as_they_agree() {
+    let agreed = named(1, &[(NAME, "10.0.0.1"), (NAME, "10.0.0.1")], &["any"]);
+    let mut setup = Setup::new(vec![agreed]);
+    let sent = setup.send(&tcp((CLIENT, 5000), (NAME, 443)));
+    assert_eq!(sent.unwrap()[16..20], [10, 0, 0, 1]);
+}
+
+#[test]
+fn a_grant_has_two_addresses_for_each_of_its_names() {
+    let address = |number: usize| IpAddr::V6((0xFD01_u128 << 112 | number as u128).into());
+    let of = |count: usize| {
+        let mapping = |number| Mapping::new(address(number), address(number + 1)).unwrap();
+        let grant = Grant {
+            reach: Reach::Names((0..count).map(mapping).collect()),
+            ..grant(1, "::/0", &["any"])
+        };
+        ClientGrants::new(PEER, vec![], vec![grant]).map(|_| ())
+    };
+    assert_eq!(of(2 * MAX_NAMES_PER_GRANT), Ok(()));
+    let refused = of(2 * MAX_NAMES_PER_GRANT + 1);
+    assert_eq!(refused, Err(GrantError::TooManyNames));
+}
+
+#[test]
+fn a_table_tells_what_it_was_given() {
+    let given = vec![grant(1, "10.0.0.0/8", &["any"])];
+    let setup = Setup::new(given.clone());
+    let client = setup.table.client(PEER).unwrap();
+    assert_eq!(client.peer(), PEER);
+    let addresses = [CLIENT, CLIENT_V6].map(|address| address.parse::<IpAddr>().unwrap());
+    assert_eq!(client.addresses(), addresses);
+    assert_eq!(client.grants(), given);
+    let peers: Vec<_> = setup.table.clients().map(ClientGrants::peer).collect();
+    assert_eq!(peers, [PEER, OTHER_PEER]);
+}
+
+#[test]
+fn a_closed_table_cuts_what_its_open_one_admitted_and_opens_again() {
+    let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
+    let query = udp((CLIENT, 5000), ("10.0.0.1", 53));
+    setup.assert_sends(&query);
+    let (open, closed) = (setup.table.clone(), setup.table.closed());
+    assert!(closed.epoch() > open.epoch());
+    let open_again = std::mem::replace(&mut setup.table, closed);
+    setup.assert_refuses(&query, DropReason::ForgedSource);
+    setup.table = open_again;
+    setup.assert_sends(&query);
+    let closed_again = setup.table.closed();
+    assert!(closed_again.epoch() > open.epoch() + 1);
 }

@@ -289,6 +289,23 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         "the client is not verified"
     );
     assert_eq!(json["policies_of_other_groups"], 1);
+    assert_eq!(full.lines().next(), Some("denied"));
+    let told = explanation
+        .policies()
+        .iter()
+        .map(|it| (it.policy, it.group));
+    let expected = [(policy_id(1), group(1)), (policy_id(2), group(1))];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn where_no_policy_joins_client_and_resource_the_explanation_says_that_and_no_more() {
+    let explanation = Explanation::new(&[], resource(1), &member(), ms(NOW));
+    assert_eq!(
+        explanation.to_string(),
+        "denied: no policy joins a group of the client with the resource"
+    );
+    assert!(explanation.policies().is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use culvert_policy::{
     DnsServer, DnsZone, DomainName, Filter, Filters, MAX_CONDITION_PREFIXES, MAX_COUNTRIES,
     MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS, MAX_SEARCH_LEN, MAX_WILDCARDS, MAX_WINDOWS,
     NamePattern, Ports, Prefix, ResourceName, Target, TargetError, TimeOfDay, Weekday, Weekdays,
-    Zone,
+    Within, Zone,
 };
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -232,6 +232,14 @@ fn a_range_of_one_address_is_a_host() {
     ] {
         assert_eq!(text.parse::<Prefix>().unwrap().is_host(), is_host, "{text}");
     }
+}
+
+#[test]
+fn the_ranges_of_a_name_are_told_in_order_and_each_once() {
+    let ranges = ["192.0.2.0/24", "10.0.0.0/8", "10.0.0.0/8"].map(|it| it.parse().unwrap());
+    let within = Within::new(ranges).unwrap();
+    assert_eq!(within.ranges(), [ranges[1], ranges[0]]);
+    assert_eq!(within.to_string(), "10.0.0.0/8, 192.0.2.0/24");
 }
 
 #[test]
