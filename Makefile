@@ -110,8 +110,8 @@ vet-import: rust ## Fetch the audits of others, and drop exemptions that they ma
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
 
-mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0"; hours)
-	@scripts/mutants.sh $(MUTANTS)
+mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0")
+	cargo xtask mutants $(MUTANTS)
 
 promises: rust ## Break each promise of docs/threat-model.md and see its tests fail (PROMISES="within gate"; root; hours for all)
 	cargo xtask promises $(PROMISES)

@@ -11,10 +11,12 @@ mod documents;
 mod layering;
 mod licences;
 mod metadata;
+mod mutants;
 mod promises;
 mod sbom;
 mod site;
 mod source;
+mod tree;
 
 use anyhow::{Context, Result, anyhow, bail};
 use metadata::Workspace;
@@ -22,13 +24,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs|promises [WORD …]|licences|sbom TIMESTAMP|site PROGRAM DIR
+const USAGE: &str = "usage: cargo xtask layering|docs|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
             and that no type of secrets derives its comparison
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate,
             tests/promises.toml fits the code and docs/threat-model.md
   promises  breaks the code as tests/promises.toml says, and lists the tests that do not notice (as root, hours);
             with words, only where the file or a test has one of them in its name
+  mutants   breaks the code by small changes, and lists those that no test notices and tests/mutants.txt does not
+            know: `session` and `policy` whole, of the portal's service and the store `sample`, every sixth
+            (from the Kth on: `sample K`, 0 to 5)
   licences  prints the licence texts of all crates that the program is linked with
   sbom      prints the bill of materials of the program (CycloneDX); TIMESTAMP as 2026-01-31T12:00:00Z
   site      writes the source of the documentation site into DIR; PROGRAM is culvert";
@@ -45,6 +50,10 @@ fn main() -> Result<ExitCode> {
         (Some("promises"), word) => {
             let words: Vec<String> = word.into_iter().chain(arguments).collect();
             promises::run(&root()?, &words)?
+        }
+        (Some("mutants"), Some(what)) => {
+            let words: Vec<String> = std::iter::once(what).chain(arguments).collect();
+            mutants::run(&root()?, &words)?
         }
         (Some("licences"), None) => {
             let texts = root()?.join("packaging/licences");

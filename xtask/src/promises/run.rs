@@ -1,8 +1,8 @@
 //! Breaks the code and runs the tests that must fail.
 
 use super::{Breakage, Promises};
+use crate::tree;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -63,28 +63,7 @@ impl Tree {
     fn copy(root: &Path) -> Result<Self> {
         let folder = root.join("target/promises");
         let tree = folder.join("tree");
-        let listed = Command::new("git")
-            .args([
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ])
-            .current_dir(root)
-            .output()
-            .context("git ls-files")?;
-        ensure!(listed.status.success(), "git ls-files failed");
-        let mut kept = BTreeSet::new();
-        for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
-            // It is listed until its deletion is committed.
-            if root.join(name).is_file() {
-                copy_if_changed(&root.join(name), &tree.join(name))
-                    .with_context(|| name.to_owned())?;
-                kept.insert(tree.join(name));
-            }
-        }
-        remove_others(&tree, &kept)?;
+        tree::copy(root, &tree)?;
         let target = folder.join("build");
         prepare_for_scripts(root, &tree, &target)?;
         Ok(Self { root: tree, target })
@@ -198,7 +177,7 @@ impl Tree {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env("CULVERT_BIN", self.target.join("debug/culvert"))
-            // As in scripts/mutants.sh.
+            // As of the mutants.
             .env("PROPTEST_RNG_SEED", "1")
             .stdin(Stdio::null());
         timeout
@@ -226,18 +205,6 @@ fn outcome<'a>(said: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Leaves the time of a file that is the same, so that cargo builds no more than it must.
-fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
-    let content = fs::read(from)?;
-    if fs::read(to).is_ok_and(|there| there == content) {
-        return Ok(());
-    }
-    fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
-    fs::write(to, content)?;
-    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
-    Ok(())
-}
-
 /// Tests of scripts ask git for the files of the repository, and take cargo-deny and cargo-vet from `target/tools`.
 fn prepare_for_scripts(root: &Path, tree: &Path, target: &Path) -> Result<()> {
     let made = Command::new("git")
@@ -257,22 +224,6 @@ fn prepare_for_scripts(root: &Path, tree: &Path, target: &Path) -> Result<()> {
         // It may be there from the run before.
         let _missing = fs::remove_file(&link);
         symlink(to, &link).with_context(|| link.display().to_string())?;
-    }
-    Ok(())
-}
-
-/// Removes the files in `folder` that are not among `kept`: cargo would find tests in them.
-fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name() == ".git" {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            remove_others(&entry.path(), kept)?;
-        } else if !kept.contains(&entry.path()) {
-            fs::remove_file(entry.path())?;
-        }
     }
     Ok(())
 }
