@@ -177,3 +177,19 @@ fn request(uri: &Uri, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault
     };
     request.body(Full::new(body)).map_err(wrong)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_that_redirects_has_not_answered() {
+        let good = |status| {
+            let bytes = Zeroizing::new(b"{}".to_vec());
+            Answer { status, bytes }.good::<serde_json::Value>("https://id.example/")
+        };
+        assert!(good(StatusCode::OK).is_ok());
+        assert!(good(StatusCode::FOUND).is_err());
+        assert!(good(StatusCode::TEMPORARY_REDIRECT).is_err());
+    }
+}

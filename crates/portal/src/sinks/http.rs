@@ -189,6 +189,8 @@ fn tls() -> Result<Arc<ClientConfig>, SinkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     #[test]
     fn a_url_says_where_to_connect_and_what_to_ask_for() {
@@ -220,5 +222,31 @@ mod tests {
         ] {
             assert!(!is_safe_for_tokens(url), "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_redirects_has_taken_nothing_and_is_not_followed() {
+        let endpoint = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/in", endpoint.local_addr().unwrap());
+        let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let location = format!("http://{}/", elsewhere.local_addr().unwrap());
+        let answering = async {
+            let (mut stream, _) = endpoint.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"line\n") {
+                assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let answer = format!(
+                "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        };
+        let (posted, _open) = tokio::join!(post(&url, None, "line\n".to_owned()), answering);
+        let error = posted.unwrap_err().to_string();
+        assert!(error.contains("307"), "{error}");
+        let nobody = elsewhere.accept().unwrap_err();
+        assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
     }
 }
