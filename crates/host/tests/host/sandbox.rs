@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use culvert_host::{
     Barrier, Firewall, GatewayRules, HostAccess, ResolverChoice, ResolverMode, Sandbox,
@@ -289,25 +289,21 @@ fn what_a_service_reads_of_the_system_is_open() {
 const HAS_OWN_PROC: &str = "CULVERT_TEST_HAS_OWN_PROC";
 
 /// Runs one test of this program anew, with a `/proc` that nobody else uses.
-fn with_own_proc(test: &str) {
+fn with_own_proc(test: &str) -> std::io::Result<Output> {
     let script = "mount -t proc proc /proc && exec \"$0\" --exact \"$1\"";
     let mut again = Command::new("unshare");
     again.args(["--mount", "sh", "-c", script]);
-    let program = std::env::current_exe().unwrap();
-    let outcome = again
-        .arg(program)
-        .arg(test)
-        .env(HAS_OWN_PROC, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&outcome.stdout);
-    assert!(said.contains("1 passed"), "{outcome:?}");
+    again.arg(std::env::current_exe()?).arg(test);
+    again.env(HAS_OWN_PROC, "1").output()
 }
 
 #[test]
 fn switches_stay_open_after_the_kernel_forgot_their_entries() {
     if std::env::var_os(HAS_OWN_PROC).is_none() {
-        with_own_proc("sandbox::switches_stay_open_after_the_kernel_forgot_their_entries");
+        let test = "sandbox::switches_stay_open_after_the_kernel_forgot_their_entries";
+        let outcome = with_own_proc(test).unwrap();
+        let said = String::from_utf8_lossy(&outcome.stdout);
+        assert!(said.contains("1 passed"), "{outcome:?}");
         return;
     }
     let number_of = |path| fs::metadata(path).unwrap().ino();
