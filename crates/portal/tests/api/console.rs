@@ -146,7 +146,7 @@ async fn who_knows_a_name_keeps_nobody_from_signing_in_where_they_did_before() {
 }
 
 /// One guess in ten seconds is given back meanwhile.
-async fn guess_until_refused(browser: &mut Browser, name: &str) {
+pub(crate) async fn guess_until_refused(browser: &mut Browser, name: &str) {
     for _ in 0..100 {
         let answer = browser.sign_in(name, "not the password").await;
         if answer.status == 429 {

@@ -32,6 +32,7 @@ mod factors;
 mod fresh_proof;
 mod held_store;
 mod identities;
+mod known_browsers;
 mod lifetimes;
 mod lists;
 mod live;
