@@ -31,6 +31,7 @@ mod networks;
 mod one_time;
 mod options;
 mod outage;
+mod private_keys;
 mod privileges;
 mod reach;
 mod readiness;
