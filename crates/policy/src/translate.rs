@@ -113,9 +113,8 @@ fn rewrite_headers(
         }
     }
     let field = match place.checksum {
-        // "If the checksum is zero, there is none" (RFC 768).
         Some(at)
-            if place.may_be_absent
+            if place.is_never_zero
                 && packet[at..at + 2] == [0, 0]
                 && checksum == Checksum::Complete =>
         {
@@ -125,7 +124,7 @@ fn rewrite_headers(
     };
     let Some(at) = field else { return total };
     total.plus(match checksum {
-        Checksum::Complete => update(packet, at, covered, place.may_be_absent),
+        Checksum::Complete => update(packet, at, covered, place.is_never_zero),
         Checksum::Partial => {
             let sum = Sum::of(&packet[at..at + 2]).plus(covered);
             replace(packet, at, sum.folded().to_be_bytes())
@@ -140,7 +139,9 @@ struct Transport {
     destination_port: Option<usize>,
     checksum: Option<usize>,
     has_pseudo_header: bool,
-    may_be_absent: bool,
+    /// Whether a computed 0 is sent as all ones (RFC 768; RFC 3828 §3.1). A field of 0 then holds no
+    /// checksum, and stays 0.
+    is_never_zero: bool,
 }
 
 impl Transport {
@@ -159,7 +160,7 @@ impl Transport {
             destination_port: None,
             checksum: None,
             has_pseudo_header: true,
-            may_be_absent: false,
+            is_never_zero: false,
         };
         // An identifier is one field for both directions; errors have none.
         let identifier = field(ICMP_IDENTIFIER).filter(|_| heading.kind != Kind::Error);
@@ -174,11 +175,12 @@ impl Transport {
                 source_port: field(0),
                 destination_port: field(2),
                 checksum: field(UDP_CHECKSUM),
-                may_be_absent: true,
+                is_never_zero: true,
                 ..none
             },
             (UDP_LITE | DCCP, _) => Self {
                 checksum: field(UDP_CHECKSUM),
+                is_never_zero: heading.protocol == UDP_LITE,
                 ..none
             },
             (Protocol::ICMP, IpVersion::V4) => Self {

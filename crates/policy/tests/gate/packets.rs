@@ -106,10 +106,14 @@ pub(crate) fn unreachable(from: &str, to: &str, cause: &[u8], quoted: usize) -> 
 
 /// A packet of a protocol without ports.
 pub(crate) fn other(from: &str, to: &str, protocol: u8) -> Vec<u8> {
+    other_with(from, to, protocol, b"whatever it carries")
+}
+
+pub(crate) fn other_with(from: &str, to: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     let builder = ip(from, to);
     builder
-        .write(&mut packet, IpNumber(protocol), b"whatever it carries")
+        .write(&mut packet, IpNumber(protocol), payload)
         .unwrap();
     packet
 }

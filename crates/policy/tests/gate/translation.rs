@@ -1,6 +1,6 @@
 //! Addresses that stand for names.
 
-use crate::packets::{ACK, SYN, echo, other, tcp, tcp_with, udp, udp_with};
+use crate::packets::{ACK, SYN, echo, other, other_with, tcp, tcp_with, udp, udp_with};
 use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, Setup, grant, named};
 use culvert_packet::{Cut, Gso, VnetHeader};
 use culvert_policy::gate::{DropReason, End};
@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 const RESOLVED: &str = "10.9.9.9";
 const RESOLVED_V6: &str = "fd09::9";
+const DCCP: u8 = 33;
+const UDP_LITE: u8 = 136;
 /// Client, the address that stands for a name, and what the name stands for.
 const ENDS: [(&str, &str, &str); 2] = [(CLIENT, NAME, RESOLVED), (CLIENT_V6, NAME_V6, RESOLVED_V6)];
 
@@ -106,7 +108,7 @@ fn a_wrong_checksum_stays_wrong() {
 fn what_is_behind_a_packet_is_not_taken_for_its_checksum() {
     // DCCP and UDP-Lite have checksums, which are not looked for where the packet is too short.
     for (client, name, resolved) in ENDS {
-        for protocol in [33, 136] {
+        for protocol in [DCCP, UDP_LITE] {
             let cut = |from, to| {
                 let mut packet = other(from, to, protocol);
                 let header_len = if client == CLIENT { 20 } else { 40 };
@@ -182,18 +184,55 @@ fn two_names_of_one_address_are_told_apart_by_another_port() {
 
 #[test]
 fn two_pings_of_one_address_are_told_apart_by_another_identifier() {
-    const OTHER: &str = "fd00:1::2";
-    let mappings = [(NAME_V6, RESOLVED_V6), (OTHER, RESOLVED_V6)];
-    let mut setup = Setup::new(vec![named(1, &mappings, &["icmp"])]);
-    assert!(setup.send(&echo(CLIENT_V6, NAME_V6, 9, false)).is_ok());
-    let sent = setup.send(&echo(CLIENT_V6, OTHER, 9, false)).unwrap();
-    let identifier = u16::from_be_bytes([sent[44], sent[45]]);
-    assert_ne!(identifier, 9);
-    assert_eq!(sent, echo(CLIENT_V6, RESOLVED_V6, identifier, false));
-    let answer = setup
-        .answer(&echo(RESOLVED_V6, CLIENT_V6, identifier, true))
-        .unwrap();
-    assert_eq!(answer, echo(OTHER, CLIENT_V6, 9, true));
+    let others = [("100.96.0.2", 24), ("fd00:1::2", 44)];
+    for ((client, name, resolved), (other, at)) in ENDS.into_iter().zip(others) {
+        let mappings = [(name, resolved), (other, resolved)];
+        let mut setup = Setup::new(vec![named(1, &mappings, &["icmp"])]);
+        assert!(setup.send(&echo(client, name, 9, false)).is_ok());
+        let sent = setup.send(&echo(client, other, 9, false)).unwrap();
+        let identifier = u16::from_be_bytes([sent[at], sent[at + 1]]);
+        assert_ne!(identifier, 9);
+        assert_eq!(sent, echo(client, resolved, identifier, false));
+        let answer = setup
+            .answer(&echo(resolved, client, identifier, true))
+            .unwrap();
+        assert_eq!(answer, echo(other, client, 9, true));
+    }
+}
+
+#[test]
+fn udp_lite_and_dccp_get_the_checksum_of_the_other_address() {
+    for (client, name, resolved) in ENDS {
+        for protocol in [UDP_LITE, DCCP] {
+            // All of the payload is covered, or none.
+            for covered in [27, 8] {
+                let build =
+                    |from, to| with_coverage(from, to, protocol, covered, b"payload of odd size");
+                let mut setup = setup();
+                let sent = setup.send(&build(client, name));
+                assert_eq!(sent, Ok(build(client, resolved)), "{protocol}");
+                let answer = setup.answer(&build(resolved, client));
+                assert_eq!(answer, Ok(build(name, client)), "{protocol}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checksum_of_udp_lite_that_comes_to_zero_is_sent_as_all_ones() {
+    for (client, name, resolved) in ENDS {
+        let build = |from, to, payload: &[u8]| with_coverage(from, to, UDP_LITE, 10, payload);
+        let checksum = |packet: &[u8]| packet[packet.len() - 4..][..2].to_vec();
+        let payload = checksum(&build(client, resolved, &[0, 0]));
+        let expected = build(client, resolved, &payload);
+        assert_eq!(
+            checksum(&expected),
+            [0xFF, 0xFF],
+            "the payload does what it is made for"
+        );
+        let sent = setup().send(&build(client, name, &payload));
+        assert_eq!(sent, Ok(expected));
+    }
 }
 
 #[test]
@@ -251,6 +290,25 @@ fn a_partial_checksum_is_that_of_the_new_pseudo_header() {
         }
         assert_eq!(segment, expected);
     }
+}
+
+/// A packet of UDP-Lite (RFC 3828 §3.1) or DCCP (RFC 4340 §5.1), whose checksum is over the
+/// pseudo-header and this many bytes. Of DCCP the field for their number holds something else here,
+/// which translation does not look at.
+fn with_coverage(from: &str, to: &str, protocol: u8, covered: usize, payload: &[u8]) -> Vec<u8> {
+    let mut transport = [&[0x13, 0x88, 0x01, 0xBB, 0, covered as u8, 0, 0], payload].concat();
+    let mut packet = other_with(from, to, protocol, &transport);
+    let start = packet.len() - transport.len();
+    let addresses = if start == 20 { 12..20 } else { 8..40 };
+    let len = (transport.len() as u32).to_be_bytes();
+    let pseudo_header = [&packet[addresses], &len, &[0, protocol]].concat();
+    transport.truncate(covered);
+    let field = match !sum(&[pseudo_header, transport].concat()) {
+        0 if protocol == UDP_LITE => 0xFFFF,
+        field => field,
+    };
+    packet[start + 6..start + 8].copy_from_slice(&field.to_be_bytes());
+    packet
 }
 
 /// RFC 1071, straight from the text.
