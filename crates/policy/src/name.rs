@@ -153,7 +153,7 @@ impl FromStr for NamePattern {
     /// Reads a pattern in any case, with or without a dot at its end.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let text = without_root(text)?;
-        let (mut literals, mut wildcards, mut many) = (0, 0, 0);
+        let (mut has_literal, mut wildcards, mut many) = (false, 0, 0);
         for label in text.split('.') {
             match label {
                 "*" => wildcards += 1,
@@ -161,14 +161,14 @@ impl FromStr for NamePattern {
                 _ if label.contains('*') => return Err(TargetError::PartialWildcard),
                 _ => {
                     literal(label)?;
-                    literals += 1;
+                    has_literal = true;
                 }
             }
         }
         if wildcards > MAX_WILDCARDS || many > 1 {
             return Err(TargetError::Wildcards);
         }
-        if literals == 0 {
+        if !has_literal {
             return Err(TargetError::OnlyWildcards);
         }
         Ok(Self(text.to_ascii_lowercase().into()))

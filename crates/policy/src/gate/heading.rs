@@ -36,7 +36,7 @@ pub(crate) struct Heading {
     pub(super) is_first_fragment: bool,
     /// Where the transport header begins, in bytes from the packet's start.
     pub(crate) transport: usize,
-    /// Bytes of the packet.
+    /// Bytes of the packet; of a quoted one 0, as errors cut it short.
     pub(crate) len: usize,
     pub(crate) source: AddressBits,
     pub(crate) destination: AddressBits,
@@ -172,10 +172,10 @@ impl Heading {
     #[cold]
     fn read_fragment(&mut self, view: &IpView<'_>) -> Result<(), DropReason> {
         let bytes = view.bytes();
-        let has_more = match view.version() {
+        match view.version() {
             IpVersion::V4 => {
                 self.identification = u16::from_be_bytes(array(bytes, 4)).into();
-                bytes[6] & 0x20 != 0
+                self.is_first_fragment = !view.is_later_fragment();
             }
             IpVersion::V6 => {
                 let chain = walk(bytes);
@@ -187,10 +187,10 @@ impl Heading {
                     return Err(DropReason::HeaderChain);
                 }
                 self.identification = fragment.identification;
-                fragment.has_more
+                // An atomic fragment (RFC 6946) has neither an offset nor later ones.
+                self.is_first_fragment = fragment.has_more && !view.is_later_fragment();
             }
-        };
-        self.is_first_fragment = has_more && !view.is_later_fragment();
+        }
         Ok(())
     }
 }
@@ -234,9 +234,10 @@ fn quoted_v6(bytes: &[u8]) -> Option<Heading> {
     }
     let chain = walk(bytes);
     let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
-    if is_later || chain.is_source_routed || is_unfinished(chain.protocol) {
+    if is_later || chain.is_source_routed {
         return None;
     }
+    // An unfinished chain ends with a protocol that no flow has.
     quoted(IpVersion::V6, chain.protocol, chain.len, bytes)
 }
 
@@ -254,7 +255,6 @@ fn quoted(
         version,
         protocol,
         transport,
-        len: bytes.len(),
         source,
         destination,
         ..Heading::NONE
@@ -341,7 +341,8 @@ struct Walk {
 }
 
 /// Walks as [`IpView::parse`] does, over bytes that need not be a whole packet; `bytes` has a
-/// fixed header.
+/// fixed header. A header that is cut short ends the walk behind `bytes`, where no transport header
+/// is.
 fn walk(bytes: &[u8]) -> Walk {
     let mut walk = Walk {
         protocol: Protocol(bytes[6]),
@@ -364,9 +365,6 @@ fn walk(bytes: &[u8]) -> Walk {
             AUTHENTICATION => (usize::from(*length) + 2) * 4,
             _ => break,
         };
-        if walk.len + len > bytes.len() {
-            break;
-        }
         walk.is_source_routed |= walk.protocol.0 == ROUTING;
         walk.is_fragment_chained |= walk.fragment.is_some();
         let is_fragment = walk.protocol.0 == FRAGMENT;

@@ -1,6 +1,6 @@
 //! Flows: who begins them, when they end, what they report.
 
-use crate::packets::{ACK, FIN, RST, SYN, echo, tcp, tcp_with, udp};
+use crate::packets::{ACK, FIN, RST, SYN, echo, other, tcp, tcp_with, udp};
 use crate::setup::{CLIENT, EXPIRY_MS, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant};
 use culvert_policy::gate::{DropReason, End, Evicted, GateTable, MAX_ENDED, PeerKey, Tally};
 
@@ -33,7 +33,8 @@ fn only_clients_begin_flows() {
 #[test]
 fn a_flow_that_is_silent_for_too_long_ends() {
     let table = [
-        // Five minutes of UDP, one of ICMP, four of a connection that nobody answered.
+        // Five minutes of UDP, one of ICMP, ten of what is unknown, four of a connection that
+        // nobody answered.
         (
             udp((CLIENT, 1), (SERVER, 2)),
             udp((SERVER, 2), (CLIENT, 1)),
@@ -45,6 +46,12 @@ fn a_flow_that_is_silent_for_too_long_ends() {
             echo(SERVER, CLIENT, 1, true),
             false,
             60,
+        ),
+        (
+            other(CLIENT, SERVER, 47),
+            other(SERVER, CLIENT, 47),
+            false,
+            600,
         ),
         (
             tcp((CLIENT, 1), (SERVER, 2)),
@@ -124,13 +131,87 @@ fn a_connection_that_was_closed_is_forgotten_soon() {
     setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
 }
 
+/// Who sends a packet of a connection.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Client,
+    Server,
+}
+
+impl Setup {
+    fn assert_exchanges(&mut self, packets: &[(By, u8)]) {
+        for (by, flags) in packets {
+            match by {
+                By::Client => self.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), *flags, b"")),
+                By::Server => self.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), *flags, b"")),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_closes_once_both_ends_have_finished_or_one_has_reset_it() {
+    use By::{Client, Server};
+    let table: [(&[(By, u8)], bool); 9] = [
+        (&[(Client, SYN), (Server, SYN | ACK), (Client, ACK)], false),
+        (&[(Client, ACK), (Server, ACK | FIN), (Client, ACK)], false),
+        (&[(Client, ACK | FIN), (Server, ACK), (Client, ACK)], false),
+        (&[(Client, ACK | FIN), (Client, FIN), (Server, ACK)], false),
+        (&[(Client, ACK), (Server, ACK | FIN), (Server, FIN)], false),
+        (&[(Client, ACK | FIN), (Server, ACK | FIN)], true),
+        (&[(Client, ACK), (Server, FIN), (Client, ACK | FIN)], true),
+        (&[(Client, SYN), (Server, RST | ACK)], true),
+        (&[(Client, SYN), (Server, ACK), (Client, RST)], true),
+    ];
+    for (packets, closes) in table {
+        let mut setup = setup();
+        setup.assert_exchanges(packets);
+        let end = setup.gate.flows().next().unwrap().ended;
+        assert_eq!(end, closes.then_some(End::Closed), "{packets:?}");
+        // Half a minute of one that is closed, two hours and four minutes of one that lasts.
+        let (idle_s, end) = match closes {
+            true => (30, End::Closed),
+            false => (7440, End::Idle),
+        };
+        setup.now_ms += idle_s * SECOND_MS - 1;
+        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        assert_eq!(setup.ended(), [], "{packets:?}");
+        setup.now_ms += 1;
+        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        assert_eq!(setup.ended()[0].ended, Some(end), "{packets:?}");
+    }
+}
+
 #[test]
 fn a_new_connection_between_the_same_ports_is_another_flow() {
-    let mut setup = setup();
-    setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), RST, b""));
-    setup.assert_sends(&tcp_with((CLIENT, 1), (SERVER, 2), SYN, b""));
-    assert_eq!(setup.ended()[0].ended, Some(End::Closed));
-    assert_eq!(setup.gate.flows().next().unwrap().to_remote.packets, 1);
+    use By::{Client, Server};
+    let open: &[(By, u8)] = &[(Client, SYN), (Server, SYN | ACK)];
+    let reset: &[(By, u8)] = &[(Client, SYN), (Server, RST | ACK)];
+    let finished: &[(By, u8)] = &[(Client, FIN | ACK), (Server, FIN | ACK)];
+    let table = [
+        // Only a SYN begins one, and only once the last one is over.
+        (reset, SYN, true),
+        (finished, SYN, true),
+        (reset, ACK, false),
+        (finished, ACK, false),
+        (finished, FIN | ACK, false),
+        (finished, RST, false),
+        // A SYN of one that is open was sent again.
+        (open, SYN, false),
+        (open, ACK, false),
+    ];
+    for (packets, flags, begins) in table {
+        let mut setup = setup();
+        setup.assert_exchanges(packets);
+        setup.assert_exchanges(&[(Client, flags)]);
+        let ended: Vec<_> = setup.ended().iter().map(|record| record.ended).collect();
+        let expected = match begins {
+            true => (vec![Some(End::Closed)], 1),
+            false => (vec![], 2),
+        };
+        let sent = setup.gate.flows().next().unwrap().to_remote.packets;
+        assert_eq!((ended, sent), expected, "{packets:?} {flags}");
+    }
 }
 
 #[test]

@@ -43,6 +43,34 @@ fn later_fragments_follow_the_first_one() {
 }
 
 #[test]
+fn a_later_fragment_of_another_protocol_is_of_another_datagram() {
+    // RFC 791 §2.3: the protocol is part of what identifies a datagram.
+    let mut setup = setup();
+    let [first, later] = fragments(&udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]), 64, 9);
+    setup.assert_sends(&first);
+    for protocol in [1, 6, 47] {
+        let mut stranger = later.clone();
+        stranger[9] = protocol;
+        setup.assert_refuses(&stranger, DropReason::Fragment);
+    }
+    setup.assert_sends(&later);
+}
+
+#[test]
+fn a_later_fragment_of_ipv6_may_name_another_next_header() {
+    // RFC 8200 §4.5: "The Next Header values in the Fragment headers of different fragments of the
+    // same original packet may differ. Only the value from the Offset zero fragment packet is used".
+    let mut setup = setup();
+    let [first, later] = fragments(&udp_with((CLIENT_V6, 1), (SERVER_V6, 53), &[7; 100]), 64, 9);
+    setup.assert_sends(&first);
+    for next in [6, 47, 60] {
+        let mut later = later.clone();
+        later[40] = next;
+        setup.assert_sends(&later);
+    }
+}
+
+#[test]
 fn fragments_of_what_is_refused_are_refused() {
     for (client, server) in ENDS {
         let mut setup = setup();

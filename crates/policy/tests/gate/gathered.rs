@@ -3,7 +3,7 @@
 use crate::packets::{ACK, End, FIN, RST, SYN, fragments, tcp_at, udp_with};
 use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, PEER, Setup, grant, named};
 use culvert_packet::{Accept, Coalescer, Cut};
-use culvert_policy::gate::{FlowRecord, Frame, Later, Verdict};
+use culvert_policy::gate::{End as FlowEnd, FlowRecord, Frame, Later, Tally, Verdict};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -202,7 +202,81 @@ fn packets_behind_the_first_count_and_close_the_connection() {
     let (from, to) = (("10.9.9.9", 443), (CLIENT, 5000));
     assert!(setup.answer(&tcp_at(9, from, to, ACK | FIN, b"")).is_ok());
     let flow = setup.gate.flows().next().unwrap();
-    assert_eq!(flow.ended, Some(culvert_policy::gate::End::Closed));
+    assert_eq!(flow.ended, Some(FlowEnd::Closed));
+}
+
+#[test]
+fn a_superframe_of_either_end_has_the_flags_and_the_bytes_of_all_its_packets() {
+    let table = [
+        (ACK, ACK, false),
+        (ACK, ACK | FIN, true),
+        (ACK | FIN, ACK, true),
+        (ACK | FIN, ACK | FIN, true),
+    ];
+    let ends = [(CLIENT, 5000), ("10.1.0.1", 80)];
+    for (first, later, finishes) in table {
+        for is_of_client in [true, false] {
+            let mut setup = setup();
+            let [client, server] = ends;
+            let plain = |from, to, flags| tcp_at(7, from, to, flags, &[7; PAYLOAD_LEN]);
+            let len = 40 + PAYLOAD_LEN as u64;
+            setup.assert_sends(&plain(client, server, ACK));
+            let later = Later {
+                bytes: 2 * PAYLOAD_LEN,
+                tcp_flags: later,
+            };
+            let (from, to) = if is_of_client {
+                (client, server)
+            } else {
+                (server, client)
+            };
+            let mut packet = plain(from, to, first);
+            let frame = Frame {
+                packets: 3,
+                later,
+                ..Frame::packet(&mut packet)
+            };
+            let Setup {
+                gate,
+                table,
+                now_ms,
+            } = &mut setup;
+            let verdict = if is_of_client {
+                gate.admit_from_client(table, *now_ms, PEER, frame)
+            } else {
+                gate.admit_to_client(table, *now_ms, frame)
+            };
+            assert_eq!(verdict, Verdict::Admit(PEER));
+            let superframe = Tally {
+                packets: 3,
+                bytes: len + 2 * PAYLOAD_LEN as u64,
+            };
+            let flow = setup.gate.flows().next().unwrap();
+            let (to_remote, to_client) = if is_of_client {
+                let all = Tally {
+                    packets: 4,
+                    bytes: superframe.bytes + len,
+                };
+                (all, Tally::default())
+            } else {
+                let one = Tally {
+                    packets: 1,
+                    bytes: len,
+                };
+                (one, superframe)
+            };
+            assert_eq!((flow.to_remote, flow.to_client), (to_remote, to_client));
+            // The other end finishes: it is over if this one has finished too.
+            if is_of_client {
+                setup.assert_answers(&plain(server, client, ACK | FIN));
+            } else {
+                setup.assert_sends(&plain(client, server, ACK | FIN));
+            }
+            let ended = setup.gate.flows().next().unwrap().ended;
+            let expected = finishes.then_some(FlowEnd::Closed);
+            assert_eq!(ended, expected, "{first} {later:?} {is_of_client}");
+        }
+    }
 }
 
 #[test]

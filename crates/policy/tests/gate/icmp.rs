@@ -1,6 +1,6 @@
 //! ICMP: queries are flows, errors belong to the flow that they are about.
 
-use crate::packets::{echo, icmp, tcp, udp, udp_with, unreachable};
+use crate::packets::{echo, icmp, tcp, udp, unreachable};
 use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_PEER, Setup, grant, named};
 use culvert_policy::gate::DropReason;
 
@@ -228,18 +228,4 @@ fn errors_and_what_they_quote_are_translated() {
             .unwrap();
         assert_eq!(error, unreachable(router, client, &near, 1000));
     }
-}
-
-#[test]
-fn the_port_of_a_flow_with_another_one_is_translated_in_quotations_too() {
-    let mappings = [(NAME, "10.9.9.9"), ("100.96.0.2", "10.9.9.9")];
-    let mut setup = Setup::new(vec![named(1, &mappings, &["any"])]);
-    assert!(setup.send(&udp((CLIENT, 1), (NAME, 53))).is_ok());
-    let near = udp_with((CLIENT, 1), ("100.96.0.2", 53), b"payload");
-    let far = setup.send(&near).unwrap();
-    assert_ne!(far[20..22], near[20..22]);
-    let error = setup
-        .answer(&unreachable("192.0.2.1", CLIENT, &far, 1000))
-        .unwrap();
-    assert_eq!(error, unreachable("192.0.2.1", CLIENT, &near, 1000));
 }

@@ -14,5 +14,6 @@ mod grants;
 mod icmp;
 mod model;
 mod packets;
+mod quotations;
 mod setup;
 mod translation;
