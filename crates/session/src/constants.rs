@@ -5,8 +5,9 @@ use std::time::Duration;
 /// §6.1: a key pair that has sent this many messages is replaced as soon as possible.
 pub const REKEY_AFTER_MESSAGES: u64 = 1 << 60;
 
-/// §6.1: a key pair sends no message with this counter or a higher one. It stays one replay window
-/// away from the end of the counter, so that the receiver's arithmetic cannot overflow.
+/// §6.1: a key pair sends no message with this counter or a higher one. It stays 2^13, the
+/// replay window of Linux, away from the end of the counter, so that a receiver's arithmetic cannot
+/// overflow.
 pub const REJECT_AFTER_MESSAGES: u64 = u64::MAX - (1 << 13);
 
 /// §6.1: the initiator of a session this old makes the next one when it has something to send.
@@ -70,3 +71,22 @@ pub const UNDER_LOAD_AFTER: Duration = Duration::from_secs(1);
 /// The most peers of one interface. Each has at most four receiver indices, so 2^18 of 2^32 are
 /// taken at most: a random index is free at the first try but for one in 16,000.
 pub const MAX_PEERS: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_are_those_of_the_table_of_the_paper() {
+        let messages = [REKEY_AFTER_MESSAGES, REJECT_AFTER_MESSAGES].map(u128::from);
+        assert_eq!(messages, [1 << 60, (1 << 64) - (1 << 13) - 1]);
+        let times = [
+            REKEY_AFTER_TIME,
+            REJECT_AFTER_TIME,
+            REKEY_ATTEMPT_TIME,
+            REKEY_TIMEOUT,
+            KEEPALIVE_TIMEOUT,
+        ];
+        assert_eq!(times.map(|time| time.as_secs()), [120, 180, 90, 5, 10]);
+    }
+}

@@ -129,6 +129,7 @@ impl ClockWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// In the form in which Linux 6.8 and later announce the ACPI device `QEMUVGID`; written by hand, not recorded.
     const ANNOUNCED: &[u8] =
@@ -163,6 +164,23 @@ mod tests {
         ] {
             assert!(!announces_new_generation(other), "{}", other.escape_ascii());
         }
+    }
+
+    #[test]
+    fn every_change_is_told_in_words_of_its_own() {
+        let changes = [
+            GenerationChange::Announced,
+            GenerationChange::EventsLost,
+            GenerationChange::ClockSet,
+            GenerationChange::Slept,
+            GenerationChange::StoodStill,
+        ];
+        let told: BTreeSet<_> = changes.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), changes.len());
+        assert!(
+            told.iter().all(|words| words.starts_with("the ")),
+            "{told:?}"
+        );
     }
 
     #[test]

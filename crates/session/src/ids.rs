@@ -35,3 +35,15 @@ impl PeerId {
         self.0 as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_shows_as_eight_hexadecimal_digits() {
+        for (number, shown) in [(0, "Index(0x00000000)"), (0xab_cdef, "Index(0x00abcdef)")] {
+            assert_eq!(format!("{:?}", Index(number)), shown);
+        }
+    }
+}

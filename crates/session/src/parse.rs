@@ -274,6 +274,26 @@ mod tests {
     }
 
     #[test]
+    fn type_and_reserved_zeros_alone_sort_a_datagram() {
+        for kind in 0..=u8::MAX {
+            let expected = match kind {
+                1 => Some(MessageType::Initiation),
+                2 => Some(MessageType::Response),
+                3 => Some(MessageType::CookieReply),
+                4 => Some(MessageType::Data),
+                _ => None,
+            };
+            assert_eq!(message_type(&[kind, 0, 0, 0]), expected);
+            assert_eq!(message_type(&[kind, 0, 0, 0, 0xa5]), expected);
+            assert_eq!(message_type(&[kind, 0, 0]), None);
+            for reserved in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
+                let [a, b, c] = reserved;
+                assert_eq!(message_type(&[kind, a, b, c]), None);
+            }
+        }
+    }
+
+    #[test]
     fn a_keepalive_is_the_shortest_data_message() {
         let mut bytes = vec![0; DATA_LEN_MIN];
         bytes[0] = 4;

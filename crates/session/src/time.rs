@@ -65,7 +65,7 @@ impl Tai64n {
     /// The label of a time since the Unix epoch; `nanos` below 10^9.
     pub fn from_unix(secs: u64, nanos: u32) -> Self {
         let seconds = secs.saturating_add(Self::UNIX_EPOCH_SECONDS);
-        Self::from_parts(seconds, nanos & !(Self::STEP_NANOS - 1))
+        Self::from_parts(seconds, Self::whitened(nanos))
     }
 
     /// Time since the Unix epoch; zero for labels before it.
@@ -86,12 +86,16 @@ impl Tai64n {
 
     /// The least label that [`from_unix`](Self::from_unix) makes after this one.
     pub(crate) fn successor(self) -> Self {
-        const LAST_STEP: u32 = 999_999_999 & !(Tai64n::STEP_NANOS - 1);
         let (seconds, nanos) = self.parts();
-        match nanos & !(Self::STEP_NANOS - 1) {
-            LAST_STEP.. => Self::from_parts(seconds.saturating_add(1), 0),
-            step => Self::from_parts(seconds, step + Self::STEP_NANOS),
-        }
+        let next = Duration::from_secs(seconds)
+            .saturating_add(Duration::from_nanos(nanos.into()))
+            .saturating_add(Duration::from_nanos(Self::STEP_NANOS.into()));
+        // Where that lies in the next second, whitening makes it the first label of that second.
+        Self::from_parts(next.as_secs(), Self::whitened(next.subsec_nanos()))
+    }
+
+    const fn whitened(nanos: u32) -> u32 {
+        nanos & !(Self::STEP_NANOS - 1)
     }
 
     fn from_parts(seconds: u64, nanos: u32) -> Self {
@@ -141,6 +145,25 @@ mod tests {
         let late = Tai64n::from_unix(7, (2 << 24) - 1);
         assert_eq!(early, late);
         assert!(late < Tai64n::from_unix(7, 2 << 24));
+    }
+
+    #[test]
+    fn after_the_last_label_of_a_second_comes_the_first_of_the_next() {
+        let last = Tai64n::from_unix(7, 999_999_999);
+        let first_of_next = Tai64n::from_unix(8, 0);
+        assert_eq!(last.successor(), first_of_next);
+        assert!(first_of_next < first_of_next.successor());
+        let before_last = Tai64n::from_unix(7, 999_999_999 - (1 << 24));
+        assert_eq!(before_last.successor(), last);
+    }
+
+    #[test]
+    fn a_label_shows_its_seconds_and_nanoseconds() {
+        let label = Tai64n::from_unix(0, 1 << 24);
+        assert_eq!(
+            format!("{label:?}"),
+            "Tai64n(0x400000000000000a, 16777216 ns)"
+        );
     }
 
     #[test]

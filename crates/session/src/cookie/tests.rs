@@ -99,6 +99,21 @@ fn the_secret_changes_after_two_minutes() {
 }
 
 #[test]
+fn a_cookie_is_valid_whoever_else_was_given_one_since_and_however_old_the_secret_before_it_was() {
+    // The second at which a cookie is given, and another after it.
+    for (given_at, other_at) in [(0, 0), (0, 114), (120, 120), (500, 510)] {
+        let mut ends = Ends::with_cookie();
+        let message = ends.message(after(given_at));
+        let reply = ends.reply(&message, after(given_at));
+        ends.take(&reply, after(given_at)).unwrap();
+        let message = ends.message(after(other_at));
+        ends.reply(&message, after(other_at));
+        let is_valid = ends.is_mac2_valid(&message, SOURCE, after(other_at));
+        assert!(is_valid, "given at {given_at} s, used at {other_at} s");
+    }
+}
+
+#[test]
 fn a_cookie_is_not_used_in_the_last_five_seconds_of_its_life() {
     let mut ends = Ends::with_cookie();
     assert_ne!(ends.message(after(114))[RESPONSE_LEN - 16..], [0; 16]);

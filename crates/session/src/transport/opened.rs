@@ -170,4 +170,11 @@ mod tests {
         assert!(batch.expired().contains(127));
         assert!(!batch.expired().contains(MAX_RECORDS));
     }
+
+    #[test]
+    fn a_set_shows_its_records() {
+        let mut batch = OpenedBatch::of(4);
+        batch.put(1, Outcome::Replayed);
+        assert_eq!(format!("{:?}", batch.opened()), "{0, 2, 3}");
+    }
 }

@@ -181,6 +181,16 @@ fn after_reject_after_time_nothing_is_sent_or_received() {
 }
 
 #[test]
+fn a_transport_shows_whose_it_is_and_no_keys() {
+    let (initiator, _) = pair(Suite::ChaCha20Poly1305);
+    assert_eq!(
+        format!("{initiator:?}"),
+        "Transport { peer: PeerId(0), role: Initiator, local_index: Index(0x00000001), \
+         remote_index: Index(0x00000002), suite: ChaCha20Poly1305, .. }"
+    );
+}
+
+#[test]
 fn a_responder_is_confirmed_exactly_once_and_an_initiator_never() {
     let (initiator, responder) = pair(Suite::default());
     assert!(responder.confirm(START));

@@ -128,6 +128,19 @@ fn a_cookie_is_worth_nothing_from_another_port() {
 }
 
 #[test]
+fn a_cookie_of_before_a_new_generation_is_worth_nothing() {
+    let (mut a, mut b) = pair();
+    let (initiation, at) = initiation_with_cookie(&mut a, &mut b);
+    let clock = clock_at(at);
+    b.shaker.handle_new_generation(&[0xaa; 32], clock);
+    use_up_cookieless(&mut b, a.address, at);
+    let refused = b
+        .shaker
+        .handle_datagram(&initiation, a.address, true, clock);
+    assert_eq!(refused, Err(DropReason::CookieRequired));
+}
+
+#[test]
 fn a_cookie_reply_never_roams_and_never_triggers_a_message() {
     let (mut a, mut b) = pair();
     use_up_cookieless(&mut b, a.address, Duration::ZERO);

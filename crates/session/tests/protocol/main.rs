@@ -5,7 +5,9 @@
 
 mod common;
 mod cookies;
+mod crossing;
 mod generations;
 mod handshake;
+mod peers;
 mod sites;
 mod timers;

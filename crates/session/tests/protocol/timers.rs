@@ -1,7 +1,7 @@
 //! The timers of §6, each with its sentence.
 
 use crate::common::*;
-use culvert_session::{Output, PROMPT_KEEPALIVE_TIMEOUT};
+use culvert_session::{Activity, Output, PROMPT_KEEPALIVE_TIMEOUT, Time};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -103,6 +103,20 @@ fn a_wish_that_comes_too_early_is_met_when_its_time_comes() {
 }
 
 #[test]
+fn a_wish_is_met_at_once_from_five_seconds_after_our_last_message_on() {
+    let just_early = seconds(5) - Duration::from_nanos(1);
+    for (wished_at, initiations) in [(just_early, 0), (seconds(5), 1)] {
+        let (mut a, mut b) = pair();
+        let clock = clock_at(Duration::ZERO);
+        a.wants(clock);
+        b.receives(&a.datagram(), a.address, clock).unwrap();
+        b.drain();
+        b.wants(clock_at(wished_at));
+        assert_eq!(b.datagrams().len(), initiations, "{wished_at:?}");
+    }
+}
+
+#[test]
 fn a_wish_that_is_stale_does_nothing() {
     let (mut a, mut b) = pair();
     shake(&mut a, &mut b, clock_at(Duration::ZERO));
@@ -171,6 +185,41 @@ fn data_unanswered_for_fifteen_seconds_starts_a_handshake() {
     let outputs = a.run_timers(seconds(19));
     assert_eq!(outputs[0].1, Output::ForgetSource { peer: a.peer });
     assert!(is_initiation(&outputs[1].1) && outputs[1].0 <= seconds(18) + JITTER_MAX);
+}
+
+/// The jitter keeps two ends that miss each other's answers from initiating at the same time again.
+#[test]
+fn after_the_first_time_unanswered_data_waits_fifteen_seconds_and_some_jitter() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    let mut sent_at = seconds(1);
+    let mut waited = Vec::new();
+    for _ in 0..20 {
+        a.activity().data_sent(clock_at(sent_at).now);
+        let outputs = a.run_timers(sent_at + seconds(16));
+        let [(missed_at, forget), (at, initiation)] = &outputs[..] else {
+            panic!("{outputs:?}");
+        };
+        assert_eq!(*forget, Output::ForgetSource { peer: a.peer });
+        assert!(is_initiation(initiation) && at == missed_at);
+        waited.push(*at - sent_at);
+
+        let clock = clock_at(*at);
+        let initiation = datagram(initiation).unwrap();
+        b.receives(&initiation, a.address, clock).unwrap();
+        let response = b.datagram();
+        a.receives(&response, b.address, clock).unwrap();
+        a.drain();
+        sent_at = *at + seconds(1);
+    }
+    let again = waited.split_off(1);
+    assert_eq!(waited, [seconds(15)]);
+    let expected = seconds(15)..seconds(15) + JITTER_MAX;
+    assert!(
+        again.iter().all(|wait| expected.contains(wait)),
+        "{again:?}"
+    );
+    assert!(again.windows(2).all(|pair| pair[0] != pair[1]), "{again:?}");
 }
 
 #[test]
@@ -242,6 +291,17 @@ fn a_persistent_keepalive_that_waited_for_our_key_starts_when_there_is_one() {
     assert!(is_initiation(&a.drain()[0]));
 }
 
+#[test]
+fn a_persistent_keepalive_does_not_start_with_our_key_while_the_link_is_down() {
+    let (mut a, _) = pair();
+    let clock = clock_at(Duration::ZERO);
+    a.shaker.set_up(false, clock);
+    a.shaker.set_keepalive(a.peer, Some(seconds(25)), clock);
+    a.shaker.set_private_key(Some(private_key(5)), clock);
+    assert_eq!(a.drain(), []);
+    assert_eq!(a.shaker.next_timeout(), None);
+}
+
 /// §6.3: "after Reject-After-Time × 3 … if no new keys have been exchanged, all are erased".
 #[test]
 fn keys_are_wiped_after_nine_minutes() {
@@ -273,13 +333,20 @@ fn link_down_clears_keys_and_stops_every_timer() {
     assert_eq!(a.shaker.next_timeout(), None);
     a.wants(clock_at(seconds(127)));
     assert_eq!(a.drain(), []);
-    a.shaker.set_up(true, clock_at(seconds(127)));
-    a.drain();
-    let outputs = a.run_timers(seconds(130));
-    assert!(
-        initiations(&outputs).is_empty(),
-        "old marks were cleared too"
-    );
+}
+
+#[test]
+fn what_was_owed_when_the_link_went_down_is_owed_no_more() {
+    let marks: [fn(&Activity, Time); 2] = [Activity::data_sent, Activity::data_received];
+    for mark in marks {
+        let (mut a, mut b) = pair();
+        shake(&mut a, &mut b, clock_at(Duration::ZERO));
+        mark(&a.activity(), clock_at(seconds(1)).now);
+        a.shaker.set_up(false, clock_at(seconds(2)));
+        a.shaker.set_up(true, clock_at(seconds(3)));
+        assert_eq!(a.drain(), [Output::KeysChanged { peer: a.peer }]);
+        assert_eq!(a.run_timers(seconds(60)), []);
+    }
 }
 
 #[test]
