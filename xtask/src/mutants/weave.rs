@@ -46,7 +46,7 @@ pub(super) fn weave(text: &str, mutants: &[&Mutant]) -> Result<Woven> {
     let mut finder = Finder::new(text, mutants);
     finder.visit_file(&syn::parse_file(text).context("does not parse")?);
     let mut edits = finder.edits;
-    let bodies = finder.bodies;
+    let (bodies, constants) = (finder.bodies, finder.constants);
     edits.extend(early_returns(&bodies, mutants));
     // The outer before the inner; a guard before the comparison that it is.
     edits.sort_by_key(|edit| {
@@ -70,7 +70,11 @@ pub(super) fn weave(text: &str, mutants: &[&Mutant]) -> Result<Woven> {
         text: weaver.text,
         pieces: weaver.pieces,
         left_out: ids(&|mutant| !placed.contains(&mutant.id)),
-        in_constants: ids(&|mutant| body(&bodies, mutant).is_none_or(|body| body.is_const)),
+        in_constants: ids(&|mutant| {
+            body(&bodies, mutant).is_none_or(|body| body.is_const)
+                || mutant.genre != Genre::FnValue
+                    && constants.iter().any(|it| it.contains(&mutant.at.start))
+        }),
     })
 }
 
@@ -121,6 +125,8 @@ struct Finder<'a> {
     by_start: HashMap<(Genre, usize), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     bodies: Vec<Body>,
+    /// What is computed when the tests are built.
+    constants: Vec<Range<usize>>,
 }
 
 impl<'a> Finder<'a> {
@@ -135,6 +141,7 @@ impl<'a> Finder<'a> {
             by_start,
             edits: Vec::new(),
             bodies: Vec::new(),
+            constants: Vec::new(),
         }
     }
 
@@ -241,6 +248,36 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             });
         }
         visit::visit_arm(self, it);
+    }
+
+    fn visit_item_const(&mut self, it: &'ast syn::ItemConst) {
+        self.constants.push(range(it));
+        visit::visit_item_const(self, it);
+    }
+
+    fn visit_item_static(&mut self, it: &'ast syn::ItemStatic) {
+        self.constants.push(range(it));
+        visit::visit_item_static(self, it);
+    }
+
+    fn visit_impl_item_const(&mut self, it: &'ast syn::ImplItemConst) {
+        self.constants.push(range(it));
+        visit::visit_impl_item_const(self, it);
+    }
+
+    fn visit_expr_const(&mut self, it: &'ast syn::ExprConst) {
+        self.constants.push(range(it));
+        visit::visit_expr_const(self, it);
+    }
+
+    fn visit_expr_repeat(&mut self, it: &'ast syn::ExprRepeat) {
+        self.constants.push(range(&it.len));
+        visit::visit_expr_repeat(self, it);
+    }
+
+    fn visit_type_array(&mut self, it: &'ast syn::TypeArray) {
+        self.constants.push(range(&it.len));
+        visit::visit_type_array(self, it);
     }
 
     fn visit_item_fn(&mut self, it: &'ast syn::ItemFn) {
@@ -424,5 +461,12 @@ mod tests {
             mutant(2, Genre::BinaryOperator, text, "- 4", "/ 4"),
         ];
         assert_eq!(woven(text, &mutants).in_constants, [1]);
+        let text = "fn f() -> [u8; 7] { const N: u8 = 1 + 2; [N; 3 * 2 + 1] }";
+        let mutants = [
+            mutant(1, Genre::BinaryOperator, text, "+ 2", "- 2"),
+            mutant(2, Genre::BinaryOperator, text, "* 2", "/ 2"),
+            mutant(3, Genre::FnValue, text, "const", "[0; 7]"),
+        ];
+        assert_eq!(woven(text, &mutants).in_constants, [1, 2]);
     }
 }
