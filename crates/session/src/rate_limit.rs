@@ -163,6 +163,19 @@ mod tests {
         assert!(allowed > 19_990, "{allowed}");
     }
 
+    #[test]
+    fn who_shares_tokens_depends_on_the_seed() {
+        let refused = |seed| -> Vec<u32> {
+            let mut rates = SourceRates::new(&[seed; 32]);
+            let host = |host: &u32| IpAddr::V4(Ipv4Addr::from_bits(*host));
+            (0..60_000)
+                .filter(|it| !rates.allow(host(it), at(5000)))
+                .collect()
+        };
+        assert!(!refused(7).is_empty());
+        assert_ne!(refused(7), refused(8));
+    }
+
     fn cookieless() -> CookielessRates {
         CookielessRates::new(&[7; 32])
     }
