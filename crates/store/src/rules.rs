@@ -387,27 +387,4 @@ pub(crate) fn name_with_id(wanted: &str, id: EntityId) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Site, Stamp};
-    use culvert_ids::SiteId;
-
-    fn site(name: &str) -> Entity {
-        Entity::Site(Site {
-            id: SiteId::from_bytes([1; 16]),
-            name: name.to_owned(),
-            stamp: Stamp::default(),
-        })
-    }
-
-    #[test]
-    fn a_row_from_before_a_rule_of_names_keeps_its_name_and_gets_no_other_such() {
-        let before = site("a\u{202e}b");
-        assert!(check(Some(&before), &before).is_ok());
-        for name in ["a\u{202d}b", "a\u{200b}", "e\u{301}"] {
-            assert!(check(Some(&before), &site(name)).is_err(), "{name:?}");
-        }
-        assert!(check(None, &before).is_err());
-        assert!(check(Some(&before), &site("ab")).is_ok());
-    }
-}
+mod tests;

@@ -225,3 +225,38 @@ impl Sealing {
 fn no_access() -> StoreError {
     StoreError::Unavailable("the database was opened without access to secrets".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_as_many_bytes_as_its_kind_may_and_no_more() {
+        let account = AccountId::from_bytes([1; 16]);
+        let key = SecretsKey::from_bytes(&[1; 32]);
+        let key = Sealing::Key(Sealer::new(key, |nonce| {
+            nonce.fill(1);
+            Ok(())
+        }));
+        for column in SecretColumn::ALL {
+            let row = SecretRow::of(column, &account, b"row");
+            let longest = match column {
+                SecretColumn::State => MAX_STATE_SECRET_LEN,
+                _ => MAX_SECRET_LEN,
+            };
+            for sealing in [&Sealing::Plain, &key] {
+                for len in [0, 1, longest] {
+                    let secret = SecretBytes::new(vec![7; len]);
+                    let kept = sealing.seal(&row, &secret).unwrap();
+                    assert_eq!(sealing.open(&row, kept).unwrap(), secret, "{column:?}");
+                }
+                let longer = SecretBytes::new(vec![7; longest + 1]);
+                let refused = sealing.seal(&row, &longer);
+                assert!(
+                    matches!(refused, Err(StoreError::TooMany { .. })),
+                    "{column:?}"
+                );
+            }
+        }
+    }
+}

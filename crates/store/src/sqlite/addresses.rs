@@ -24,28 +24,30 @@ pub(super) async fn allocate(
     writing: &mut Writing,
     range: Range,
     text: &str,
-    hint: u128,
+    hint: u64,
 ) -> Result<u128, StoreError> {
-    let hosts = range.hosts();
-    let windows = hosts.div_ceil(WINDOW).min(MAX_WINDOWS);
-    let start = hint % hosts;
-    for window in 0..windows {
-        let from = (start + window * WINDOW) % hosts;
-        // What lies beyond the last address is looked at from the first one on.
-        let count = WINDOW.min(hosts);
-        let until = (from + count).min(hosts);
-        let mut indices = vec![(from, until)];
-        if until - from < count {
-            indices.push((0, count - (until - from)));
-        }
-        for (from, until) in indices {
-            if let Some(address) = free_within(writing, range, from, until).await? {
-                return Ok(address);
-            }
+    for (from, until) in searched(range.hosts(), hint) {
+        if let Some(address) = free_within(writing, range, from, until).await? {
+            return Ok(address);
         }
     }
     Err(StoreError::NoAddress {
         range: text.to_owned(),
+    })
+}
+
+/// Which of so many hosts are looked at, one query after another: from each first one to before the last one.
+fn searched(hosts: u128, hint: u64) -> impl Iterator<Item = (u128, u128)> {
+    let windows = hosts.div_ceil(WINDOW).min(MAX_WINDOWS);
+    (0..windows).flat_map(move |window| {
+        let from = (u128::from(hint) + window * WINDOW) % hosts;
+        let count = WINDOW.min(hosts);
+        let until = (from + count).min(hosts);
+        // What lies beyond the last address is looked at from the first one on.
+        let beyond = count - (until - from);
+        [(from, until), (0, beyond)]
+            .into_iter()
+            .filter(|(from, until)| from < until)
     })
 }
 
@@ -103,4 +105,36 @@ pub(super) async fn release(writing: &mut Writing, address: IpAddr) -> Result<()
         .await
         .map_err(super::fault::fault)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_begins_at_the_hint_and_leaves_no_host_out() {
+        let whole = MAX_WINDOWS * WINDOW;
+        for hosts in [6, 254, 1_022, 1_024, 1_025, 2_046, 5_000, whole - 2, whole] {
+            for hint in [0, 1, 5, 1_023, 1_024, 65_535, u64::MAX - 1, u64::MAX] {
+                let parts: Vec<_> = searched(hosts, hint).collect();
+                assert_eq!(parts[0].0, u128::from(hint) % hosts);
+                let found: HashSet<u128> = parts.iter().flat_map(|part| part.0..part.1).collect();
+                let all: HashSet<u128> = (0..hosts).collect();
+                assert!(found == all, "{hosts} from {hint}: {parts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_large_range_65_536_hosts_are_looked_at_in_queries_of_1_024() {
+        for hosts in [65_537, 1 << 21, (1 << 127) - 2] {
+            for hint in [0, 77, u64::MAX] {
+                let parts: Vec<_> = searched(hosts, hint).collect();
+                assert!(parts.iter().all(|(from, until)| until - from <= 1_024));
+                assert!(parts.iter().all(|(_, until)| *until <= hosts));
+                let found: HashSet<u128> = parts.iter().flat_map(|part| part.0..part.1).collect();
+                assert_eq!(found.len(), 65_536, "{hosts} from {hint}");
+            }
+        }
+    }
 }

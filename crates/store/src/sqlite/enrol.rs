@@ -323,8 +323,9 @@ async fn free_name(
 }
 
 /// The random part of an id.
-fn hint(id: EntityId) -> u128 {
-    u128::from_be_bytes(*id.as_bytes()) & 0xffff_ffff_ffff_ffff
+fn hint(id: EntityId) -> u64 {
+    let [.., a, b, c, d, e, f, g, h] = *id.as_bytes();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 fn parse(ranges: &Ranges) -> Result<(Range, Range), StoreError> {
@@ -339,7 +340,7 @@ async fn new_ipv4(
     writing: &mut Writing,
     range: Range,
     ranges: &Ranges,
-    hint: u128,
+    hint: u64,
 ) -> Result<Ipv4Addr, StoreError> {
     let number = addresses::allocate(writing, range, &ranges.machines_ipv4, hint).await?;
     range::ipv4(number).ok_or_else(|| StoreError::corrupt("an address outside of its range"))
@@ -349,7 +350,7 @@ async fn new_ipv6(
     writing: &mut Writing,
     range: Range,
     ranges: &Ranges,
-    hint: u128,
+    hint: u64,
 ) -> Result<Ipv6Addr, StoreError> {
     let number = addresses::allocate(writing, range, &ranges.machines_ipv6, hint).await?;
     Ok(range::ipv6(number))

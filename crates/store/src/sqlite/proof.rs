@@ -156,3 +156,22 @@ impl Writing {
             .ok_or(Denial::UnknownToken)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_person_has_shown_is_no_proof_of_another() {
+        let [ada, bob, eve] = [1, 2, 3].map(|byte| ActorId::from_bytes([byte; 16]));
+        let at = |ms| Some(Timestamp::from_unix_ms(ms));
+        let mut shown = Shown::default();
+        shown.add(ada, Part::Identity(at(1)));
+        shown.add(bob, Part::Identity(at(2)));
+        shown.add(bob, Part::Password);
+        assert_eq!(shown.identity(ada), Some(at(1)));
+        assert_eq!(shown.identity(bob), Some(at(2)));
+        assert_eq!(shown.identity(eve), None);
+        assert!(shown.has(bob, Part::Password) && !shown.has(ada, Part::Password));
+    }
+}

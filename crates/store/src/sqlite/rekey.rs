@@ -70,7 +70,7 @@ pub async fn secrets_status(
         for column in SecretColumn::ALL {
             for row in &rows(&mut connection, column).await? {
                 let kept = Kept::read(column, row)?;
-                sealing.open(&kept.row(column), kept.value.clone())?;
+                sealing.open(&kept.row(column), kept.value.expose().to_vec())?;
             }
         }
     }
@@ -149,7 +149,7 @@ pub(super) async fn replace_all(
         for row in &rows(&mut transaction, column).await? {
             let kept = Kept::read(column, row)?;
             let place = kept.row(column);
-            let secret = before.open(&place, kept.value.clone())?;
+            let secret = before.open(&place, kept.value.expose().to_vec())?;
             let sealed = Value::Blob(after.seal(&place, &secret)?);
             kept.replace(&mut transaction, column, sealed).await?;
         }
@@ -209,7 +209,8 @@ struct Kept {
     account: Vec<u8>,
     row: Vec<u8>,
     is_text: bool,
-    value: Vec<u8>,
+    /// It may be in clear.
+    value: SecretBytes,
 }
 
 impl Kept {
@@ -223,7 +224,7 @@ impl Kept {
             account,
             row: row.get("row")?,
             is_text: row.flag("is_text")?,
-            value: row.get("value")?,
+            value: SecretBytes::new(row.get("value")?),
         })
     }
 
@@ -257,13 +258,6 @@ impl Kept {
             1 => Ok(()),
             _ => Err(StoreError::corrupt("a secret's row is not unique")),
         }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // It may be in clear.
-        drop(SecretBytes::new(std::mem::take(&mut self.value)));
     }
 }
 

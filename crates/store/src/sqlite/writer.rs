@@ -78,8 +78,8 @@ impl Writer {
         let mut probed = self.probed.lock().await;
         self.check_places()?;
         let last_fault = self.last_fault();
-        let is_fresh = probed.is_some_and(|at| at.elapsed() < PROBE_HOLDS);
-        if self.pool.num_idle() == 0 || (is_fresh && last_fault.is_none()) {
+        let still_holds = still_holds(*probed, Instant::now());
+        if self.pool.num_idle() == 0 || (still_holds && last_fault.is_none()) {
             return last_fault.map_or(Ok(()), Err);
         }
         // Whoever waits for this may not wait to its end.
@@ -145,4 +145,24 @@ impl Writer {
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
+}
+
+/// Whether the probe that succeeded last is an answer now.
+fn still_holds(probed: Option<Instant>, now: Instant) -> bool {
+    probed.is_some_and(|at| now.saturating_duration_since(at) < PROBE_HOLDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_an_answer_for_a_second() {
+        let at = Instant::now();
+        let ms = Duration::from_millis;
+        assert!(!still_holds(None, at));
+        for (later, holds) in [(0, true), (999, true), (1_000, false), (60_000, false)] {
+            assert_eq!(still_holds(Some(at), at + ms(later)), holds, "{later} ms");
+        }
+    }
 }

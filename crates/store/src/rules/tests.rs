@@ -1,0 +1,132 @@
+use super::*;
+use crate::{Client, Gateway, Seen, Site, Stamp};
+use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
+use culvert_wire::PublicKey;
+
+fn site(name: &str) -> Entity {
+    Entity::Site(Site {
+        id: SiteId::from_bytes([1; 16]),
+        name: name.to_owned(),
+        stamp: Stamp::default(),
+    })
+}
+
+fn client(machine: &str) -> Client {
+    Client {
+        id: ClientId::from_bytes([1; 16]),
+        actor: ActorId::from_bytes([1; 16]),
+        machine: machine.to_owned(),
+        name: "laptop".to_owned(),
+        public_key: PublicKey::from_bytes([1; 32]),
+        ipv4: [100, 64, 0, 1].into(),
+        ipv6: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(),
+        verified: None,
+        revoked: None,
+        seen: None,
+        stamp: Stamp::default(),
+    }
+}
+
+fn gateway(machine: &str) -> Gateway {
+    Gateway {
+        id: GatewayId::from_bytes([1; 16]),
+        site: SiteId::from_bytes([1; 16]),
+        machine: machine.to_owned(),
+        name: "gateway".to_owned(),
+        public_key: PublicKey::from_bytes([1; 32]),
+        ipv4: [100, 64, 0, 1].into(),
+        ipv6: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(),
+        verified: None,
+        enrolled_with: Some(TokenId::from_bytes([1; 16])),
+        draining: false,
+        revoked: None,
+        seen: None,
+        stamp: Stamp::default(),
+    }
+}
+
+#[test]
+fn a_machine_says_which_it_is_in_as_many_bytes_as_it_may() {
+    for (len, is_good) in [
+        (0, false),
+        (1, true),
+        (MAX_MACHINE_LEN, true),
+        (MAX_MACHINE_LEN + 1, false),
+        (2 * MAX_MACHINE_LEN, false),
+    ] {
+        let machine = "x".repeat(len);
+        for row in [client(&machine).into(), gateway(&machine).into()] {
+            assert_eq!(check(None, &row).is_ok(), is_good, "{len} bytes: {row:?}");
+        }
+    }
+    for (len, is_good) in [
+        (0, true),
+        (MAX_SOFTWARE_LEN, true),
+        (MAX_SOFTWARE_LEN + 1, false),
+    ] {
+        let checked = check_software(EntityKind::Client, &"x".repeat(len));
+        assert_eq!(checked.is_ok(), is_good, "{len} bytes");
+    }
+}
+
+#[test]
+fn of_a_gateway_its_name_and_state_are_changed_and_nothing_that_it_enrolled_with() {
+    let seen = Seen {
+        at: Timestamp::from_unix_ms(1),
+        address: None,
+        software: "1.0".to_owned(),
+    };
+    let before = Gateway {
+        seen: Some(seen),
+        ..gateway("a")
+    };
+    let change = |change: fn(&mut Gateway)| {
+        let mut wanted = before.clone();
+        change(&mut wanted);
+        merge(&before.clone().into(), wanted.into())
+    };
+    type Change = fn(&mut Gateway);
+    let changes: [(&str, Change); 6] = [
+        ("site", |row| row.site = SiteId::from_bytes([2; 16])),
+        ("machine", |row| row.machine = "b".to_owned()),
+        ("public_key", |row| {
+            row.public_key = PublicKey::from_bytes([2; 32]);
+        }),
+        ("enrolled_with", |row| row.enrolled_with = None),
+        ("ipv4", |row| row.ipv4 = [100, 64, 0, 2].into()),
+        ("ipv6", |row| {
+            row.ipv6 = [0xfd00, 0, 0, 0, 0, 0, 0, 2].into();
+        }),
+    ];
+    for (expected, to) in changes {
+        let refused = change(to);
+        assert!(
+            matches!(&refused, Err(StoreError::Invalid { field, .. }) if *field == expected),
+            "{expected}: {refused:?}"
+        );
+    }
+    // When it was seen last is not an administrator's to say.
+    assert_eq!(change(|row| row.seen = None).unwrap(), None);
+    let changed = change(|row| {
+        row.seen = None;
+        row.name = "other".to_owned();
+        row.draining = true;
+    });
+    let expected = Gateway {
+        name: "other".to_owned(),
+        draining: true,
+        ..before.clone()
+    };
+    assert_eq!(changed.unwrap(), Some(expected.into()));
+}
+
+#[test]
+fn a_row_from_before_a_rule_of_names_keeps_its_name_and_gets_no_other_such() {
+    let before = site("a\u{202e}b");
+    assert!(check(Some(&before), &before).is_ok());
+    for name in ["a\u{202d}b", "a\u{200b}", "e\u{301}"] {
+        assert!(check(Some(&before), &site(name)).is_err(), "{name:?}");
+    }
+    assert!(check(None, &before).is_err());
+    assert!(check(Some(&before), &site("ab")).is_ok());
+}
