@@ -1,7 +1,7 @@
 //! The second factor of people who sign in with a password: codes of an authenticator app, and recovery
 //! codes for when it is lost.
 
-use super::people::{Begun, ByPassword, MAX_SESSIONS};
+use super::people::{Begun, ByPassword};
 use super::waiting::Waiting;
 use super::{Caller, Service, now, show, totp};
 use crate::fault::Fault;
@@ -120,7 +120,7 @@ impl Service {
         let sign_in = row.sign_in.ok_or(Fault::Unauthenticated)?;
         if !sign_in.has_second_factor() {
             let mut mutations = vec![proven.proof()];
-            mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
+            mutations.extend(self.crowded_out(actor).await?);
             let begun = self.begin_session(actor, mutations).await;
             return begun.map(SignedIn::Begun).inspect_err(|fault| {
                 if *fault == Fault::Unauthenticated {
@@ -172,7 +172,7 @@ impl Service {
             return Err(Fault::Unauthenticated);
         }
         let mut mutations = vec![half.by.proof()];
-        mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
+        mutations.extend(self.crowded_out(actor).await?);
         mutations.push(self.use_of(actor, code).await?);
         match self.begin_session(actor, mutations).await {
             Ok(begun) => {

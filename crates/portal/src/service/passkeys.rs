@@ -5,7 +5,7 @@ mod own;
 pub(crate) use own::OwnPasskey;
 
 use super::factors::HalfSignedIn;
-use super::people::{Begun, MAX_SESSIONS};
+use super::people::Begun;
 use super::waiting::Waiting;
 use super::{Caller, Service};
 use crate::fault::Fault;
@@ -236,7 +236,7 @@ impl Service {
             return Err(Fault::Unauthenticated);
         }
         let mut mutations: Vec<_> = half.iter().map(|half| half.by.proof()).collect();
-        mutations.extend(self.crowded_out(actor, MAX_SESSIONS - 1).await?);
+        mutations.extend(self.crowded_out(actor).await?);
         mutations.push(used);
         match self.begin_session(actor, mutations).await {
             Err(Fault::Unauthenticated) => {
@@ -386,5 +386,22 @@ mod tests {
         }
         assert!(challenges.known(b"this", &challenge[..30], at).is_none());
         assert!(challenges.known(b"this", b"", at).is_none());
+    }
+
+    #[test]
+    fn answers_that_are_refused_because_there_are_too_many_are_counted() {
+        let challenges = Challenges::new().unwrap();
+        let at = Instant::now();
+        let spend = |number: u16| {
+            let mut nonce = [0; NONCE_LEN];
+            nonce[..2].copy_from_slice(&number.to_be_bytes());
+            challenges.spend(ActorId::from_bytes([1; 16]), &Challenge(nonce), at)
+        };
+        assert!(spend(0));
+        assert_eq!(challenges.refusals(), ("passkey_challenges", 0));
+        let refused = (1..1_000).filter(|number| !spend(*number)).count();
+        assert!(refused > 0, "one person has a share");
+        let refused = u64::try_from(refused).unwrap();
+        assert_eq!(challenges.refusals(), ("passkey_challenges", refused));
     }
 }

@@ -292,6 +292,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_longest_password_with_something_behind_it_is_another() {
+        let passwords = Passwords::default();
+        let longest = "x".repeat(MAX_CHARS);
+        let verifier = passwords
+            .verifier(SOMEBODY, "password", "ada", &longest)
+            .await
+            .unwrap();
+        for (behind, is_right) in [("", true), ("x", false), ("xx", false)] {
+            let password = format!("{longest}{behind}");
+            let checked = passwords.check(SOMEBODY, &password, Some(&verifier)).await;
+            assert_eq!(checked.unwrap(), is_right, "{behind:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_name_that_nobody_has_costs_what_any_other_does() {
         let passwords = Passwords::default();
         let made = passwords.verifier(SOMEBODY, "password", "ada", "correct horse battery");

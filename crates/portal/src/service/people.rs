@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
 
 /// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
-pub(super) const MAX_SESSIONS: usize = 16;
+const MAX_SESSIONS: usize = 16;
 
 /// What a browser is to keep, so that it is known when a person signs in there again.
 pub(crate) struct Mark(pub(crate) Zeroizing<String>);
@@ -160,18 +160,16 @@ impl Service {
         Ok(Begun { token })
     }
 
-    /// Ends sessions that are over, and the oldest of the others beyond `keep`.
-    pub(super) async fn crowded_out(
-        &self,
-        actor: ActorId,
-        keep: usize,
-    ) -> Result<Vec<Mutation>, Fault> {
+    /// Ends sessions that are over, and the oldest of the others where there would be too many with one more.
+    pub(super) async fn crowded_out(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
         let mut rows = self.sessions_of(actor).await?;
         let now = now();
         rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
         let holds = |row: &store::Token| row.expires.is_none_or(|expires| now < expires);
         let (live, over): (Vec<_>, Vec<_>) = rows.into_iter().partition(holds);
-        let going = over.into_iter().chain(live.into_iter().skip(keep));
+        let going = over
+            .into_iter()
+            .chain(live.into_iter().skip(MAX_SESSIONS - 1));
         Ok(going.map(|row| end(row.id)).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Signing in by an identity provider: who comes back becomes the actor whom the identity says, and
 //! nobody by a name or an address.
 
-use super::people::{Begun, MAX_SESSIONS};
+use super::people::Begun;
 use super::providers::{AS_USER, leave, new_identity};
 use super::{Caller, Service, birth};
 use crate::fault::Fault;
@@ -250,7 +250,7 @@ impl Service {
             return Err(SignInFault::MayNot);
         }
         let mut mutations = vec![proof_by(&identity, claims)];
-        mutations.extend(self.crowded_out(actor.id, MAX_SESSIONS - 1).await?);
+        mutations.extend(self.crowded_out(actor.id).await?);
         let members = self.memberships_of(self.served, actor.id).await?;
         let wanted = self.wanted_groups(provider, claims).await?;
         let (changes, made) = synchronise(&identity, &members, &wanted)?;
@@ -298,17 +298,10 @@ impl Service {
 
     /// A name for somebody new that nobody has.
     async fn free_name(&self, claims: &Claims) -> Result<String, Fault> {
-        let own = claims.names.iter().chain([&claims.subject]);
-        // Room for a number behind it.
-        let readable = own.map(|name| readable_name(name.trim()));
-        let mut own =
-            readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
-        let name = own.find(|name| !name.trim().is_empty());
-        let name = name.unwrap_or_else(|| "somebody".to_owned());
-        let name = name.trim();
+        let name = name_by(claims);
         for number in 1..=MAX_NUMBERED {
             let tried = match number {
-                1 => name.to_owned(),
+                1 => name.clone(),
                 number => format!("{name} {number}"),
             };
             let filter = ListFilter {
@@ -348,6 +341,15 @@ impl Service {
         }
         Ok(wanted)
     }
+}
+
+/// What the claims call somebody, so that there is room for a number behind it.
+fn name_by(claims: &Claims) -> String {
+    let own = claims.names.iter().chain([&claims.subject]);
+    let readable = own.map(|name| readable_name(name.trim()));
+    let mut own = readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
+    let name = own.find(|name| !name.trim().is_empty());
+    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
 }
 
 /// The person who has signed in in this browser, if the way was begun in the same session.
@@ -412,6 +414,28 @@ fn synchronise(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn somebody_new_gets_the_best_name_that_can_be_read_with_room_for_a_number() {
+        let name = |names: &[&str], subject: &str| {
+            name_by(&Claims {
+                subject: subject.to_owned(),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                groups: Vec::new(),
+                authenticated_s: None,
+            })
+        };
+        assert_eq!(name(&["Ada", "ada@example"], "1"), "Ada");
+        assert_eq!(name(&["", "  ", " Ada "], "1"), "Ada");
+        assert_eq!(name(&[], "s-1"), "s-1");
+        assert_eq!(name(&[" "], ""), "somebody");
+        for long in ["x".repeat(1_000), "é".repeat(MAX_NAME_CHARS)] {
+            let name = name(&[&long], "1");
+            let last = format!("{name} {MAX_NUMBERED}");
+            assert_eq!(last.chars().count(), MAX_NAME_CHARS, "{last}");
+            assert!(long.starts_with(&name));
+        }
+    }
 
     fn group(number: u8) -> GroupId {
         GroupId::from_bytes([number; 16])

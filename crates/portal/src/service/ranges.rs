@@ -40,7 +40,7 @@ pub(super) fn set_ipv4(ranges: &mut Ranges, text: &str) -> Result<(), Fault> {
     };
     check("range4", network, V4_SHORTEST, V4_LONGEST)?;
     let len = network.len() + 1;
-    let second = Ipv4Addr::from_bits(first.to_bits() | 1 << (32 - len));
+    let second = Ipv4Addr::from_bits(first.to_bits() + (1 << (32 - len)));
     ranges.machines_ipv4 = format!("{first}/{len}");
     ranges.names_ipv4 = format!("{second}/{len}");
     Ok(())
@@ -55,7 +55,7 @@ pub(super) fn set_ipv6(ranges: &mut Ranges, text: &str) -> Result<(), Fault> {
     };
     check("range6", network, V6_SHORTEST, V6_LONGEST)?;
     let half = network.len() + 1;
-    let second = Ipv6Addr::from_bits(first.to_bits() | 1 << (128 - half));
+    let second = Ipv6Addr::from_bits(first.to_bits() + (1 << (128 - half)));
     let len = half.max(V6_USED);
     ranges.machines_ipv6 = format!("{first}/{len}");
     ranges.names_ipv6 = format!("{second}/{len}");

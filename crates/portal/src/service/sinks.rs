@@ -201,3 +201,37 @@ fn checked_token(sink: &Sink, token: String) -> Result<SecretBytes, Fault> {
 fn unknown(name: &str) -> Fault {
     Fault::NotFound(format!("there is no log sink `{name}`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_of_a_sink_has_as_many_signs_as_it_may_and_goes_where_nobody_reads_it() {
+        let longest = "~".repeat(MAX_TOKEN_LEN);
+        let longer = "~".repeat(MAX_TOKEN_LEN + 1);
+        for (url, token, is_good) in [
+            ("https://logs.example/in", "t", true),
+            ("https://logs.example/in", &longest, true),
+            ("https://logs.example/in", &longer, false),
+            ("https://logs.example/in", "two words", false),
+            ("https://logs.example/in", "line\n", false),
+            ("http://127.0.0.1:1/in", "t", true),
+            ("http://logs.example/in", "t", false),
+        ] {
+            let sink = Sink {
+                name: "collector".to_owned(),
+                logs: [Log::Access].into(),
+                target: SinkTarget::Http {
+                    url: url.to_owned(),
+                },
+                paused: false,
+            };
+            let checked = checked_token(&sink, token.to_owned());
+            assert_eq!(checked.is_ok(), is_good, "{url} {}", token.len());
+            if let Ok(checked) = checked {
+                assert_eq!(checked.expose(), token.as_bytes());
+            }
+        }
+    }
+}

@@ -167,3 +167,19 @@ impl Service {
         self.write_factor(caller, change).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_passkey_has_a_handle_of_its_own_that_stands_in_a_path_as_it_is() {
+        let handles: HashSet<String> = (0_u8..=255).map(|byte| handle_of(&[byte])).collect();
+        assert_eq!(handles.len(), 256);
+        // The beginning of the SHA-256 digest of nothing (FIPS 180-4).
+        assert_eq!(handle_of(b""), "47DEQpj8HBSa");
+        let may_stand = |sign: char| sign.is_ascii_alphanumeric() || "-_".contains(sign);
+        assert!(handles.iter().all(|handle| handle.chars().all(may_stand)));
+    }
+}
