@@ -94,14 +94,17 @@ macro_rules! conformance {
                 passkeys::recovery_codes_go_with_the_last_factor
                 passkeys::a_passkey_that_has_not_counted_on_is_denied
                 passkeys::passkeys_are_bounded
+                passkeys::the_parts_of_a_passkey_are_bounded
                 people::a_session_ends_unused_and_with_the_password
                 people::a_write_by_a_token_that_no_longer_stands_changes_nothing
                 people::a_person_s_token_may_do_no_more_than_the_person
+                people::who_no_longer_signs_in_keeps_no_token_for_the_api_and_all_others
                 people::a_write_needs_the_role_that_it_was_permitted_by
                 people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
                 proofs::a_session_begins_by_the_password_of_now_alone
                 proofs::a_session_begins_by_the_factors_of_now_alone
                 proofs::a_session_begins_by_an_identity_while_its_provider_lets_people_in
+                proofs::a_session_that_has_ended_makes_no_other
                 proofs::a_session_keeps_when_its_person_was_last_proven
                 providers::a_provider_s_secret_lies_apart_until_it_goes
                 providers::what_is_an_owner_s_is_changed_by_owners_alone_whatever_came_before_the_write

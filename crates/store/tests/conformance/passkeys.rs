@@ -5,7 +5,8 @@ use super::factors::{change, codes, denial, person, set, sign_in};
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Denial, FactorChange, MAX_CREDENTIAL_LEN, MAX_PASSKEYS, NewPasskey, Passkey, StoreError,
+    Denial, FactorChange, MAX_CREDENTIAL_LEN, MAX_PASSKEYS, MAX_PUBLIC_KEY_LEN, NewPasskey,
+    Passkey, StoreError,
 };
 
 fn passkey(credential: &[u8], uses: u32) -> NewPasskey {
@@ -131,6 +132,32 @@ pub(crate) async fn a_passkey_that_has_not_counted_on_is_denied(
         .map(|key| key.last_used)
         .collect();
     assert_eq!(last_used, [Some(NOW), Some(NOW)]);
+}
+
+pub(crate) async fn the_parts_of_a_passkey_are_bounded(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let ada = person(&world).await;
+    for (credential, public_key, is_good) in [
+        (MAX_CREDENTIAL_LEN, MAX_PUBLIC_KEY_LEN, true),
+        (MAX_CREDENTIAL_LEN + 1, 1, false),
+        (1, MAX_PUBLIC_KEY_LEN + 1, false),
+        (1, 2 * MAX_PUBLIC_KEY_LEN, false),
+    ] {
+        let add = FactorChange::AddPasskey {
+            passkey: NewPasskey {
+                public_key: vec![1; public_key],
+                ..passkey(&vec![1; credential], 0)
+            },
+            codes: codes(3),
+        };
+        let written = world.write(change(ada, add)).await;
+        let what = format!("{credential} and {public_key} bytes: {written:?}");
+        match is_good {
+            true => assert!(written.is_ok(), "{what}"),
+            false => assert!(matches!(written, Err(StoreError::TooMany { .. })), "{what}"),
+        }
+    }
+    assert_eq!(kept(&world, ada).await.len(), 1);
 }
 
 pub(crate) async fn passkeys_are_bounded(factory: impl AsyncFn() -> Fixture) {

@@ -7,6 +7,7 @@ use culvert_store::{
     Actor, Author, ChangeFilter, Denial, Holder, Mutation, PageLimit, Role, SESSION_IDLE_MS,
     SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
+use culvert_wire::Timestamp;
 
 fn verifier(text: &str) -> SecretBytes {
     SecretBytes::new(text.as_bytes().to_vec())
@@ -253,6 +254,50 @@ pub(crate) async fn a_person_s_token_may_do_no_more_than_the_person(
         role().await.unwrap_err(),
         StoreError::Denied(Denial::Revoked)
     ));
+}
+
+pub(crate) async fn who_no_longer_signs_in_keeps_no_token_for_the_api_and_all_others(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (ada, bob) = (world.actor("Ada").await, world.actor("Bob").await);
+    for actor in [ada.id, bob.id] {
+        let set = set_password(actor, Role::Admin, "any");
+        world.write(vec![set]).await.unwrap();
+    }
+    let api = |actor| TokenScope::Api {
+        actor,
+        role: Role::Admin,
+    };
+    let row = async |key: &Key| -> Token {
+        let row = world.store.get_as(world.account, key.id).await;
+        row.unwrap()
+    };
+    let live = world.token(api(ada.id), TokenUses::Many).await;
+    let ended = world.token(api(ada.id), TokenUses::Many).await;
+    let foreign = world.token(api(bob.id), TokenUses::Many).await;
+    let scope = TokenScope::Client { actor: ada.id };
+    let of_client = world.token(scope, TokenUses::Many).await;
+    let before = Timestamp::from_unix_ms(NOW.unix_ms() - HOUR_MS);
+    let revoked = Token {
+        revoked: Some(before),
+        ..row(&ended).await
+    };
+    world.update(revoked).await.unwrap();
+    let others = [&ended, &foreign, &of_client];
+    let mut kept = Vec::new();
+    for key in others {
+        kept.push(row(key).await);
+    }
+    let ended = Actor {
+        sign_in: None,
+        ..world.store.get_as(world.account, ada.id).await.unwrap()
+    };
+    world.update(ended).await.unwrap();
+    assert_eq!(row(&live).await.revoked, Some(NOW));
+    for (key, kept) in others.into_iter().zip(kept) {
+        assert_eq!(row(key).await, kept);
+    }
 }
 
 pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(

@@ -240,6 +240,33 @@ pub(crate) async fn a_session_begins_by_an_identity_while_its_provider_lets_peop
     assert_eq!(denial(&world, ada, proof()).await, Some(Denial::Revoked));
 }
 
+pub(crate) async fn a_session_that_has_ended_makes_no_other(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let ada = person(&world).await;
+    let shown = vec![by_password(ada, "verifier")];
+    let session = begin(&world, ada, shown).await.unwrap();
+    let author = world.authenticate(&session, NOW).await.unwrap().author();
+    let another = async || {
+        let (create, _) = token(TokenScope::Session { actor: ada }, TokenUses::Many);
+        world
+            .store
+            .write(world.account, author, NOW, vec![create])
+            .await
+    };
+    another().await.unwrap();
+    let row: Token = world.store.get_as(world.account, session.id).await.unwrap();
+    let ended = Token {
+        revoked: Some(NOW),
+        ..row
+    };
+    world.update(ended).await.unwrap();
+    let refused = another().await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Denied(Denial::Revoked)),
+        "{refused:?}"
+    );
+}
+
 pub(crate) async fn a_session_keeps_when_its_person_was_last_proven(
     factory: impl AsyncFn() -> Fixture,
 ) {
