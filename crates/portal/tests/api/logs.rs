@@ -201,6 +201,10 @@ async fn what_is_kept_is_changed_by_those_who_may_and_is_in_the_change_log() {
         Value::Null
     );
     assert_eq!(entry["after"]["settings"]["logs"]["change_days"], 90);
+    // 0 days keep the change log for good.
+    let body = json!({"change_days": 0});
+    let changed = owner.patch("/api/v1/retention", "*", body).await;
+    assert_eq!(changed.expect(200).json()["change_days"], 0);
     let mut browser = signed_in(&running, Role::Owner).await;
     let fields = [
         ("flow_log", "yes"),

@@ -47,6 +47,7 @@ mod openid_settings;
 mod passkeys;
 mod policies;
 mod problems;
+mod resources;
 mod roles;
 mod secrets;
 mod served;

@@ -1,7 +1,7 @@
 //! Identity providers that are wrong, away, silent, or talk without end.
 
 use crate::browser::{PASSWORD, person};
-use crate::openid::Scene;
+use crate::openid::{Scene, signed_in_as};
 use crate::openid_provider::{CLIENT_SECRET, Kind, at_own_name, path_of};
 use crate::support::{Client, Running, id_of};
 use culvert_store::Role;
@@ -9,7 +9,7 @@ use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -62,6 +62,26 @@ async fn a_provider_that_is_away_or_not_believed_is_named_on_a_page() {
     browser.sign_in(&name, PASSWORD).await.expect(303);
 }
 
+#[tokio::test]
+async fn whoever_goes_on_to_a_provider_reads_which_it_is() {
+    let running = Running::start().await;
+    let (issuer, ca, talking) = describing_itself().await;
+    let mut owner = running.owner().await;
+    let mut ids = Vec::new();
+    for (name, issuer) in [("Other", "https://id.example"), ("Corp staff", &*issuer)] {
+        let new = json!({"name": name, "issuer": issuer, "client_id": "c", "ca": ca});
+        let made = owner.post("/api/v1/providers", new).await.expect(201);
+        ids.push(id_of(&made.json()));
+    }
+    let (_, name) = person(&running, Role::Admin).await;
+    let mut browser = signed_in_as(&running, &name).await;
+    let page = browser.submit("/me/link", &[("provider", &ids[1])]).await;
+    let page = page.expect(200).text;
+    assert!(page.contains("Go on to Corp staff"), "{page}");
+    assert!(page.contains(&format!("{issuer}/auth")), "{page}");
+    talking.abort();
+}
+
 /// One that never answers, and one whose answer never ends.
 #[tokio::test]
 async fn a_provider_that_is_silent_or_talks_without_end_is_given_up() {
@@ -91,7 +111,8 @@ async fn a_provider_that_is_silent_or_talks_without_end_is_given_up() {
     talking.abort();
 }
 
-async fn endless() -> (SocketAddr, String, JoinHandle<()>) {
+/// Where a test speaks for a provider, and the certificate to be believed.
+async fn listening() -> (TcpListener, TlsAcceptor, String) {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
@@ -101,8 +122,41 @@ async fn endless() -> (SocketAddr, String, JoinHandle<()>) {
         .with_no_client_auth()
         .with_single_cert(vec![certified.cert.der().clone()], key)
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    (listener, acceptor, certified.cert.pem())
+}
+
+/// One that says what it is, and nothing else.
+async fn describing_itself() -> (String, String, JoinHandle<()>) {
+    let (listener, acceptor, ca) = listening().await;
+    let issuer = format!("https://{}", listener.local_addr().unwrap());
+    let metadata = json!({
+        "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"),
+        "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),
+        "keys": [],
+    });
+    let body = metadata.to_string();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let talking = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (issuer, ca, talking)
+}
+
+async fn endless() -> (SocketAddr, String, JoinHandle<()>) {
+    let (listener, acceptor, ca) = listening().await;
     let address = listener.local_addr().unwrap();
     let talking = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
@@ -112,5 +166,5 @@ async fn endless() -> (SocketAddr, String, JoinHandle<()>) {
         // Until the portal has had enough.
         while stream.write_all(&[b' '; 16_384]).await.is_ok() {}
     });
-    (address, certified.cert.pem(), talking)
+    (address, ca, talking)
 }

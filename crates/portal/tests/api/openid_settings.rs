@@ -4,7 +4,7 @@ use crate::browser::{person, signed_in};
 use crate::openid::Scene;
 use crate::openid_provider::{CLIENT_SECRET, Kind, own_name};
 use crate::support::{Running, id_of};
-use culvert_store::{Role, StoreExt};
+use culvert_store::{MAX_SECRET_LEN, Role, StoreExt};
 use serde_json::json;
 
 #[tokio::test]
@@ -98,6 +98,38 @@ async fn a_provider_that_can_not_be_one_is_refused_by_its_field() {
     }
     let more = json!({"name": "33", "issuer": "https://id.example", "client_id": "c"});
     owner.post("/api/v1/providers", more).await.problem(409);
+}
+
+#[tokio::test]
+async fn a_provider_has_a_secret_and_certificates_as_long_as_they_may_be_and_no_longer() {
+    const MAX_CA_LEN: usize = 32 * 1024;
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let provider = json!({"name": "A", "issuer": "https://id.example", "client_id": "c"});
+    let made = owner.post("/api/v1/providers", provider).await.expect(201);
+    let at = format!("/api/v1/providers/{}", id_of(&made.json()));
+    let secret = |len: usize| json!({"client_secret": "x".repeat(len)});
+    let set = owner.patch(&at, "*", secret(MAX_SECRET_LEN)).await;
+    set.expect(200);
+    let refused = owner.patch(&at, "*", secret(MAX_SECRET_LEN + 1)).await;
+    let problem = refused.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "client_secret", "{problem}");
+
+    let authority = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
+    let pem = authority.cert.pem();
+    let pem = pem.trim();
+    // What stands before a certificate in PEM says for people what it is (RFC 7468, section 2).
+    let described = |len: usize| {
+        let text = "x".repeat(len - pem.len() - 1);
+        json!({ "ca": format!("{text}\n{pem}") })
+    };
+    owner
+        .patch(&at, "*", described(MAX_CA_LEN))
+        .await
+        .expect(200);
+    let refused = owner.patch(&at, "*", described(MAX_CA_LEN + 1)).await;
+    let problem = refused.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "ca", "{problem}");
 }
 
 #[tokio::test]

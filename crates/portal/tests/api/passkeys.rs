@@ -439,6 +439,26 @@ async fn signing_in_by_a_passkey_ends_the_session_that_the_browser_had() {
 }
 
 #[tokio::test]
+async fn of_sixteen_sessions_of_one_person_the_oldest_makes_room_for_one_more() {
+    let running = portal().await;
+    let (actor, _, phone, _) = with_passkey(&running, Role::Admin).await;
+    let mut cookies = Vec::new();
+    let mut browser = browser(&running).await;
+    for _ in 0..17 {
+        browser.move_on(&running).await;
+        HOST.clone_into(&mut browser.client.host);
+        browser.cookie = None;
+        sign_in(&mut browser, &phone, of(actor)).await.expect(303);
+        cookies.push(browser.cookie.clone());
+    }
+    for (number, cookie) in cookies.into_iter().enumerate() {
+        browser.cookie = cookie;
+        let status = if number == 0 { 303 } else { 200 };
+        browser.get("/me").await.expect(status);
+    }
+}
+
+#[tokio::test]
 async fn who_has_no_password_here_is_offered_no_passkey() {
     let running = portal().await;
     let (actor, name) = person(&running, Role::Admin).await;

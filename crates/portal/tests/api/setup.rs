@@ -96,6 +96,23 @@ async fn a_new_setup_token_ends_the_old_one() {
 }
 
 #[tokio::test]
+async fn a_new_setup_token_ends_no_other_token() {
+    let running = Running::start().await;
+    let secret = culvert_store_owner(&running).await;
+    let mut client = running.client().await.with(&secret);
+    client.get("/api/v1/account").await.expect(200);
+    let whereabouts = running.portal.whereabouts();
+    let (store, account) = (running.store.as_ref(), running.account());
+    let issued = culvert_portal::issue_setup_token(store, account, whereabouts);
+    issued.await.unwrap();
+    client.get("/api/v1/account").await.expect(200);
+    let snapshot = running.store.snapshot(account).await.unwrap();
+    let lives = |token: &&culvert_store::Token| token.revoked.is_none();
+    let api = |token: &&culvert_store::Token| matches!(token.scope, TokenScope::Api { .. });
+    assert_eq!(snapshot.tokens.iter().filter(api).filter(lives).count(), 1);
+}
+
+#[tokio::test]
 async fn a_restart_keeps_certificate_account_and_tokens() {
     let running = Running::start().await;
     assert!(matches!(running.portal.setup(), SetupState::Begun(_)));
