@@ -433,6 +433,7 @@ fn hash(code: &str) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
@@ -470,6 +471,25 @@ mod tests {
         }
         let most = DeviceAnswer::SlowDown { interval_s: 60 };
         assert_eq!(answer(&devices, key, at), most);
+    }
+
+    #[test]
+    fn who_asks_half_a_second_early_is_not_too_fast() {
+        let half_second = Duration::from_millis(500);
+        for (early, told) in [
+            (half_second, DeviceAnswer::Pending),
+            (
+                half_second + Duration::from_nanos(1),
+                DeviceAnswer::SlowDown { interval_s: 7 },
+            ),
+        ] {
+            let devices = Devices::default();
+            let start = Instant::now();
+            let (key, _) = begin(&devices, start);
+            assert_eq!(answer(&devices, key, start), DeviceAnswer::Pending);
+            let at = start + INTERVAL - early;
+            assert_eq!(answer(&devices, key, at), told, "{early:?}");
+        }
     }
 
     #[test]
@@ -521,6 +541,7 @@ mod tests {
         let refused = begin(1, start + Duration::from_secs(1)).err();
         let wait = LIFETIME - Duration::from_secs(1);
         assert_eq!(refused, Some(Fault::TooMany { wait }));
+        assert_eq!(devices.evictions(), ("device_codes", 1), "it is counted");
         assert!(begin(2, start).is_ok());
         assert!(begin(1, start + LIFETIME).is_ok());
     }
@@ -567,5 +588,16 @@ mod tests {
         }
         let code = user_code().ok().unwrap();
         assert_eq!(written(&code), Some(code));
+    }
+
+    #[test]
+    fn codes_are_of_all_twenty_letters() {
+        // One of the letters is in none of 500 codes with a chance of 20 · 0.95^4000, less than 10^-87.
+        let codes = (0..500).map(|_| user_code().ok().unwrap());
+        let letters: BTreeSet<char> = codes
+            .flat_map(|code| code.chars().collect::<Vec<_>>())
+            .collect();
+        let letters: String = letters.into_iter().collect();
+        assert_eq!(letters, "-BCDFGHJKLMNPQRSTVWXZ");
     }
 }

@@ -451,7 +451,8 @@ mod tests {
         let different: BTreeSet<&str> = shown.iter().map(|code| code.as_str()).collect();
         assert_eq!(different.len(), 10);
         for (code, digest) in shown.iter().zip(&kept) {
-            assert_eq!(code.len(), 19, "{}", **code);
+            let groups: Vec<usize> = code.split('-').map(str::len).collect();
+            assert_eq!(groups, [4; 4], "{}", **code);
             for typed in [
                 code.to_uppercase(),
                 code.replace('-', ""),
@@ -461,5 +462,19 @@ mod tests {
             }
         }
         assert_eq!(plain(&"x".repeat(1_000)).len(), RECOVERY_CODE_CHARS + 1);
+    }
+
+    #[test]
+    fn what_gave_way_is_counted_for_each_table() {
+        let factors = Factors::default();
+        let at = Instant::now();
+        // A person has 64 at once.
+        for number in 0..66 {
+            let session = TokenId::from_bytes([number; 16]);
+            let secret = SecretBytes::new(vec![number]);
+            factors.enrolments.put(&"ada", session, secret, at);
+        }
+        let counted = [("half_sign_ins", 0), ("second_factor_enrolments", 2)];
+        assert_eq!(factors.evictions(), counted);
     }
 }

@@ -219,3 +219,18 @@ fn gateway_session(view: GatewayView) -> GatewaySession {
         rate_bytes_per_s: view.load.rate_bytes_per_s,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_cursor_at_its_last_item_where_another_follows() {
+        for (there, shown, cursor) in [(0, 0, None), (1, 1, None), (2, 2, None), (3, 2, Some("2"))]
+        {
+            let page = cut((1..=there).collect(), 2, ToString::to_string);
+            assert_eq!(page.items, (1..=shown).collect::<Vec<u32>>());
+            assert_eq!(page.next_cursor.as_deref(), cursor, "of {there}");
+        }
+    }
+}

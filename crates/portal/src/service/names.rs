@@ -93,3 +93,17 @@ pub(super) fn conditions(
         .map_err(|error| Fault::invalid(format!("{at}conditions"), error))?;
     Ok(conditions.to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_to_a_hundred_characters() {
+        for (chars, is_name) in [(0, false), (1, true), (100, true), (101, false)] {
+            // Characters of two bytes: they are what counts.
+            let text = "\u{e4}".repeat(chars);
+            assert_eq!(name("name", &text).is_ok(), is_name, "{chars} characters");
+        }
+    }
+}

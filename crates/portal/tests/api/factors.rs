@@ -397,6 +397,25 @@ async fn sessions_end_one_by_one_and_nobody_elses_do() {
     browser.get("/me").await.expect(200);
 }
 
+#[tokio::test]
+async fn who_signs_in_with_a_password_has_sixteen_sessions_and_loses_the_oldest() {
+    let running = Running::start().await;
+    let (_, name) = person(&running, Role::User).await;
+    let mut browsers = Vec::new();
+    for _ in 0..17 {
+        let mut browser = Browser::open(&running).await;
+        browser.sign_in(&name, PASSWORD).await.expect(303);
+        browsers.push(browser);
+    }
+    let mut statuses = Vec::new();
+    for browser in &mut browsers {
+        statuses.push(browser.get("/me").await.status.as_u16());
+    }
+    let signed_out = statuses.iter().filter(|status| **status == 303);
+    assert_eq!(signed_out.count(), 1, "{statuses:?}");
+    assert_eq!(statuses[0], 303, "the oldest");
+}
+
 /// The store denies a step that was used, whichever portal asks: two browsers with one code are one.
 #[tokio::test]
 async fn one_code_of_two_browsers_at_once_begins_one_session() {

@@ -1,4 +1,6 @@
-use crate::support::{Client, Running, id_of};
+use crate::browser::signed_in;
+use crate::support::{Client, Running, id_of, make_actor, make_token};
+use culvert_store::{ActorKind, Role, TokenScope};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -144,4 +146,33 @@ async fn the_change_log_says_who_changed_what_newest_first_and_in_pages() {
         .problem(422);
     let access = owner.get("/api/v1/log/access").await.expect(200).json();
     assert_eq!(access["items"], json!([]));
+}
+
+#[tokio::test]
+async fn pages_of_what_is_kept_of_a_list_miss_nothing_and_repeat_nothing() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let mut made = Vec::new();
+    // A page has 50. Sessions of browsers are left out.
+    for _ in 0..60 {
+        let (id, _) = make_token(store, account, TokenScope::Client { actor }).await;
+        made.push(id);
+    }
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let mut pages = vec![browser.get("/settings/tokens").await.expect(200).text];
+    while let Some((_, rest)) = pages[pages.len() - 1].split_once("/settings/tokens?cursor=") {
+        let cursor = rest.split('"').next().unwrap();
+        let path = format!("/settings/tokens?cursor={cursor}");
+        pages.push(browser.get(&path).await.expect(200).text);
+        assert!(pages.len() <= 2, "the list has an end");
+    }
+    assert_eq!(pages.len(), 2);
+    let name = |id| format!("token {id}");
+    for id in &made {
+        let on = pages.iter().filter(|page| page.contains(&name(id)));
+        assert_eq!(on.count(), 1, "{id}");
+    }
+    let first = made.iter().filter(|id| pages[0].contains(&name(id)));
+    assert!(first.count() <= 50);
 }

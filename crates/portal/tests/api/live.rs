@@ -65,6 +65,35 @@ async fn explain_says_by_names_what_stands_in_the_way_until_nothing_does() {
 }
 
 #[tokio::test]
+async fn explain_says_where_the_names_of_a_resource_may_lead() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let store = running.store.as_ref();
+    let actor = make_actor(store, running.account(), ActorKind::User).await;
+    let (client, _) = enrol_client(store, running.account(), actor).await;
+    for (within, said) in [
+        (
+            json!(["10.7.0.0/16"]),
+            "at the gateway: names may lead only into 10.7.0.0/16",
+        ),
+        (json!(["anywhere"]), "warning: "),
+    ] {
+        let desired = json!({
+            "sites": [{"name": "office"}],
+            "resources": [{"name": "web", "site": "office", "kind": "dns", "within": within,
+                           "address": "*.corp.example", "filters": [{"protocol": "any"}]}],
+        });
+        owner.post("/api/v1/apply", desired).await.expect(200);
+        let resources = owner.get("/api/v1/resources").await.expect(200).json();
+        let resource = id_of(&resources["items"][0]);
+        let explained = explain(&mut owner, &client.to_string(), &resource).await;
+        let text = explained["text"].as_str().unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(said));
+        assert_eq!(lines.count(), 1, "{said}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn the_status_follows_the_configuration() {
     let running = Running::start().await;
     let mut owner = running.owner().await;

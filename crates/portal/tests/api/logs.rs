@@ -1,9 +1,9 @@
 //! Logs: exported as they are filtered, kept as the account says, and sent to sinks.
 
 use crate::browser::signed_in;
-use crate::support::{Running, now};
+use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor, now};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
-use culvert_store::{AccessEntry, Decision, FlowBatch, FlowEntry, Role};
+use culvert_store::{AccessEntry, ActorKind, Decision, FlowBatch, FlowEntry, Role};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::FlowEnd;
 use serde_json::{Value, json};
@@ -107,6 +107,56 @@ async fn an_export_has_every_entry_that_the_filter_leaves() {
     let actor = ActorId::from_bytes([9; 16]);
     let path = format!("/api/v1/log/access/export/jsonl?actor={actor}");
     assert_eq!(owner.get(&path).await.expect(200).text, "");
+}
+
+#[tokio::test]
+async fn an_exported_line_has_the_names_of_what_it_speaks_of_and_the_ids_of_what_is_gone() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let site = owner.post("/api/v1/sites", json!({"name": "Bonn"})).await;
+    let site = id_of(&site.expect(201).json());
+    let body = json!({
+        "site": site, "name": "Wiki", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = owner.post("/api/v1/resources", body).await.expect(201);
+    let resource = id_of(&resource.json()).parse().unwrap();
+    let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let (client, _) = enrol_client(store, account, actor).await;
+    let there = AccessEntry {
+        client,
+        resource,
+        gateway: Some(gateway),
+        ..access(0, "here")
+    };
+    let gone = AccessEntry {
+        gateway: Some(GatewayId::from_bytes([5; 16])),
+        ..access(0, "gone")
+    };
+    let append = store.append_access_log(account, vec![there, gone.clone()]);
+    append.await.unwrap();
+    let csv = owner.get("/api/v1/log/access/export/csv").await.expect(200);
+    let named = |line: usize| -> Vec<String> {
+        let line = csv.text.lines().nth(line).unwrap();
+        let values = line
+            .split(',')
+            .map(|value| value.trim_matches('"').to_owned());
+        // The client, the resource and the gateway.
+        values.skip(4).take(3).collect()
+    };
+    let names = [
+        format!("client {client}"),
+        "Wiki".to_owned(),
+        format!("gateway {gateway}"),
+    ];
+    assert_eq!(named(2), names);
+    let ids = [
+        gone.client.to_string(),
+        gone.resource.to_string(),
+        gone.gateway.unwrap().to_string(),
+    ];
+    assert_eq!(named(1), ids);
 }
 
 #[tokio::test]

@@ -263,6 +263,31 @@ async fn a_passkey_stands_beside_a_password_as_a_code_does() {
 }
 
 #[tokio::test]
+async fn a_password_that_was_given_once_signs_in_once_with_a_second_factor() {
+    let running = portal().await;
+    let (_, name, phone, made) = with_passkey(&running, Role::Admin).await;
+    let mut browser = browser(&running).await;
+    let page = browser.sign_in(&name, PASSWORD).await.expect(200);
+    let (_, rest) = page.text.split_once("name=\"ticket\" value=\"").unwrap();
+    let ticket = rest.split('"').next().unwrap().to_owned();
+    let credential = phone.sign(challenge(&question(&page, "get")), |_| {});
+    let fields = [("ticket", &*ticket), ("credential", &*credential)];
+    let signed_in = browser.submit("/sign-in/passkey/second", &fields).await;
+    signed_in.expect(303);
+
+    // A code that is good does not help who has only what stood for the password.
+    let (_, codes) = made
+        .text
+        .split_once("Recovery codes</h2><pre tabindex=\"0\">")
+        .unwrap();
+    let code = codes.lines().next().unwrap().to_owned();
+    let mut thief = self::browser(&running).await;
+    let fields = [("ticket", &*ticket), ("code", &*code)];
+    thief.submit("/sign-in/code", &fields).await.expect(401);
+    assert!(thief.cookie.is_none());
+}
+
+#[tokio::test]
 async fn a_passkey_that_was_not_made_here_and_now_is_not_kept() {
     let running = portal().await;
     let (actor, name) = person(&running, Role::Admin).await;
