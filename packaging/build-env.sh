@@ -11,6 +11,10 @@ unset RUSTUP_TOOLCHAIN RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_R
 for variable in $(compgen -e | grep -E '^(CARGO_PROFILE_|CARGO_TARGET_[A-Z0-9_]*_(RUSTFLAGS|LINKER)$)'); do
     unset "$variable"
 done
+# By another name, through a symbolic link, a crate would map its directory and not the one that its compilers run in:
+# debug information of AWS-LC's assembly then differs.
+CARGO_HOME=$(realpath -m "${CARGO_HOME:-$HOME/.cargo}")
+export CARGO_HOME
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
@@ -20,7 +24,7 @@ prefix_map() {
     local sysroot home commit registry
     sysroot=$(rustc --print sysroot)
     commit=$(rustc -vV | sed -n 's/^commit-hash: //p')
-    home=${CARGO_HOME:-$HOME/.cargo}
+    home=$CARGO_HOME
     both_names "$PWD" /culvert
     both_names "$home" /cargo
     both_names "$sysroot" /rust

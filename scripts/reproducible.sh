@@ -29,9 +29,11 @@ build() { # build DIRECTORY VARIABLE=VALUE…
 first=(TZ=UTC LC_ALL=C)
 second=(TZ=Asia/Kathmandu LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=1")
 if [ $# = 0 ]; then
-    mkdir "$work/home"
-    # The same crates by another path: cargo does not resolve it.
-    ln -s "$cargo_home" "$work/home/crates"
+    # The same crates in another directory: a symbolic link to this one would be resolved.
+    mkdir -p "$work/home/crates"
+    for part in config config.toml registry; do
+        [ ! -e "$cargo_home/$part" ] || cp -a "$cargo_home/$part" "$work/home/crates/"
+    done
     first+=(CARGO_TARGET_DIR="$work/one.target")
     # Of two processors, one: nothing may depend on what is done at the same time.
     second+=(CARGO_TARGET_DIR="$work/elsewhere" CARGO_BUILD_JOBS=1 RUSTUP_HOME="$rustup_home" HOME="$work/home"

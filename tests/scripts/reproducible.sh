@@ -88,6 +88,18 @@ expect "it says its own paths by other names" \
 expect "and those of C" \
     0 "/culvert/src/part.c" "$work/one.program"
 
+# Crates such as aws-lc-sys map the directory that cargo calls theirs, and their compilers are told the real one.
+crates_by_link() (
+    cd "$work/one" || exit 1
+    ln -s "${CARGO_HOME:-$HOME/.cargo}" "$work/crates"
+    export CARGO_HOME=$work/crates CARGO_TARGET_DIR=$work/one/target
+    # shellcheck source=/dev/null
+    . packaging/build-env.sh
+    echo "crates: $CARGO_HOME"
+)
+expect "crates that are reached by a symbolic link are called by their own directory" \
+    0 "crates: $(realpath "${CARGO_HOME:-$HOME/.cargo}")" crates_by_link
+
 make_program "$work/plain"
 build "$work/plain" "$work/plain/target" /dev/null
 expect "a build without the flags has paths, and is refused" \
