@@ -22,6 +22,9 @@ const PATIENCE_MORE: Duration = Duration::from_secs(10);
 /// The same for all tests of a suite, one after the other.
 const LONGEST_SUITE_S: u64 = 900;
 
+/// More than any of these tests takes. A mutant that asks for memory without end takes no more than this.
+const MOST_MEMORY_BYTES: u64 = 4 << 30;
+
 /// Tests of the portal wait more than they compute.
 const TESTS_PER_PROCESSOR: usize = 2;
 
@@ -180,6 +183,7 @@ fn command(suite: &Suite, longest_s: u64) -> Command {
     let mut command = Command::new("timeout");
     command
         .args(["--kill-after=5", &longest_s.to_string()])
+        .args(["prlimit", &format!("--as={MOST_MEMORY_BYTES}")])
         .arg(&suite.program)
         .current_dir(&suite.folder)
         .env("CARGO_MANIFEST_DIR", &suite.folder)
