@@ -3,25 +3,25 @@
 //! A turn loads the newest snapshot, asks which devices are ready, carries one budget of superframes
 //! in and one out, so that neither direction starves. Nothing here waits for anything but `epoll`.
 
+mod affinity;
 mod backlog;
 mod batch;
 mod busy_poll;
+mod codel;
 mod context;
 mod copies;
 mod delivery;
-mod departure;
 mod gate;
 mod inbound;
+mod interrupt_moderation;
 mod key_wait;
 mod mix;
-mod moderation;
 mod outbound;
-mod placement;
 mod poller;
 mod queue_bound;
 mod queues;
 mod staging;
-mod standing;
+mod transmit;
 
 use crate::clock;
 use crate::configuration::Refusal;
@@ -30,23 +30,23 @@ use crate::counters::{Dropped, WorkerCounters};
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::snapshot::{Lane, Snapshot, SocketPair};
 use crate::unrouted::Unrouted;
+use affinity::Affinity;
 use backlog::Backlogs;
 use busy_poll::Side;
 use context::Context;
 use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
 use culvert_session::PeerId;
 use culvert_tun::{Account, Queue};
-use departure::Blocked;
 use inbound::Inbound;
-use moderation::Moderation;
+use interrupt_moderation::InterruptModeration;
 use outbound::{BUDGET_FRAMES, Outbound, Progress, Scope};
-use placement::Placement;
 use poller::Poller;
 use queues::Queues;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use transmit::Blocked;
 
 /// Keepalives that wait at one worker: each peer is asked for one at a time, and what more there are
 /// stays in the mailbox.
@@ -171,10 +171,10 @@ impl Worker {
     /// # Errors
     /// Those of the TUN: the interface was deleted.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        moderation::sleep_exactly();
+        interrupt_moderation::sleep_exactly();
         let may_stay = self.context.mechanisms.has(Mechanism::Placement);
-        let mut placement = may_stay
-            .then(|| Placement::of_this_thread(clock::now()))
+        let mut affinity = may_stay
+            .then(|| Affinity::of_this_thread(clock::now()))
             .flatten();
         while !self.context.shared.is_stopping() {
             self.context.counters.turns.add(1);
@@ -186,8 +186,8 @@ impl Worker {
             self.command();
             self.receive()?;
             self.send()?;
-            if let Some(placement) = &mut placement
-                && placement.look(self.context.now, &mut self.context.mix)
+            if let Some(affinity) = &mut affinity
+                && affinity.look(self.context.now, &mut self.context.mix)
             {
                 self.context.counters.stays.add(1);
             }
@@ -203,7 +203,7 @@ impl Worker {
                 && (self.has_more || self.queues.is_ready() || !self.keepalives.is_empty()));
         let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
         let busy = if !busy && may_pause && self.outbound.moderation.is_due(self.context.now) {
-            Moderation::pause();
+            InterruptModeration::pause();
             // What came meanwhile is looked for; a pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
             true

@@ -3,12 +3,12 @@
 use super::batch::Batch;
 use super::busy_poll::Side;
 use super::context::Context;
-use super::departure::{self, Blocked};
 use super::gate;
+use super::interrupt_moderation::InterruptModeration;
 use super::mix::is_udp;
-use super::moderation::Moderation;
 use super::queues::Queues;
 use super::staging::Staging;
+use super::transmit::{self, Blocked};
 use crate::counters::Dropped;
 use crate::mechanisms::Mechanism;
 use crate::peer::{Sending, ip_and_udp_len};
@@ -44,7 +44,7 @@ pub(super) struct Outbound {
     pub(super) staging: Staging,
     /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
     keyless: Option<u64>,
-    pub(super) moderation: Moderation,
+    pub(super) moderation: InterruptModeration,
     /// Frames that have been given a route, each with the snapshot that has it: the mailbox's bound.
     resumed: VecDeque<(Box<[u8]>, u64)>,
     /// Why the sealed batch has not left.
@@ -93,7 +93,7 @@ impl Outbound {
             batch: Batch::new(),
             staging: Staging::default(),
             keyless: None,
-            moderation: Moderation::new(),
+            moderation: InterruptModeration::new(),
             resumed: VecDeque::new(),
             blocked: None,
         }
@@ -432,7 +432,7 @@ impl Outbound {
 
     /// Sends the sealed batch. False where it must wait; see [`Self::blocked`].
     fn send(&mut self, snapshot: &Snapshot, context: &mut Context) -> bool {
-        self.blocked = departure::send(&mut self.batch, snapshot, context).err();
+        self.blocked = transmit::send(&mut self.batch, snapshot, context).err();
         self.blocked.is_none()
     }
 

@@ -4,8 +4,8 @@
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
 //! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
 
+use super::codel::Codel;
 use super::queue_bound::QueueBound;
-use super::standing::Standing;
 use culvert_session::Time;
 use culvert_tun::{Account, PRIORITY_QUEUES, Queue, URGENT_QUEUE};
 use std::io;
@@ -44,7 +44,7 @@ pub(super) struct Queues {
 /// What is known of what waits in a queue.
 struct Book {
     account: Account,
-    standing: Standing,
+    codel: Codel,
     bound: QueueBound,
     /// When it was last looked at.
     settled_at: Time,
@@ -159,12 +159,9 @@ impl Queues {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.ready &= !(1 << queue);
                     self.deficits[queue] = 0;
-                    if let Some(Book {
-                        account, standing, ..
-                    }) = self.books.get_mut(queue)
-                    {
+                    if let Some(Book { account, codel, .. }) = self.books.get_mut(queue) {
                         account.found_empty();
-                        standing.found_empty(account.taken(), now);
+                        codel.found_empty(account.taken(), now);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -194,7 +191,7 @@ impl Queues {
                 let waiting = book.account.settle();
                 let taken = book.account.taken();
                 received.queue = Some(queue);
-                received.is_congested = book.standing.note(taken, waiting, len, now) && is_bulk;
+                received.is_congested = book.codel.note(taken, waiting, len, now) && is_bulk;
             }
         }
         received
@@ -252,7 +249,7 @@ impl Book {
     fn new(account: Account) -> Self {
         Self {
             account,
-            standing: Standing::default(),
+            codel: Codel::default(),
             bound: QueueBound::default(),
             settled_at: Time::ZERO,
         }

@@ -1,4 +1,4 @@
-//! Which processor a worker runs on while there are fewer than threads that want to run.
+//! CPU affinity of a worker, while there are fewer processors than threads that want to run.
 //!
 //! A thread that sleeps until a packet comes is woken on the processor that brought the packet, where
 //! it waits for whoever runs there, while another processor may be free sooner. A tunnel's worker is
@@ -169,7 +169,7 @@ impl Judge {
 }
 
 /// The thread that made it, and where it may run.
-pub(super) struct Placement {
+pub(super) struct Affinity {
     account: File,
     judge: Judge,
     /// Where it may run as far as others are concerned.
@@ -180,7 +180,7 @@ pub(super) struct Placement {
     turns: u32,
 }
 
-impl Placement {
+impl Affinity {
     /// For the calling thread. `None` where there is but one processor for it, or where the kernel keeps no account.
     pub(super) fn of_this_thread(now: Time) -> Option<Self> {
         let allowed = sched_getaffinity(None).ok()?;
@@ -388,17 +388,17 @@ mod tests {
     fn a_thread_stays_leaves_and_goes_where_it_may_again() {
         std::thread::spawn(|| {
             let before = sched_getaffinity(None).unwrap();
-            let Some(mut placement) = Placement::of_this_thread(Time::ZERO) else {
+            let Some(mut affinity) = Affinity::of_this_thread(Time::ZERO) else {
                 assert_eq!(before.count(), 1, "the kernel keeps accounts");
                 return;
             };
-            assert!(placement.take(Step::Stay));
+            assert!(affinity.take(Step::Stay));
             let stays = sched_getaffinity(None).unwrap();
             assert_eq!(stays.count(), 1);
-            assert!(!placement.take(Step::Leave));
+            assert!(!affinity.take(Step::Leave));
             let left = sched_getaffinity(None).unwrap();
             assert_eq!(left.count(), before.count() - 1);
-            placement.take(Step::Roam);
+            affinity.take(Step::Roam);
             assert_eq!(sched_getaffinity(None).unwrap(), before);
         })
         .join()
@@ -408,16 +408,16 @@ mod tests {
     #[test]
     fn what_somebody_else_allows_meanwhile_holds() {
         std::thread::spawn(|| {
-            let Some(mut placement) = Placement::of_this_thread(Time::ZERO) else {
+            let Some(mut affinity) = Affinity::of_this_thread(Time::ZERO) else {
                 return;
             };
-            assert!(placement.take(Step::Stay));
+            assert!(affinity.take(Step::Stay));
             let is_other =
-                |&cpu: &usize| placement.allowed.is_set(cpu) && !placement.now_allowed.is_set(cpu);
+                |&cpu: &usize| affinity.allowed.is_set(cpu) && !affinity.now_allowed.is_set(cpu);
             let mut other = CpuSet::new();
             other.set((0..CpuSet::MAX_CPU).find(is_other).unwrap());
             sched_setaffinity(None, &other).unwrap();
-            placement.take(Step::Roam);
+            affinity.take(Step::Roam);
             assert_eq!(sched_getaffinity(None).unwrap(), other);
         })
         .join()

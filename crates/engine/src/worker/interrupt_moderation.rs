@@ -31,12 +31,12 @@ pub(super) fn sleep_exactly() {
 }
 
 /// Watches what a worker carries out.
-pub(super) struct Moderation {
+pub(super) struct InterruptModeration {
     mix: Mix,
     is_on: bool,
 }
 
-impl Moderation {
+impl InterruptModeration {
     pub(super) fn new() -> Self {
         Self {
             mix: Mix::new(Time::ZERO),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_stream_of_udp_packets_is_moderated_and_ends_with_it() {
-        let mut moderation = Moderation::new();
+        let mut moderation = InterruptModeration::new();
         assert!(!moderation.is_due(at(10_000)));
         for _ in 0..50 {
             moderation.note(true);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_stream_with_tcp_beside_it_is_not_moderated() {
-        let mut moderation = Moderation::new();
+        let mut moderation = InterruptModeration::new();
         moderation.is_due(at(10_000));
         for _ in 0..100 {
             moderation.note(true);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn packets_that_came_slowly_are_no_stream() {
-        let mut moderation = Moderation::new();
+        let mut moderation = InterruptModeration::new();
         moderation.is_due(at(10_000));
         for _ in 0..100 {
             moderation.note(true);

@@ -1,4 +1,4 @@
-//! The end of the road out: a sealed batch, in its turn, to the socket.
+//! Sends sealed batches to the socket, each in its turn.
 
 use super::batch::Batch;
 use super::context::Context;
@@ -11,7 +11,7 @@ use culvert_udp::SendError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a sealed batch waits for.
+/// Reasons for a sealed batch to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
     /// The socket's send buffer is full.

@@ -1,4 +1,4 @@
-//! Whether a queue stands: CoDel (Nichols and Jacobson, RFC 8289), which looks at how long packets wait, not at how many do.
+//! CoDel (Nichols and Jacobson, RFC 8289) for a TUN queue: it looks at how long packets wait, not at how many do.
 //!
 //! A burst may fill a queue: it drains by itself. What doesn't drain within the time that a sender needs to hear of it is
 //! of no use to anyone: it makes what follows wait, and its bytes leave the processor's caches before they are read. Its
@@ -21,9 +21,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A queue that stands again so soon after it stood is treated as if it had never drained (RFC 8289 section 5.4).
 const SOON: Duration = Duration::from_millis(1600);
 
-/// What is known of one queue.
+/// The state of one queue.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct Codel {
     /// A place in the stream of what was queued, and when it was the last: when it is taken, it has waited since then.
     probe: u64,
     probed_at: Time,
@@ -38,7 +38,7 @@ pub(super) struct Standing {
     next: Time,
 }
 
-impl Standing {
+impl Codel {
     /// Notes that the queue was found empty with `taken` bytes taken from it.
     pub(super) fn found_empty(&mut self, taken: u64, now: Time) {
         (self.probe, self.probed_at) = (taken, now);
@@ -116,7 +116,7 @@ mod tests {
     /// A queue from which a frame is read each `each_us`, with as much left as `waiting` says at that millisecond.
     /// Returns the milliseconds at which somebody was told.
     fn run(each_us: u64, ms: u64, waiting: impl Fn(u64) -> u64) -> Vec<u64> {
-        let mut standing = Standing::default();
+        let mut codel = Codel::default();
         let frames = ms * 1_000 / each_us;
         let mut told = Vec::new();
         for frame in 1..=frames {
@@ -124,8 +124,8 @@ mod tests {
             let now = Time::from_nanos(now_us * 1_000);
             let waiting = waiting(now_us / 1_000);
             if waiting == 0 {
-                standing.found_empty(frame * COST, now);
-            } else if standing.note(frame * COST, waiting, FRAME, now) {
+                codel.found_empty(frame * COST, now);
+            } else if codel.note(frame * COST, waiting, FRAME, now) {
                 told.push(now_us / 1_000);
             }
         }
