@@ -1,5 +1,5 @@
-//! How long people and machines wait while strangers hold the door open, of one address and then of all the networks
-//! of one site.
+//! The time that people and machines wait while strangers hold the door open, from one address and then from all
+//! networks of one site.
 //!
 //! At a portal, the strangers hold thousands of connections that say nothing, and make them anew as often as they are
 //! closed. At a WireGuard end, they send handshake initiations without pause ([`handshakes`]). Portal and end are the
@@ -45,7 +45,7 @@ const OTHER_DESCRIPTORS: u64 = 256;
 /// The address that strangers of one site go to.
 const TARGET_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
-/// How long signing in and a machine's session take under strangers' idle connections, and a WireGuard handshake
+/// Times of signing in and of a machine's session under strangers' idle connections, and a WireGuard handshake
 /// under their initiations.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -86,7 +86,7 @@ enum Strangers {
 }
 
 impl Strangers {
-    /// Where they all go.
+    /// The end that is flooded.
     const fn target(self) -> IpAddr {
         match self {
             Self::OneAddress => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -94,7 +94,7 @@ impl Strangers {
         }
     }
 
-    /// How many addresses they have.
+    /// The number of their addresses.
     const fn addresses(self) -> usize {
         match self {
             Self::OneAddress => 1,

@@ -20,14 +20,14 @@ use tests::{Outcome, Reach};
 
 const KNOWN: &str = "tests/mutants.txt";
 
-/// Which mutants are tried.
+/// A choice of mutants to try.
 struct Choice {
     /// For cargo-mutants.
     arguments: Vec<&'static str>,
     /// Every how many mutants one is tried, and from which on.
     every: usize,
     from: usize,
-    /// How many of a hundred may survive.
+    /// The most that may survive, of a hundred.
     limit_percent: usize,
 }
 
@@ -69,7 +69,7 @@ impl Choice {
     }
 }
 
-/// What became of each mutant that compiles.
+/// The outcome of each mutant.
 #[derive(Default)]
 struct Found<'a> {
     noticed: BTreeMap<&'a str, String>,

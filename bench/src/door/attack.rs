@@ -29,7 +29,7 @@ use super::newcomer::Newcomer;
 /// Bytes of `mac1`, of `mac2` and of a cookie.
 const MAC_LEN: usize = 16;
 
-/// Where the two begin in an initiation.
+/// The offsets of `mac1` and `mac2` in an initiation.
 const MAC1_AT: usize = INITIATION_LEN - 2 * MAC_LEN;
 const MAC2_AT: usize = INITIATION_LEN - MAC_LEN;
 
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// The most that the sender catches up with at once after it did not run.
 const CATCH_UP: Duration = Duration::from_millis(2);
 
-/// What strangers get right.
+/// The fields that strangers get right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing: they do not know the receiver's public key.
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// What a flood has done so far.
+/// Counts of a flood so far.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) sent: AtomicU64,

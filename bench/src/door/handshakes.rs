@@ -1,4 +1,4 @@
-//! How long a handshake takes with an end that strangers flood with initiations.
+//! Measures handshakes with an end that strangers flood with initiations.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -146,7 +146,7 @@ impl Flood<'_> {
         Ok(PublicKey::from_bytes(key))
     }
 
-    /// What the end has dropped, by stage and reason.
+    /// Counts of the messages that the end has dropped, by stage and reason.
     fn drops(&self) -> Result<BTreeMap<String, u64>> {
         let status = self.end.culvert_json()?;
         let drops = status["drops"].as_array().context("no list of drops")?;

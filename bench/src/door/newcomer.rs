@@ -11,7 +11,7 @@ use culvert_session::{
     Clock, HandshakeDatagram, Handshaker, Output, PeerId, PrivateKey, PublicKey, Tai64n, Time,
 };
 
-/// Whoever has no keys after this time has none: the protocol's retransmission after five seconds was lost too.
+/// A handshake without keys after this time has failed: the protocol's retransmission after five seconds was lost too.
 const GIVEN_UP: Duration = Duration::from_secs(6);
 
 /// The longest message of a handshake, and room to notice a longer one.

@@ -139,7 +139,7 @@ struct Transport {
     destination_port: Option<usize>,
     checksum: Option<usize>,
     has_pseudo_header: bool,
-    /// Whether a computed 0 is sent as all ones (RFC 768; RFC 3828 §3.1). A field of 0 then holds no
+    /// True if a computed 0 is sent as all ones (RFC 768; RFC 3828 §3.1). A field of 0 then holds no
     /// checksum, and stays 0.
     is_never_zero: bool,
 }

@@ -46,7 +46,7 @@ impl SourceRates {
     }
 }
 
-/// Which messages need no cookie while under load: a few of each source, and of all sources together. A flood of one
+/// Messages that need no cookie while under load: a few of each source, and of all sources together. A flood of one
 /// address or one site thus leaves handshakes of all others as they are.
 ///
 /// The buckets are not those of [`SourceRates`], since whoever forges an address empties them.
@@ -66,7 +66,7 @@ impl CookielessRates {
         }
     }
 
-    /// Whether a message that claims to be from `source` may be processed at `now`.
+    /// True if a message that claims to be from `source` may be processed at `now`.
     pub(crate) fn allow(&mut self, source: IpAddr, now: Time) -> bool {
         const SECOND: Duration = Duration::from_secs(1);
         let full_at = self.full_at.max(now);

@@ -90,7 +90,7 @@ impl Tai64n {
         let next = Duration::from_secs(seconds)
             .saturating_add(Duration::from_nanos(nanos.into()))
             .saturating_add(Duration::from_nanos(Self::STEP_NANOS.into()));
-        // Where that lies in the next second, whitening makes it the first label of that second.
+        // If that lies in the next second, whitening makes it the first label of that second.
         Self::from_parts(next.as_secs(), Self::whitened(next.subsec_nanos()))
     }
 

@@ -86,7 +86,7 @@ pub(super) struct Suite {
     pub(super) folder: PathBuf,
 }
 
-/// What became of mutants that cannot stand beside the sound code.
+/// Mutants that are not tried together with the others.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     /// They do not compile.
@@ -217,7 +217,7 @@ impl Tree {
         Ok(Some(suites))
     }
 
-    /// What cargo says, a JSON value a line.
+    /// Runs cargo and returns its messages, a JSON value a line.
     fn cargo(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let said = Command::new("cargo")
             .args(arguments)
@@ -269,7 +269,7 @@ impl CompilerError {
             .partition(|span| span["is_primary"] == true);
         let mut places = Vec::new();
         for mut span in primary.into_iter().chain(other) {
-            // What a macro wrote stands where the macro was called.
+            // Code of a macro stands where the macro was called.
             while span.is_object() {
                 let file = span["file_name"].as_str().unwrap_or_default().to_owned();
                 let byte = span["byte_start"].as_u64().unwrap_or_default();

@@ -10,7 +10,7 @@ use std::process::Command;
 
 pub(super) type MutantId = u32;
 
-/// What a mutant changes.
+/// The kind of change that a mutant is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Genre {
     BinaryOperator,

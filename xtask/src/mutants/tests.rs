@@ -28,7 +28,7 @@ const MOST_MEMORY_BYTES: u64 = 4 << 30;
 /// Tests of the portal wait more than they compute.
 const TESTS_PER_PROCESSOR: usize = 2;
 
-/// How often progress is told: one line for so many.
+/// Mutants for each line of progress.
 const PROGRESS: usize = 50;
 
 /// One test, and which mutants it reaches.
@@ -70,7 +70,7 @@ pub(super) struct Reach {
     by_mutant: HashMap<MutantId, Vec<usize>>,
 }
 
-/// Who noticed a mutant.
+/// The outcome of one mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Noticed {
@@ -149,7 +149,7 @@ impl Reach {
     }
 }
 
-/// Whether one of `suites` fails as a whole.
+/// True if one of `suites` fails as a whole.
 pub(super) fn fails(suites: &[Suite]) -> bool {
     suites.iter().any(|suite| {
         let status = command(suite, LONGEST_SUITE_S).status();

@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 #[derive(Debug)]
 pub(super) struct Woven {
     pub(super) text: String,
-    /// Where each mutant stands in `text`.
+    /// The place of each mutant in `text`.
     pub(super) pieces: Vec<Piece>,
     /// Those that cannot stand beside what they replace.
     pub(super) left_out: Vec<MutantId>,
@@ -29,7 +29,7 @@ pub(super) struct Piece {
     /// Bytes of the woven text.
     pub(super) range: Range<usize>,
     pub(super) mutants: Vec<MutantId>,
-    /// Whether it is the mutant itself, and nothing of the sound code.
+    /// True if it is the mutant itself, and nothing of the sound code.
     pub(super) is_mutant: bool,
 }
 
@@ -125,7 +125,7 @@ struct Finder<'a> {
     by_start: HashMap<(Genre, usize), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     bodies: Vec<Body>,
-    /// What is computed when the tests are built.
+    /// The ranges of constants, which are computed when the tests are built.
     constants: Vec<Range<usize>>,
 }
 

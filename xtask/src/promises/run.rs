@@ -184,7 +184,7 @@ impl Tree {
     }
 }
 
-/// Whether a test of scripts says that `sentence` failed (`expect` of tests/scripts/lib.sh). "…" in it stands
+/// True if a test of scripts says that `sentence` failed (`expect` of tests/scripts/lib.sh). "…" in it stands
 /// for anything.
 fn has_failed(said: &str, sentence: &str) -> bool {
     let (begin, end) = sentence.split_once('…').unwrap_or((sentence, ""));

@@ -160,7 +160,7 @@ fn age(program: &str, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Whether there is a private key in clear in these bytes.
+/// True if there is a private key in clear in these bytes.
 fn has_private_key(bytes: &[u8]) -> bool {
     let pem = b"PRIVATE KEY-----";
     bytes.windows(pem.len()).any(|window| window == pem)

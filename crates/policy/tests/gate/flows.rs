@@ -131,7 +131,7 @@ fn a_connection_that_was_closed_is_forgotten_soon() {
     setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
 }
 
-/// Who sends a packet of a connection.
+/// The sender of a packet of a connection.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Client,

@@ -1,4 +1,4 @@
-//! What ICMP errors quote: of which quotations the flow is told, and how they are translated.
+//! Quotations of ICMP errors: which of them reach the flow, and their translation.
 
 use crate::packets::{echo, fragments, tcp, udp, unreachable, with_extension, with_options};
 use crate::setup::{CLIENT, CLIENT_V6, NAME, NAME_V6, Setup, grant, named};

@@ -343,7 +343,7 @@ impl Service {
     }
 }
 
-/// What the claims call somebody, so that there is room for a number behind it.
+/// The name of somebody by the claims, with room for a number behind it.
 fn name_by(claims: &Claims) -> String {
     let own = claims.names.iter().chain([&claims.subject]);
     let readable = own.map(|name| readable_name(name.trim()));

@@ -23,7 +23,7 @@ async fn showing(running: &Running, mark: &str) -> Browser {
     browser
 }
 
-/// Whether the browser has no guesses of its own under this name, when strangers have used up theirs.
+/// True if the browser has no guesses of its own under this name, when strangers have used up theirs.
 async fn counts_as_a_stranger(browser: &mut Browser, name: &str) -> bool {
     for _ in 0..FEWER_THAN_A_KNOWN_BROWSER_HAS {
         let answer = browser.sign_in(name, "not the password").await;

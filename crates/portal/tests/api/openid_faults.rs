@@ -111,7 +111,7 @@ async fn a_provider_that_is_silent_or_talks_without_end_is_given_up() {
     talking.abort();
 }
 
-/// Where a test speaks for a provider, and the certificate to be believed.
+/// The address at which a test speaks for a provider, and the certificate to be believed.
 async fn listening() -> (TcpListener, TlsAcceptor, String) {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

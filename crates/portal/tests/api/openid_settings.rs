@@ -118,7 +118,7 @@ async fn a_provider_has_a_secret_and_certificates_as_long_as_they_may_be_and_no_
     let authority = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let pem = authority.cert.pem();
     let pem = pem.trim();
-    // What stands before a certificate in PEM says for people what it is (RFC 7468, section 2).
+    // Text before a certificate in PEM explains it to people (RFC 7468, section 2).
     let described = |len: usize| {
         let text = "x".repeat(len - pem.len() - 1);
         json!({ "ca": format!("{text}\n{pem}") })

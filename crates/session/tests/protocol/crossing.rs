@@ -79,7 +79,7 @@ fn crossing_handshakes_keep_the_old_session_until_the_peer_shows_a_new_one() {
     assert!(share_keys(&a, &b));
 }
 
-/// What crosses on the wire was sealed before either end saw the other's.
+/// Two messages that cross on the wire: each was sealed before either end saw the other's.
 #[test]
 fn ends_whose_first_packets_cross_settle_on_one_session_as_well() {
     let (mut a, mut b) = pair();

@@ -258,7 +258,7 @@ fn a_peer_whose_clock_ran_ahead_is_heard_twelve_hours_after_it_was_removed() {
     }
 }
 
-/// What `b` answers at `at` to a fresh end with the same key as all before and the stamp number `stamp`:
+/// The answer of `b` at `at` to a fresh end with the same key as all before and the stamp number `stamp`:
 /// an ill-behaved peer could be such ends.
 fn answer_to_restarted(b: &mut End, at: Duration, stamp: u64) -> Result<PeerId, DropReason> {
     let clock = clock_at(at);

@@ -1,4 +1,4 @@
-//! What others notice while all networks of one site send initiations, and each shows that it owns its address.
+//! Handshakes of others while all networks of one site send initiations, and each shows that it owns its address.
 
 use crate::common::*;
 use crate::cookies::{initiation_of_a_stranger, initiation_with_cookie};

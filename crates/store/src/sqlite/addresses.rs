@@ -36,14 +36,14 @@ pub(super) async fn allocate(
     })
 }
 
-/// Which of so many hosts are looked at, one query after another: from each first one to before the last one.
+/// The hosts that are looked at, of so many, one query after another: from each first one to before the last one.
 fn searched(hosts: u128, hint: u64) -> impl Iterator<Item = (u128, u128)> {
     let windows = hosts.div_ceil(WINDOW).min(MAX_WINDOWS);
     (0..windows).flat_map(move |window| {
         let from = (u128::from(hint) + window * WINDOW) % hosts;
         let count = WINDOW.min(hosts);
         let until = (from + count).min(hosts);
-        // What lies beyond the last address is looked at from the first one on.
+        // Beyond the last address the search goes on at the first one.
         let beyond = count - (until - from);
         [(from, until), (0, beyond)]
             .into_iter()

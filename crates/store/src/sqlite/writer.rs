@@ -147,7 +147,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Whether the probe that succeeded last is an answer now.
+/// True if the probe that succeeded last is an answer now.
 fn still_holds(probed: Option<Instant>, now: Instant) -> bool {
     probed.is_some_and(|at| now.saturating_duration_since(at) < PROBE_HOLDS)
 }

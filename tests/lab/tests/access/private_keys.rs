@@ -7,7 +7,7 @@ use culvert_lab::product::PRIVATE_V4;
 use std::fs;
 use std::path::Path;
 
-/// Whether a file in `folder`, or below it, has these bytes.
+/// True if a file in `folder`, or below it, has these bytes.
 fn is_in_a_file(bytes: &[u8], folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -28,7 +28,7 @@ fn no_private_key_of_a_machine_is_in_a_file_of_the_portal() {
     let product = &bed.product;
     let portal = product.portal.state_dir();
     for machine in [product.client.state_dir(), product.gateways[0].state_dir()] {
-        // What the portal knows of the machine is found in this way.
+        // The search finds the id of the machine, which the portal knows.
         let id = fs::read_to_string(machine.join("id")).unwrap();
         assert!(is_in_a_file(id.trim().as_bytes(), &portal));
         let text = fs::read_to_string(machine.join("private.key")).unwrap();

@@ -1,4 +1,4 @@
-//! What only the table itself can show.
+//! Tests of the table itself: hashes, ports, looks in turn.
 
 use super::*;
 use crate::gate::heading::Heading;

@@ -18,7 +18,7 @@ const HANDLE_LEN: usize = 9;
 
 /// A passkey as its owner sees it.
 pub(crate) struct OwnPasskey {
-    /// What pages call it.
+    /// Its name on pages.
     pub(crate) handle: String,
     pub(crate) name: String,
     pub(crate) created: Timestamp,
