@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv6Addr, UdpSocket};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use culvert_host::{
@@ -125,6 +125,14 @@ fn a_table_or_a_cgroup_that_was_removed_is_noticed_and_made_again() {
     });
 }
 
+/// The folder of the cgroups of applications.
+fn slices() -> std::io::Result<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let mount = mount.and_then(|line| line.split(' ').nth(4));
+    Ok(Path::new(mount.expect("a mount")).join("culvert.slice"))
+}
+
 #[test]
 fn a_child_in_the_cgroup_may_send_and_what_it_starts_too() {
     let namespace = with_interface();
@@ -132,12 +140,9 @@ fn a_child_in_the_cgroup_may_send_and_what_it_starts_too() {
         let app = application();
         let rule = Applications::only(BTreeSet::from([app.clone()]))?;
         let firewall = ApplicationFirewall::install(rules(rule)).await?;
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
-        let mount = mount
-            .and_then(|line| line.split(' ').nth(4))
-            .expect("a mount");
-        let procs = format!("{mount}/culvert.slice/culvert-{app}.slice/cgroup.procs");
+        let slices = slices()?;
+        let procs = slices.join(format!("culvert-{app}.slice/cgroup.procs"));
+        let procs = procs.display();
         let send = "bash -c \"echo x >/dev/udp/10.9.0.8/9\"";
         shell(&format!("echo $$ > {procs}; {send}; sh -c {send:?}"))?;
         assert!(shell(send).is_err(), "outside");
@@ -153,15 +158,10 @@ fn nobody_but_root_may_write_to_the_cgroup_of_an_application() {
         let app = application();
         let rule = Applications::only(BTreeSet::from([app.clone()]))?;
         let firewall = ApplicationFirewall::install(rules(rule)).await?;
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
-        let mount = mount
-            .and_then(|line| line.split(' ').nth(4))
-            .expect("a mount");
-        let tree = Path::new(mount).join("culvert.slice");
-        let own = tree.join(format!("culvert-{app}.slice"));
-        let mut files = vec![tree.clone(), own.clone()];
-        for folder in [tree, own.clone()] {
+        let slices = slices()?;
+        let own = slices.join(format!("culvert-{app}.slice"));
+        let mut files = vec![slices.clone(), own.clone()];
+        for folder in [slices, own.clone()] {
             for entry in std::fs::read_dir(folder)? {
                 files.push(entry?.path());
             }

@@ -8,7 +8,11 @@ use std::time::Duration;
 fn cross(a: &mut End, b: &mut End, clock: Clock) {
     a.wants(clock);
     b.wants(clock);
-    // Initiations, then responses.
+    exchange(a, b, clock);
+}
+
+/// The initiations of both ends cross, and then their responses.
+fn exchange(a: &mut End, b: &mut End, clock: Clock) {
     for _ in 0..2 {
         let (from_a, from_b) = (a.datagram(), b.datagram());
         a.receives(&from_b, b.address, clock).unwrap();
@@ -67,12 +71,7 @@ fn crossing_handshakes_keep_the_old_session_until_the_peer_shows_a_new_one() {
     // The responder has no reason by time; it missed answers, say.
     b.activity().data_sent(clock_at(seconds(110)).now);
     b.shaker.handle_timeout(clock);
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
+    exchange(&mut a, &mut b, clock);
     assert!(a.receiving().contains(&old.0) && b.receiving().contains(&old.1));
     assert_eq!((a.receiving().len(), b.receiving().len()), (3, 3));
     assert!(keepalive(&a, &mut b, clock) && keepalive(&b, &mut a, clock));
@@ -84,14 +83,7 @@ fn crossing_handshakes_keep_the_old_session_until_the_peer_shows_a_new_one() {
 fn ends_whose_first_packets_cross_settle_on_one_session_as_well() {
     let (mut a, mut b) = pair();
     let clock = clock_at(Duration::ZERO);
-    a.wants(clock);
-    b.wants(clock);
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
-    let (from_a, from_b) = (a.datagram(), b.datagram());
-    a.receives(&from_b, b.address, clock).unwrap();
-    b.receives(&from_a, a.address, clock).unwrap();
+    cross(&mut a, &mut b, clock);
     let (record_a, record_b) = (sealed_keepalive(&a, clock), sealed_keepalive(&b, clock));
     assert!(opens_keepalive(&mut a, record_b, clock));
     assert!(opens_keepalive(&mut b, record_a, clock));
