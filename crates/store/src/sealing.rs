@@ -229,6 +229,26 @@ fn no_access() -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_row_is_told_by_its_name_or_by_its_bytes_in_hexadecimal() {
+        let account = AccountId::from_bytes([1; 16]);
+        let told = |row: &[u8]| SecretRow::of(SecretColumn::Sink, &account, row).to_string();
+        assert_eq!(
+            told(b"access"),
+            "table sink_secret, column value, sink access"
+        );
+        assert!(told(b"a b").ends_with("sink 612062"), "a blank");
+        assert!(told(&[0xFF, 0x0A]).ends_with("sink ff0a"));
+    }
+
+    #[test]
+    fn each_column_says_in_words_of_its_own_what_it_holds() {
+        let told: BTreeSet<_> = SecretColumn::ALL.map(SecretColumn::contents).into();
+        assert_eq!(told.len(), SecretColumn::ALL.len());
+        assert!(told.iter().all(|contents| contents.contains(' ')));
+    }
 
     #[test]
     fn a_secret_has_as_many_bytes_as_its_kind_may_and_no_more() {

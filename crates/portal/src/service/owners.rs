@@ -119,3 +119,38 @@ impl Service {
 pub(super) const fn may_use_api(kind: ActorKind) -> bool {
     matches!(kind, ActorKind::Admin | ActorKind::ServiceAccount)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_store::{SignIn, Stamp};
+
+    #[test]
+    fn a_password_is_a_way_in_for_an_owner_where_its_person_is_one() {
+        let set = Timestamp::from_unix_ms(1);
+        for (role, password_set, is_way_in) in [
+            (Role::Owner, Some(set), true),
+            (Role::Owner, None, false),
+            (Role::Admin, Some(set), false),
+            (Role::Admin, None, false),
+        ] {
+            let mut actor = Actor {
+                id: ActorId::from_bytes([1; 16]),
+                kind: ActorKind::User,
+                name: "ada".to_owned(),
+                disabled: false,
+                sign_in: None,
+                stamp: Stamp::default(),
+            };
+            assert!(!has_password_as_owner(&actor));
+            actor.sign_in = Some(SignIn {
+                role,
+                password_set,
+                second_factor: None,
+                recovery_codes: 0,
+                passkeys: 0,
+            });
+            assert_eq!(has_password_as_owner(&actor), is_way_in, "{role:?}");
+        }
+    }
+}

@@ -105,7 +105,7 @@ fn of_a_gateway_its_name_and_state_are_changed_and_nothing_that_it_enrolled_with
             "{expected}: {refused:?}"
         );
     }
-    // When it was seen last is not an administrator's to say.
+    // No administrator says when it was seen last.
     assert_eq!(change(|row| row.seen = None).unwrap(), None);
     let changed = change(|row| {
         row.seen = None;
@@ -129,4 +129,14 @@ fn a_row_from_before_a_rule_of_names_keeps_its_name_and_gets_no_other_such() {
     }
     assert!(check(None, &before).is_err());
     assert!(check(Some(&before), &site("ab")).is_ok());
+}
+
+#[test]
+fn a_numbered_name_is_as_long_as_a_name_may_be() {
+    assert_eq!(numbered_name("laptop", 0), "laptop");
+    assert_eq!(numbered_name("laptop", 1), "laptop-2");
+    let longest = "\u{e4}".repeat(MAX_NAME_CHARS);
+    let numbered = numbered_name(&longest, 9);
+    assert_eq!(numbered.chars().count(), MAX_NAME_CHARS);
+    assert!(numbered.ends_with("\u{e4}-10"));
 }
