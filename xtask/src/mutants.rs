@@ -24,9 +24,9 @@ const KNOWN: &str = "tests/mutants.txt";
 struct Choice {
     /// For cargo-mutants.
     arguments: Vec<&'static str>,
-    /// Every how many mutants one is tried, and from which on.
-    every: usize,
-    from: usize,
+    /// Into how many samples they are divided, and which one is tried.
+    samples: u64,
+    sample: u64,
     /// The most that may survive, of a hundred.
     limit_percent: usize,
 }
@@ -34,22 +34,22 @@ struct Choice {
 impl Choice {
     fn parse(words: &[String]) -> Result<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let (what, from) = match *words.as_slice() {
+        let (what, sample) = match *words.as_slice() {
             [what] => (what, 0),
-            [what, from] => (what, from.parse().context("K is a number")?),
+            [what, sample] => (what, sample.parse().context("K is a number")?),
             _ => bail!("session, policy or sample [K]?"),
         };
-        const EVERY: usize = 6;
+        const SAMPLES: u64 = 6;
         let whole = |package| Self {
             arguments: vec!["--package", package],
-            every: 1,
-            from: 0,
+            samples: 1,
+            sample: 0,
             limit_percent: 3,
         };
         match what {
             "session" => Ok(whole("culvert-session")),
             "policy" => Ok(whole("culvert-policy")),
-            "sample" if from < EVERY => Ok(Self {
+            "sample" if sample < SAMPLES => Ok(Self {
                 arguments: vec![
                     "--package",
                     "culvert-store",
@@ -60,13 +60,30 @@ impl Choice {
                     "--file",
                     "crates/portal/src/service/**",
                 ],
-                every: EVERY,
-                from,
+                samples: SAMPLES,
+                sample,
                 limit_percent: 10,
             }),
-            _ => bail!("session, policy, or sample with a number below {EVERY}?"),
+            _ => bail!("session, policy, or sample with a number below {SAMPLES}?"),
         }
     }
+}
+
+impl Choice {
+    /// By a digest of what it changes, but not of the line: a sample stays the same one when other code changes.
+    fn has(&self, mutant: &Mutant) -> bool {
+        sample_of(&mutant.nameless(), self.samples) == self.sample
+    }
+}
+
+/// FNV-1a, and the high half folded in: its low bits alone are not even enough.
+fn sample_of(name: &str, samples: u64) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let digest = name.bytes().fold(OFFSET_BASIS, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(PRIME)
+    });
+    (digest ^ digest >> 32) % samples
 }
 
 /// The outcome of each mutant.
@@ -83,8 +100,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Vec<String>> {
     let program = list::program(root)?;
     let mutants: Vec<Mutant> = list::list(&program, root, &choice.arguments)?
         .into_iter()
-        .skip(choice.from)
-        .step_by(choice.every)
+        .filter(|mutant| choice.has(mutant))
         .collect();
     eprintln!("{} mutants", mutants.len());
     let tree = Tree::copy(root)?;
@@ -209,5 +225,23 @@ impl Found<'_> {
             problems.push(format!("{missed} of {tried} mutants survive"));
         }
         Ok(problems)
+    }
+}
+
+#[cfg(test)]
+mod choice_tests {
+    use super::sample_of;
+
+    #[test]
+    fn each_sample_has_about_as_many_mutants_as_the_others() {
+        let mut counts = [0_u32; 6];
+        for number in 0..6_000 {
+            let name = format!("crates/a/src/b.rs: replace f{number} with ()");
+            counts[usize::try_from(sample_of(&name, 6)).unwrap()] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (900..1_100).contains(count)),
+            "{counts:?}"
+        );
     }
 }

@@ -264,3 +264,37 @@ impl fmt::Display for Denial {
 }
 
 impl std::error::Error for Denial {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Denial, StoreError};
+
+    #[test]
+    fn who_guesses_tokens_does_not_learn_from_the_text_why_one_was_refused() {
+        for denial in [Denial::UnknownToken, Denial::WrongSecret, Denial::Revoked] {
+            assert_eq!(denial.to_string(), "the token is not accepted");
+        }
+    }
+
+    #[test]
+    fn a_fault_of_the_database_may_pass_and_one_of_the_question_does_not() {
+        let detail = || "so it is".to_owned();
+        for local in [
+            StoreError::Full { detail: detail() },
+            StoreError::Locked { detail: detail() },
+            StoreError::Corrupt { detail: detail() },
+            StoreError::ReadOnly { detail: detail() },
+            StoreError::Unavailable(detail().into()),
+        ] {
+            assert!(local.is_local(), "{local}");
+            assert_eq!(
+                local.again().map(|again| again.to_string()),
+                Some(local.to_string())
+            );
+        }
+        for asked in [StoreError::NoAccount, StoreError::Denied(Denial::Expired)] {
+            assert!(!asked.is_local(), "{asked}");
+            assert!(asked.again().is_none(), "{asked}");
+        }
+    }
+}

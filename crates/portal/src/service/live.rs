@@ -9,6 +9,7 @@ use culvert_ids::{ClientId, GatewayId};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -80,14 +81,10 @@ impl Service {
             true => self.sessions.clients().await.ok_or_else(stopping)?,
             false => Vec::new(),
         };
-        let rest = views
-            .into_iter()
-            .filter(|view| after.is_none_or(|after| after < view.client));
-        let items: Vec<_> = rest
-            .take(limit + 1)
-            .map(|view| client_session(&view))
-            .collect();
-        Ok(cut(items, limit, |session| session.client.to_string()))
+        let sessions = views.iter().map(client_session);
+        Ok(page_after(sessions, after.as_ref(), limit, |session| {
+            session.client
+        }))
     }
 
     /// The sessions of those of the clients that are connected, as far as the caller may see them.
@@ -140,11 +137,10 @@ impl Service {
             true => self.sessions.gateways().await.ok_or_else(stopping)?,
             false => Vec::new(),
         };
-        let rest = views
-            .into_iter()
-            .filter(|view| after.is_none_or(|after| after < view.gateway));
-        let items: Vec<_> = rest.take(limit + 1).map(gateway_session).collect();
-        Ok(cut(items, limit, |session| session.gateway.to_string()))
+        let sessions = views.into_iter().map(gateway_session);
+        Ok(page_after(sessions, after.as_ref(), limit, |session| {
+            session.gateway
+        }))
     }
 
     /// Feels whenever something happens that pages show.
@@ -189,10 +185,21 @@ pub(super) fn stopping() -> Fault {
 }
 
 /// A page of items of which there is one more if there is another page.
-fn cut<T>(mut items: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().filter(|_| more).map(cursor);
+/// Up to `limit` of the items, which are in the order of their ids, that come after the id `after`.
+fn page_after<T, I: Ord + fmt::Display>(
+    items: impl Iterator<Item = T>,
+    after: Option<&I>,
+    limit: usize,
+    id: impl Fn(&T) -> I,
+) -> Page<T> {
+    let mut rest = items
+        .filter(|item| after.is_none_or(|after| *after < id(item)))
+        .peekable();
+    let items: Vec<T> = rest.by_ref().take(limit).collect();
+    let next_cursor = match rest.peek() {
+        Some(_) => items.last().map(|item| id(item).to_string()),
+        None => None,
+    };
     Page { items, next_cursor }
 }
 
@@ -222,15 +229,22 @@ fn gateway_session(view: GatewayView) -> GatewaySession {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::page_after;
 
     #[test]
-    fn a_page_has_a_cursor_at_its_last_item_where_another_follows() {
-        for (there, shown, cursor) in [(0, 0, None), (1, 1, None), (2, 2, None), (3, 2, Some("2"))]
-        {
-            let page = cut((1..=there).collect(), 2, ToString::to_string);
-            assert_eq!(page.items, (1..=shown).collect::<Vec<u32>>());
-            assert_eq!(page.next_cursor.as_deref(), cursor, "of {there}");
-        }
+    fn pages_of_sessions_hold_each_one_once_and_the_last_names_no_next() {
+        let sessions = [2_u8, 3, 5, 7];
+        let page = |after: Option<u8>, limit| {
+            let page = page_after(sessions.iter(), after.as_ref(), limit, |id| **id);
+            let items: Vec<u8> = page.items.into_iter().copied().collect();
+            (items, page.next_cursor)
+        };
+        assert_eq!(page(None, 1), (vec![2], Some("2".to_owned())));
+        assert_eq!(page(Some(2), 2), (vec![3, 5], Some("5".to_owned())));
+        assert_eq!(page(None, 4), (vec![2, 3, 5, 7], None));
+        assert_eq!(page(Some(5), 2), (vec![7], None));
+        // A cursor may name a session that is over.
+        assert_eq!(page(Some(4), 2), (vec![5, 7], None));
+        assert_eq!(page(Some(7), 2), (vec![], None));
     }
 }

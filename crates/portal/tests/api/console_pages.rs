@@ -351,6 +351,9 @@ async fn tokens_of_every_kind_are_made_shown_once_and_revoked() {
     }
     let list = browser.get(at).await.expect(200);
     assert!(list.text.contains("good for one machine") && list.text.contains("api, auditor"));
+    for of in [">backup</a>", ">here</a>"] {
+        assert!(list.text.contains(of), "{of}: {}", list.text);
+    }
     assert!(
         !list.text.contains("session"),
         "sessions are no tokens that people make"

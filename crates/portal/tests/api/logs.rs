@@ -180,6 +180,15 @@ async fn flows_are_listed_filtered_and_exported() {
     assert_eq!(owner.get(&path).await.json()["items"][0]["port"], 1);
     let csv = owner.get("/api/v1/log/flows/export/csv").await.expect(200);
     assert_eq!(csv.text.lines().count(), 4);
+    let mut echo = flows(1);
+    echo.batch = 2;
+    (echo.flows[0].protocol, echo.flows[0].port) = (1, 0);
+    let append = running.store.append_flows(running.account(), vec![echo]);
+    append.await.unwrap();
+    let page = owner.get("/api/v1/log/flows?limit=1").await.expect(200);
+    let of_no_port = &page.json()["items"][0];
+    assert_eq!(of_no_port["protocol"], "icmp");
+    assert_eq!(of_no_port["port"], Value::Null);
     let mut browser = signed_in(&running, Role::Auditor).await;
     let page = browser.get("/log/flows").await.expect(200).text;
     assert!(page.contains("tcp 192.0.2.1 port 3") && page.contains("3.0 kB"));

@@ -263,6 +263,19 @@ async fn a_passkey_stands_beside_a_password_as_a_code_does() {
 }
 
 #[tokio::test]
+async fn whose_second_factor_is_an_app_is_asked_for_a_code_and_for_no_passkey() {
+    let running = portal().await;
+    let (_, name) = person(&running, Role::Admin).await;
+    let mut browser = browser(&running).await;
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+    crate::factors::enrol(&mut browser).await;
+    let mut browser = self::browser(&running).await;
+    let page = browser.sign_in(&name, PASSWORD).await.expect(200).text;
+    assert!(page.contains("action=\"/sign-in/code\""), "{page}");
+    assert!(!page.contains("/sign-in/passkey/second"), "{page}");
+}
+
+#[tokio::test]
 async fn a_password_that_was_given_once_signs_in_once_with_a_second_factor() {
     let running = portal().await;
     let (_, name, phone, made) = with_passkey(&running, Role::Admin).await;

@@ -436,10 +436,14 @@ fn publish(partial: &Path, to: &Path) -> Result<(), BackupError> {
         // Unlike a rename, a link never takes the place of a file that came into being meanwhile.
         fs::hard_link(partial, to)?;
         fs::remove_file(partial)?;
-        let directory = to.parent().filter(|path| !path.as_os_str().is_empty());
-        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+        File::open(directory_of(to))?.sync_all()
     };
     moved().map_err(|error| writing_failed(to, error))
+}
+
+fn directory_of(file: &Path) -> &Path {
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
 }
 
 fn writing_failed(to: &Path, error: io::Error) -> BackupError {
@@ -465,5 +469,19 @@ fn file_error(path: &Path, source: io::Error) -> BackupError {
     BackupError::File {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::directory_of;
+    use std::path::Path;
+
+    #[test]
+    fn a_backup_without_a_directory_is_written_where_the_program_runs() {
+        let directory = |file| directory_of(Path::new(file));
+        assert_eq!(directory("portal.backup"), Path::new("."));
+        assert_eq!(directory("kept/portal.backup"), Path::new("kept"));
+        assert_eq!(directory("/portal.backup"), Path::new("/"));
     }
 }

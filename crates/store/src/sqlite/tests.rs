@@ -1,5 +1,6 @@
 //! What only the statements and the connections themselves can show.
 
+use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
 use super::{SqliteOptions, SqliteStore, access, flows, grants, read};
 use crate::rules::users_of;
@@ -183,6 +184,12 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         flows::log_query(ACCOUNT, &flows, None),
     ] {
         let (sql, values) = query.last_statement();
+        // Before the last row that a page looks at lie all the others that it looks at.
+        let Some(Value::Integer(skipped)) = values.last() else {
+            panic!("{values:?}");
+        };
+        let looked_at = skipped.unsigned_abs() + 1;
+        assert!([SEARCHED_ROWS, SEARCHED_CHANGES].contains(&looked_at));
         assert_indexed(&store, &sql, values).await;
         let (sql, values) = query.statement(Some(7), PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
@@ -219,6 +226,21 @@ async fn the_writer_flushes_commits_and_the_readers_write_nothing() {
     )
     .await;
     assert_eq!(broken, 0);
+}
+
+#[tokio::test]
+async fn a_database_that_can_not_be_read_says_so_although_it_can_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::file(directory.path().join("culvert.db"));
+    let store = SqliteStore::open(&options).await.unwrap();
+    store.ping().await.unwrap();
+    query("ALTER TABLE account RENAME TO elsewhere", Vec::new())
+        .execute(&store.writer.pool)
+        .await
+        .unwrap();
+    store.writer.probe().await.unwrap();
+    let error = store.ping().await.unwrap_err();
+    assert!(error.to_string().contains("account"), "{error}");
 }
 
 #[tokio::test]

@@ -337,6 +337,26 @@ pub(crate) async fn an_address_rests_for_a_day(factory: impl AsyncFn() -> Fixtur
     assert!(matches!(full, Err(StoreError::NoAddress { .. })));
 }
 
+pub(crate) async fn an_address_of_a_deleted_gateway_rests_as_well(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    with_small_ranges(&world).await;
+    let ada = world.actor("Ada").await;
+    let key = world.client_key(ada.id).await;
+    let site = world.site("Berlin").await;
+    let gateway_key = world.gateway_key(site.id).await;
+    let gateway = world.enrol_gateway(&gateway_key, "gw", 0).await.unwrap();
+    for number in 1..6 {
+        enrol_at(&world, &key, number, 0).await.unwrap();
+    }
+    world.delete(gateway.id, false).await.unwrap();
+    let full = enrol_at(&world, &key, 6, ADDRESS_REST_MS - 1).await;
+    assert!(matches!(full, Err(StoreError::NoAddress { .. })));
+    let client = enrol_at(&world, &key, 6, ADDRESS_REST_MS).await.unwrap();
+    assert_eq!(client.ipv4, gateway.ipv4);
+}
+
 pub(crate) async fn a_full_range_refuses_and_says_which(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
     with_small_ranges(&world).await;

@@ -121,6 +121,7 @@ macro_rules! conformance {
                 machines::a_key_of_another_machine_is_refused
                 machines::machines_of_one_name_get_numbers
                 machines::an_address_rests_for_a_day
+                machines::an_address_of_a_deleted_gateway_rests_as_well
                 machines::a_full_range_refuses_and_says_which
                 machines::a_machine_outside_of_new_ranges_moves
                 machines::a_one_time_token_belongs_to_the_machine_that_used_it
