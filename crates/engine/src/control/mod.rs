@@ -4,6 +4,7 @@
 //! touches a data packet: what must be sealed it asks a worker for.
 
 mod configure;
+mod handshake_queue;
 mod machine;
 mod messages;
 mod network;

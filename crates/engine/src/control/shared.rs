@@ -1,5 +1,6 @@
 //! What threads tell each other: bounded mailboxes and wakers.
 
+use super::handshake_queue::HandshakeQueue;
 use crate::gates::Gates;
 use crate::published::Published;
 use crate::snapshot::Snapshot;
@@ -16,13 +17,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Handshake messages that wait for the control thread. A message takes some 100 µs to answer, so a
-/// full queue is 100 ms of work: what would wait longer is better sent again. With 200 bytes each it
-/// bounds a flood to 200 KB.
-pub(crate) const MAX_HANDSHAKE_MESSAGES: usize = 1024;
-
-/// Queue length from which on senders must prove with a cookie that they own their address.
-pub(crate) const UNDER_LOAD_MESSAGES: usize = MAX_HANDSHAKE_MESSAGES / 8;
+/// Handshake messages that wait from which on senders must prove with a cookie that they own their address: some
+/// 13 ms of work.
+pub(crate) const UNDER_LOAD_MESSAGES: usize = 128;
 
 /// Other news from workers. Each peer has at most one request for a handshake and one confirmation
 /// on the way. A request that finds no room is made again by the next packet; a confirmation that
@@ -91,7 +88,7 @@ struct Mailbox {
 /// What all threads of a device share.
 pub(crate) struct Shared {
     pub(crate) published: Published<Snapshot>,
-    handshakes: ArrayQueue<HandshakeMessage>,
+    handshakes: HandshakeQueue,
     events: ArrayQueue<Event>,
     control_waker: OwnedFd,
     control_woken: WakeFlag,
@@ -117,7 +114,7 @@ impl Shared {
         };
         Ok(Self {
             published,
-            handshakes: ArrayQueue::new(MAX_HANDSHAKE_MESSAGES),
+            handshakes: HandshakeQueue::new(),
             events: ArrayQueue::new(MAX_EVENTS),
             control_waker: waker()?,
             control_woken: WakeFlag::new(),
@@ -135,9 +132,9 @@ impl Shared {
         told
     }
 
-    /// Hands a handshake message to the control thread. False where its queue is full.
+    /// Hands a handshake message to the control thread. False where there is no room for its sender.
     pub(crate) fn hand_over(&self, message: HandshakeMessage) -> bool {
-        let taken = self.handshakes.push(message).is_ok();
+        let taken = self.handshakes.push(message);
         self.wake_control();
         taken
     }
