@@ -23,8 +23,12 @@ pub struct Families {
 pub enum Outcome {
     /// Granted. The gateway resolved the name to addresses of these families.
     Families(Families),
+    /// Granted. The name exists, and has no addresses (NODATA).
+    NoAddress,
     /// Granted, but the gateway found no such name.
     NxDomain,
+    /// Granted, but the site's DNS did not answer for the name.
+    Unanswered,
     /// Denied.
     Denied {
         /// Why, in brief. At most [`REASON_LEN_MAX`] bytes of it are told.
@@ -217,7 +221,7 @@ impl Names {
                 ..
             }
         );
-        if was_good && outcome == Outcome::Unreachable {
+        if was_good && matches!(outcome, Outcome::Unreachable | Outcome::Unanswered) {
             return;
         }
         let (outcome, keep) = match outcome {
@@ -228,7 +232,9 @@ impl Names {
                 },
                 NEGATIVE_TTL,
             ),
-            Outcome::NxDomain => (Outcome::NxDomain, NEGATIVE_TTL),
+            outcome @ (Outcome::NoAddress | Outcome::NxDomain | Outcome::Unanswered) => {
+                (outcome, NEGATIVE_TTL)
+            }
             Outcome::Unreachable => (Outcome::Unreachable, UNREACHABLE_TTL),
         };
         entry.decision = Decision::Made {

@@ -233,10 +233,6 @@ impl Stub {
                 self.answer(&waiter.asked, waiter.asker, &UNREACHABLE);
             }
         }
-        let asks_for_addresses = asked
-            .question
-            .as_ref()
-            .is_some_and(|question| wanted_families(question.qtype()) != (false, false));
         let (wants_access, can_answer) = match self.names.entry(offset).map(|it| &it.decision) {
             None | Some(Decision::Unknown) => (true, false),
             Some(Decision::Asked { again_at }) => (*again_at <= now, false),
@@ -245,10 +241,11 @@ impl Stub {
                 (is_over, !is_over || matches!(outcome, Outcome::Families(_)))
             }
         };
-        if asks_for_addresses && wants_access {
+        // Whether a name exists is a question for all types: who asks for one that is not there hears NXDOMAIN.
+        if wants_access {
             self.ask_for_access(offset, now);
         }
-        if can_answer || !asks_for_addresses {
+        if can_answer {
             self.answer_name(asked, asker, offset, now);
         } else {
             self.wait(asked, asker, offset, now);
@@ -290,7 +287,7 @@ impl Stub {
         let decision = self.names.entry(offset).map(|entry| &entry.decision);
         let mut is_leased = false;
         let reply = match decision {
-            Some(Decision::Made { outcome, .. }) if (v4, v6) != (false, false) => match outcome {
+            Some(Decision::Made { outcome, .. }) => match outcome {
                 Outcome::Families(families) => {
                     let v4 = (v4 && families.v4).then_some(addresses.v4);
                     let v6 = (v6 && families.v6).then_some(addresses.v6);
@@ -301,18 +298,13 @@ impl Stub {
                         Reply::absent(OptRcode::NOERROR)
                     }
                 }
+                Outcome::NoAddress => Reply::absent(OptRcode::NOERROR),
                 Outcome::NxDomain => Reply::absent(OptRcode::NXDOMAIN),
                 Outcome::Denied { brief } => {
                     Reply::error(OptRcode::REFUSED, ExtendedErrorCode::PROHIBITED, brief)
                 }
+                Outcome::Unanswered => UNANSWERED,
                 Outcome::Unreachable => UNREACHABLE,
-            },
-            _ if (v4, v6) == (false, false) => match decision {
-                Some(Decision::Made {
-                    outcome: Outcome::NxDomain,
-                    until,
-                }) if *until > now => Reply::absent(OptRcode::NXDOMAIN),
-                _ => Reply::absent(OptRcode::NOERROR),
             },
             _ => UNREACHABLE,
         };
@@ -358,6 +350,15 @@ const UNREACHABLE: Reply<'static> = Reply {
     )),
 };
 
+const UNANSWERED: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: Records::None,
+    error: Some((
+        ExtendedErrorCode::NETWORK_ERROR,
+        "the DNS of the resource's site did not answer for this name",
+    )),
+};
+
 const FULL: Reply<'static> = Reply {
     code: OptRcode::SERVFAIL,
     records: Records::None,
@@ -376,7 +377,7 @@ const TOO_SOON: Reply<'static> = Reply {
     )),
 };
 
-/// Which families of addresses a question asks for.
+/// Which families of addresses a question asks for; neither for all other types.
 fn wanted_families(qtype: Rtype) -> (bool, bool) {
     match qtype {
         Rtype::A => (true, false),

@@ -4,9 +4,10 @@
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_wire::messages::{
-    ClientFeature, EndedFlow, FlowEnd, FlowReport, FromClient, FromGateway, GatewayFeature,
-    GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN, MAX_FLOWS_PER_REPORT, MAX_NAMES, Ranges,
-    Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway, WantedName, decode_sequenced,
+    ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway,
+    GatewayFeature, GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN, MAX_FLOWS_PER_REPORT,
+    MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway,
+    WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -77,6 +78,7 @@ fn resolved() -> ResolvedName {
         name: "db.corp.example".to_owned(),
         ipv4: true,
         ipv6: false,
+        existence: Existence::Exists,
     }
 }
 

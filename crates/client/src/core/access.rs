@@ -271,6 +271,7 @@ pub(super) const fn refusal(code: ReasonCode) -> Refusal {
         | ReasonCode::GatewayRefused
         | ReasonCode::NameNotFound
         | ReasonCode::NameOutside
+        | ReasonCode::NameUnanswered
         | ReasonCode::TooMany
         | ReasonCode::BadGrant
         | ReasonCode::Internal

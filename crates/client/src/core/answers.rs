@@ -2,10 +2,11 @@
 
 use super::Client;
 use super::access::{Ask, Grant, GrantedName, Introduction};
-use culvert_dns::{Families, Outcome};
+use culvert_dns::{Addresses, Families, Outcome};
 use culvert_ids::{GrantId, ResourceId};
+use culvert_policy::DomainName;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{Reason, ReasonCode, ResolvedName, ToClient};
+use culvert_wire::messages::{Existence, Reason, ReasonCode, ResolvedName, ToClient};
 use std::collections::BTreeMap;
 
 /// A flow through a gateway that another one is to relieve has ended when it was silent for this
@@ -96,46 +97,54 @@ impl<P> Client<P> {
             renew_ms,
             names: BTreeMap::new(),
         };
-        let missing = self.add_names(&mut grant, &ask, &granted.names, now_ms);
-        self.install(id, grant, now_ms);
-        for name in missing {
-            // A grant that this one replaced may have had it.
-            if let Some(grant) = self.accesses.get_mut(&id).and_then(|it| it.grant.as_mut()) {
-                grant.names.remove(&name);
-            }
-            self.name_failed(&name, &Outcome::NxDomain, now_ms);
-        }
         for (name, addresses) in &ask.names {
-            let families = granted_families(&granted.names, name.as_str());
-            if families != Families::default() {
-                self.name_granted(name, *addresses, families, now_ms);
+            if let Outcome::Families(families) = outcome_of(&granted.names, name.as_str()) {
+                let granted = GrantedName {
+                    addresses: *addresses,
+                    families,
+                    asked_ms: now_ms,
+                };
+                grant.add_name(name.clone(), granted);
             }
+        }
+        self.install(id, grant, now_ms);
+        for (name, addresses) in &ask.names {
+            let outcome = outcome_of(&granted.names, name.as_str());
+            self.take_outcome(id, name, *addresses, &outcome, now_ms);
         }
     }
 
-    /// Notes which names the gateway translates; those that it found nothing for are returned.
-    fn add_names(
+    /// What the gateway said of a name, with a grant that is in use by now.
+    fn take_outcome(
         &mut self,
-        grant: &mut Grant,
-        ask: &Ask,
-        resolved: &[ResolvedName],
+        id: ResourceId,
+        name: &DomainName,
+        addresses: Addresses,
+        outcome: &Outcome,
         now_ms: u64,
-    ) -> Vec<culvert_policy::DomainName> {
-        let mut missing = Vec::new();
-        for (name, addresses) in &ask.names {
-            let families = granted_families(resolved, name.as_str());
-            if families == Families::default() {
-                missing.push(name.clone());
-                continue;
+    ) {
+        let access = self.accesses.get_mut(&id);
+        let grant = access.and_then(|access| access.grant.as_mut());
+        match outcome {
+            Outcome::Families(families) => {
+                self.name_granted(name, addresses, *families, now_ms);
             }
-            let granted = GrantedName {
-                addresses: *addresses,
-                families,
-                asked_ms: now_ms,
-            };
-            grant.add_name(name.clone(), granted);
+            Outcome::Unanswered => {
+                // What the gateway knew of it before still counts.
+                let known = grant.and_then(|grant| grant.names.get(name).copied());
+                match known.filter(|known| known.addresses == addresses) {
+                    Some(known) => self.name_granted(name, addresses, known.families, now_ms),
+                    None => self.name_failed(name, outcome, now_ms),
+                }
+            }
+            _ => {
+                // A grant that this one replaced may have had it.
+                if let Some(grant) = grant {
+                    grant.names.remove(name);
+                }
+                self.name_failed(name, outcome, now_ms);
+            }
         }
-        missing
     }
 
     /// Puts a grant to use, or keeps it until the flows through the one in use have ended.
@@ -197,10 +206,15 @@ impl<P> Client<P> {
         let Some(ask) = self.take_ask(request, resource) else {
             return;
         };
-        if reason.code == ReasonCode::NameNotFound && !ask.names.is_empty() {
+        let of_names = match reason.code {
+            ReasonCode::NameNotFound => Some(Outcome::NxDomain),
+            ReasonCode::NameUnanswered => Some(Outcome::Unanswered),
+            _ => None,
+        };
+        if let Some(outcome) = of_names.filter(|_| !ask.names.is_empty()) {
             // The resource is fine: only the names are not there.
             for name in ask.names.keys() {
-                self.name_failed(name, &Outcome::NxDomain, now_ms);
+                self.name_failed(name, &outcome, now_ms);
             }
             let held = self.take_held(resource);
             let packets = held.into_iter().map(|held| held.packet).collect();
@@ -328,7 +342,7 @@ impl<P> Client<P> {
 fn carry_names(
     old: Grant,
     new: &mut Grant,
-    wanted: &mut BTreeMap<culvert_policy::DomainName, culvert_dns::Addresses>,
+    wanted: &mut BTreeMap<DomainName, Addresses>,
     ask: &Option<Ask>,
 ) {
     let is_same = old.gateway.id == new.gateway.id;
@@ -348,14 +362,24 @@ fn carry_names(
     }
 }
 
-fn granted_families(resolved: &[ResolvedName], name: &str) -> Families {
+/// What the gateway found for a name.
+fn outcome_of(resolved: &[ResolvedName], name: &str) -> Outcome {
     let found = resolved
         .iter()
         .find(|resolved| resolved.name.eq_ignore_ascii_case(name));
-    found.map_or_else(Families::default, |resolved| Families {
-        v4: resolved.ipv4,
-        v6: resolved.ipv6,
-    })
+    let Some(found) = found else {
+        return Outcome::Unanswered;
+    };
+    let families = Families {
+        v4: found.ipv4,
+        v6: found.ipv6,
+    };
+    match found.existence {
+        _ if families != Families::default() => Outcome::Families(families),
+        Existence::Exists => Outcome::NoAddress,
+        Existence::Missing => Outcome::NxDomain,
+        Existence::Unanswered => Outcome::Unanswered,
+    }
 }
 
 /// A gateway's name, for terminals and logs.

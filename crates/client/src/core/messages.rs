@@ -115,6 +115,7 @@ impl<P> Client<P> {
             | ReasonCode::GatewayRefused
             | ReasonCode::NameNotFound
             | ReasonCode::NameOutside
+            | ReasonCode::NameUnanswered
             | ReasonCode::TooMany
             | ReasonCode::Expired
             | ReasonCode::PolicyChanged

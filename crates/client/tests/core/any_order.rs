@@ -8,7 +8,7 @@ use culvert_client::core::{MAX_HELD_PER_RESOURCE, PeerReport};
 use culvert_dns::Transport;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::Prefix;
-use culvert_wire::messages::{FromClient, ReasonCode, ResolvedName, ToClient};
+use culvert_wire::messages::{Existence, FromClient, ReasonCode, ResolvedName, ToClient};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -277,6 +277,7 @@ impl Model {
                         name: name.name.clone(),
                         ipv4: true,
                         ipv6: life_s.is_multiple_of(2),
+                        existence: Existence::Exists,
                     })
                     .collect(),
             },

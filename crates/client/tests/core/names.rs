@@ -5,7 +5,9 @@ use super::play::{
 };
 use culvert_client::core::Domains;
 use culvert_dns::Transport;
-use culvert_wire::messages::{FromClient, ReasonCode, ResolvedName, ToClient, WantedName};
+use culvert_wire::messages::{
+    Existence, FromClient, ReasonCode, ResolvedName, ToClient, WantedName,
+};
 
 pub(crate) const A: u16 = 1;
 const AAAA: u16 = 28;
@@ -35,6 +37,16 @@ fn resolved(name: &str) -> ResolvedName {
         name: name.to_owned(),
         ipv4: true,
         ipv6: false,
+        existence: Existence::Exists,
+    }
+}
+
+/// What the gateway says of a name without addresses.
+fn without_addresses(name: &str, existence: Existence) -> ResolvedName {
+    ResolvedName {
+        ipv4: false,
+        existence,
+        ..resolved(name)
     }
 }
 
@@ -95,7 +107,14 @@ fn further_names_of_a_granted_resource_are_asked_for_and_the_first_ones_stay() {
     assert_eq!(play.way_to(&second.ipv4.to_string()), None);
     play.grant(request, 1, granting(1, 2, &["b.corp.example"]));
     assert_eq!(play.way_to(&second.ipv4.to_string()), Some(gateway_id(1)));
-    // The answer did not name the first one: it was not found any more.
+    // The answer did not name the first one: what was known of it still counts.
+    assert_eq!(play.way_to(&first.ipv4.to_string()), Some(gateway_id(1)));
+    ask(&mut play, "c.corp.example", A);
+    let (request, ..) = play.take_request();
+    let mut gone = granting(1, 3, &["b.corp.example", "c.corp.example"]);
+    gone.names
+        .push(without_addresses("a.corp.example", Existence::Missing));
+    play.grant(request, 1, gone);
     assert_eq!(play.way_to(&first.ipv4.to_string()), None);
 }
 
@@ -139,13 +158,54 @@ fn a_name_that_does_not_exist_is_told_so_and_the_others_go_on() {
 }
 
 #[test]
-fn a_granted_name_without_addresses_does_not_exist() {
+fn every_type_is_answered_as_the_sites_dns_says_whether_the_name_exists() {
+    const TXT: u16 = 16;
+    const SRV: u16 = 33;
+    for (existence, expected) in [
+        (Existence::Exists, 0),
+        (Existence::Missing, 3),
+        (Existence::Unanswered, 2),
+    ] {
+        for types in [[A, AAAA, TXT, SRV], [SRV, TXT, AAAA, A]] {
+            let mut play = Play::open(&[(1, "*.corp.example")]);
+            // The first question waits for the gateway, whatever its type.
+            ask(&mut play, "a.corp.example", types[0]);
+            let (request, name) = requested(&mut play);
+            assert!(play.answers.is_empty());
+            let mut granting = granting(1, 1, &[]);
+            granting
+                .names
+                .push(without_addresses("a.corp.example", existence));
+            play.grant(request, 1, granting);
+            for qtype in &types[1..] {
+                ask(&mut play, "a.corp.example", *qtype);
+            }
+            let codes: Vec<u8> = play.answers.iter().map(|answer| code(answer)).collect();
+            assert_eq!(codes, [expected; 4], "{existence:?} {types:?}");
+            assert!(play.answers.iter().all(|answer| answers_in(answer) == 0));
+            assert_eq!(play.way_to(&name.ipv4.to_string()), None);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_the_sites_dns_does_not_answer_for_harms_no_other_name() {
     let mut play = Play::open(&[(1, "*.corp.example")]);
-    ask(&mut play, "a.corp.example", A);
-    let (request, name) = requested(&mut play);
-    play.grant(request, 1, granting(1, 1, &[]));
-    assert_eq!(code(&play.answers[0]), 3);
-    assert_eq!(play.way_to(&name.ipv4.to_string()), None);
+    ask(&mut play, "bad.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.deny(request, 1, ReasonCode::NameUnanswered);
+    assert_eq!(code(&play.answers[0]), 2);
+    for number in 0..15 {
+        ask(&mut play, "bad.corp.example", A);
+        assert_eq!(code(play.answers.last().unwrap()), 2);
+        let name = format!("n{number}.corp.example");
+        ask(&mut play, &name, A);
+        let (request, _, names, _) = play.take_request();
+        assert!(names.iter().any(|wanted| wanted.name == name));
+        play.grant(request, 1, granting(1, number + 1, &[&name]));
+        let last = play.answers.last().unwrap();
+        assert_eq!((code(last), answers_in(last)), (0, 1), "{name}");
+    }
 }
 
 #[test]

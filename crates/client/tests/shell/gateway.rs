@@ -6,7 +6,7 @@ use culvert_engine::{AllowedIpChange, Change, Device, Mechanisms, Options, PeerC
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
-use culvert_wire::messages::{Interface, ResolvedName, ToClient, WantedName};
+use culvert_wire::messages::{Existence, Interface, ResolvedName, ToClient, WantedName};
 use culvert_wire::{Cipher, Timestamp};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -120,6 +120,7 @@ impl Gateway {
                     name: name.name.clone(),
                     ipv4: true,
                     ipv6: false,
+                    existence: Existence::Exists,
                 })
                 .collect(),
         }

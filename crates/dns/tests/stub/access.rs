@@ -104,6 +104,53 @@ fn a_name_that_does_not_exist_is_nxdomain_for_every_type() {
 }
 
 #[test]
+fn a_question_of_any_type_asks_whether_the_name_exists_and_waits() {
+    // MX, TXT, SRV, SVCB, HTTPS, NS, SOA, CNAME, and one that nobody knows.
+    for qtype in [15, 16, 33, 64, 65, 2, 6, 5, 65_000] {
+        for (outcome, code) in [
+            (Outcome::Families(BOTH), OptRcode::NOERROR),
+            (Outcome::NoAddress, OptRcode::NOERROR),
+            (Outcome::NxDomain, OptRcode::NXDOMAIN),
+            (Outcome::Unanswered, OptRcode::SERVFAIL),
+            (Outcome::Unreachable, OptRcode::SERVFAIL),
+        ] {
+            let mut stub = Clocked::new();
+            stub.ask(qtype, HOST, qtype);
+            assert_eq!((stub.wanted.len(), stub.answers.len()), (1, 0));
+            stub.resolve(HOST, outcome.clone());
+            assert_eq!(stub.answer().code, code, "{qtype} {outcome:?}");
+            assert_eq!(stub.forwards.len(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_name_without_addresses_is_empty_for_every_type() {
+    let mut stub = Clocked::new();
+    stub.ask(1, HOST, A_TYPE);
+    stub.resolve(HOST, Outcome::NoAddress);
+    for (id, qtype) in [(1, A_TYPE), (2, AAAA_TYPE), (3, TXT_TYPE), (4, ANY_TYPE)] {
+        if id > 1 {
+            stub.ask(id, HOST, qtype);
+        }
+        let answer = stub.answer();
+        assert_eq!(
+            (answer.code, answer.addresses.len(), answer.negative_ttl_s),
+            (OptRcode::NOERROR, 0, Some(5))
+        );
+    }
+}
+
+#[test]
+fn what_is_known_of_a_name_stays_when_the_sites_dns_does_not_answer_any_more() {
+    let mut stub = Clocked::new();
+    let addresses = stub.grant(HOST);
+    stub.resolve(HOST, Outcome::Unanswered);
+    stub.ask(1, HOST, A_TYPE);
+    assert_eq!(stub.answer().addresses, [IpAddr::V4(addresses.v4)]);
+}
+
+#[test]
 fn a_denied_name_is_refused_with_the_reason_in_brief() {
     let mut stub = Clocked::new();
     stub.ask(1, HOST, A_TYPE);
@@ -239,8 +286,9 @@ fn only_so_many_queries_wait() {
 }
 
 #[test]
-fn other_types_of_a_resource_name_are_empty_and_stay_here() {
+fn other_types_of_a_name_that_exists_are_empty_and_stay_here() {
     let mut stub = Clocked::new();
+    stub.grant(HOST);
     // MX, TXT, SRV, SVCB, HTTPS, NS, SOA, CNAME, and one that nobody knows.
     for qtype in [15, 16, 33, 64, 65, 2, 6, 5, 65_000] {
         stub.ask(qtype, HOST, qtype);
@@ -250,7 +298,7 @@ fn other_types_of_a_resource_name_are_empty_and_stay_here() {
             (OptRcode::NOERROR, Some(5))
         );
     }
-    assert_eq!((stub.wanted.len(), stub.forwards.len()), (0, 0));
+    assert_eq!(stub.forwards.len(), 0);
 }
 
 #[test]

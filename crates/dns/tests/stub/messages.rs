@@ -8,6 +8,7 @@ const HOST: &str = "www.corp.example";
 
 fn code_of(bytes: &[u8]) -> OptRcode {
     let mut stub = Clocked::new();
+    stub.grant(HOST);
     stub.send(bytes, 1, Transport::Udp).unwrap();
     let answer = stub.answer();
     assert_eq!(answer.bytes[..2], bytes[..2], "the id of the query");
@@ -88,6 +89,7 @@ fn other_classes_and_transfers_are_refused() {
 fn an_answer_has_edns_if_and_only_if_the_query_has() {
     for edns in [EDNS, None] {
         let mut stub = Clocked::new();
+        stub.grant(HOST);
         stub.send(&query(1, HOST, 16, edns), 1, Transport::Udp)
             .unwrap();
         assert_eq!(stub.answer().has_edns, edns.is_some());
@@ -133,6 +135,7 @@ fn the_flags_of_the_query_come_back() {
     bytes[2] = 0;
     bytes[3] = 0x10;
     let mut stub = Clocked::new();
+    stub.grant(HOST);
     stub.send(&bytes, 1, Transport::Udp).unwrap();
     let answer = stub.answer();
     assert_eq!(answer.bytes[2..4], [0x80, 0x90], "QR; RA, CD; not RD");
@@ -142,6 +145,7 @@ fn the_flags_of_the_query_come_back() {
 fn an_answer_goes_back_by_the_transport_of_its_query() {
     for transport in [Transport::Udp, Transport::Tcp] {
         let mut stub = Clocked::new();
+        stub.grant(HOST);
         stub.send(&query(1, HOST, 16, EDNS), 4711, transport)
             .unwrap();
         let answer = stub.answer();

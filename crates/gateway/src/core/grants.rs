@@ -78,10 +78,22 @@ pub(super) struct Pending {
     pub(super) preshared_key: PresharedKey,
     pub(super) replaces: Option<GrantId>,
     pub(super) names: BTreeMap<DomainName, Visible>,
+    /// Those of `names` that the DNS has not answered for yet.
     pub(super) waiting: BTreeSet<DomainName>,
+    /// Names that the client wanted and the DNS did not answer for.
+    pub(super) unanswered: BTreeSet<DomainName>,
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
     pub(super) give_up_ms: u64,
+}
+
+impl Pending {
+    /// The DNS does not answer for this name: the grant comes into force without it.
+    pub(super) fn leave_out(&mut self, name: &DomainName) {
+        if let Some((name, _)) = self.names.remove_entry(name) {
+            self.unanswered.insert(name);
+        }
+    }
 }
 
 /// All grants.

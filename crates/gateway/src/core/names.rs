@@ -5,7 +5,7 @@ use super::log_limit::LogLimit;
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::gate::{MAX_NAMES_PER_GRANT, Mapping};
 use culvert_policy::{DomainName, Within};
-use culvert_wire::messages::ResolvedName;
+use culvert_wire::messages::{Existence, ResolvedName};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,8 +31,13 @@ const MIN_RENEWAL_MS: u64 = 5_000;
 /// …and not later than this, whatever the DNS says.
 const MAX_RENEWAL_MS: u64 = 300_000;
 
-/// A name that does not exist, or that the DNS did not answer for, is asked for again after this.
+/// A name that does not exist is asked for again after this; so is one that is known and that the DNS did not
+/// answer for.
 const RETRY_MS: u64 = 10_000;
+
+/// How long it is remembered that the DNS did not answer for a name that is not known: nobody waits for it
+/// meanwhile. RFC 2308, section 7.1, permits five minutes.
+const UNANSWERED_MS: u64 = 5_000;
 
 /// What the DNS said of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +51,11 @@ pub enum Resolution {
         /// For how long this may be kept.
         ttl_s: u32,
     },
-    /// It does not exist, or has no address.
+    /// It exists, and has no address (NODATA).
+    NoAddress,
+    /// It does not exist (NXDOMAIN).
     NotFound,
-    /// The DNS did not answer: what was known before still counts.
+    /// The DNS did not answer, or answered with an error: what was known before still counts.
     NoAnswer,
 }
 
@@ -59,13 +66,20 @@ const MAX_ADDRESSES_PER_NAME: usize = 16;
 /// A name.
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// The DNS has answered once.
-    pub(super) is_known: bool,
+    /// What the DNS said of it last, if it has ever answered, or not.
+    existence: Option<Existence>,
     /// Those that may be forwarded to. The ones that it has had for longest are in front, so that clients
     /// stay at the address that they use.
     pub(super) ipv4: Vec<Ipv4Addr>,
     pub(super) ipv6: Vec<Ipv6Addr>,
     pub(super) renew_ms: u64,
+}
+
+impl Name {
+    /// Whether the DNS has ever said anything of it.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.existence, Some(Existence::Exists | Existence::Missing))
+    }
 }
 
 /// Where a name leads in one family.
@@ -84,8 +98,9 @@ pub(super) enum Lead<A> {
 pub(super) struct Names(BTreeMap<DomainName, Name>);
 
 impl Names {
-    pub(super) fn is_known(&self, name: &DomainName) -> bool {
-        self.0.get(name).is_some_and(|name| name.is_known)
+    /// What the DNS said of a name; none where it has not been asked to the end.
+    pub(super) fn existence(&self, name: &DomainName) -> Option<Existence> {
+        self.0.get(name)?.existence
     }
 
     pub(super) fn len(&self) -> usize {
@@ -150,6 +165,7 @@ impl Names {
             name: name.as_str().to_owned(),
             ipv4: matches!(ipv4, Lead::To(_)),
             ipv6: matches!(ipv6, Lead::To(_)),
+            existence: self.existence(name).unwrap_or(Existence::Unanswered),
         }
     }
 
@@ -188,19 +204,26 @@ impl Gateway {
         let before = (known.ipv4.clone(), known.ipv6.clone());
         match resolution {
             Resolution::Found { ipv4, ipv6, ttl_s } => {
-                known.is_known = true;
+                known.existence = Some(Existence::Exists);
                 known.ipv4 = usable(&before.0, &ipv4, may_lead_to);
                 known.ipv6 = usable(&before.1, &ipv6, may_lead_to);
                 let ttl_ms = u64::from(ttl_s) * 1000;
                 known.renew_ms = now_ms + ttl_ms.clamp(MIN_RENEWAL_MS, MAX_RENEWAL_MS);
             }
-            Resolution::NotFound => {
-                known.is_known = true;
+            Resolution::NoAddress | Resolution::NotFound => {
+                known.existence = Some(match resolution {
+                    Resolution::NotFound => Existence::Missing,
+                    _ => Existence::Exists,
+                });
                 known.ipv4.clear();
                 known.ipv6.clear();
                 known.renew_ms = now_ms + RETRY_MS;
             }
-            Resolution::NoAnswer => known.renew_ms = now_ms + RETRY_MS,
+            Resolution::NoAnswer => {
+                let existence = *known.existence.get_or_insert(Existence::Unanswered);
+                let is_known = existence != Existence::Unanswered;
+                known.renew_ms = now_ms + if is_known { RETRY_MS } else { UNANSWERED_MS };
+            }
         }
         let log = &mut self.log_moved;
         log_move(name, before.0.first(), known.ipv4.first(), log, now_ms);

@@ -166,7 +166,7 @@ impl Gateway {
         let names = self.names.iter().take(MAX_LISTED_NAMES);
         let statuses = names.map(|(name, known)| NameStatus {
             name: name.to_string(),
-            answered: known.is_known,
+            answered: known.is_answered(),
             ipv4: known.ipv4.first().copied(),
             ipv6: known.ipv6.first().copied(),
             renewed_in_ms: known.renew_ms.saturating_sub(now_ms),

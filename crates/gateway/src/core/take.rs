@@ -7,7 +7,7 @@ use super::verify::{GrantFault, Verified};
 use super::{Gateway, Network};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{FromGateway, ResolvedName, WantedName};
+use culvert_wire::messages::{Existence, FromGateway, ResolvedName, WantedName};
 use culvert_wire::{GrantClaims, PresharedKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -54,7 +54,12 @@ impl Gateway {
                 self.outdate(&verified.claims);
                 let (waiting, refused) =
                     self.ask_for_names(verified.claims.client, names.keys(), now_ms);
-                names.retain(|name, _| !refused.contains(name));
+                let is_unanswered = |name: &DomainName| {
+                    let existence = self.names.existence(name);
+                    refused.contains(name) || existence == Some(Existence::Unanswered)
+                };
+                let unanswered = names.extract_if(.., |name, _| is_unanswered(name));
+                let unanswered: BTreeSet<DomainName> = unanswered.map(|(name, _)| name).collect();
                 if names.is_empty() && !refused.is_empty() {
                     let many = format!("{MAX_WAITING_PER_CLIENT} names of one client wait");
                     self.refuse(grant, &GrantFault::TooMany(many));
@@ -67,6 +72,7 @@ impl Gateway {
                     replaces,
                     names,
                     waiting,
+                    unanswered,
                     changed_filters: None,
                     give_up_ms: now_ms + RESOLVE_LIMIT_MS,
                 };
@@ -151,7 +157,7 @@ impl Gateway {
 
     fn await_or_install(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
         if pending.waiting.is_empty() {
-            self.install(pending, unix_ms, now_ms);
+            self.put_in_force(pending, unix_ms, now_ms);
         } else if self.grants.pending.len() >= MAX_PENDING {
             let fault = GrantFault::TooMany(format!("{MAX_PENDING} wait for the DNS"));
             self.refuse(pending.verified.claims.grant, &fault);
@@ -182,6 +188,7 @@ impl Gateway {
         let names = pending.names.keys();
         let answered: Vec<ResolvedName> = names
             .map(|name| self.names.families(name, within))
+            .chain(pending.unanswered.iter().map(unanswered))
             .collect();
         let superseded = self.superseded(&pending);
         let mut held = Held {
@@ -331,6 +338,7 @@ impl Gateway {
             replaces: None,
             names,
             waiting: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
             changed_filters: None,
             give_up_ms: now_ms,
         };
@@ -356,22 +364,22 @@ impl Gateway {
     /// The DNS has answered for a name, or never will: grants that waited for nothing else come into
     /// force.
     pub(super) fn name_settled(&mut self, name: &DomainName, now_ms: u64) {
-        let is_known = self.names.is_known(name);
+        let existence = self.names.existence(name);
         let mut ready = Vec::new();
         for (id, pending) in &mut self.grants.pending {
             if !pending.waiting.remove(name) {
                 continue;
             }
-            if !is_known {
-                // Left out, and asked for again when the client asks for it again.
-                pending.names.remove(name);
+            if matches!(existence, None | Some(Existence::Unanswered)) {
+                // Asked for again when the client asks for it again.
+                pending.leave_out(name);
             }
             if pending.waiting.is_empty() {
-                ready.push((*id, name.clone()));
+                ready.push(*id);
             }
         }
-        for (id, last) in ready {
-            self.come_into_force(id, &last, now_ms);
+        for id in ready {
+            self.come_into_force(id, now_ms);
         }
     }
 
@@ -379,24 +387,28 @@ impl Gateway {
         let Some(pending) = self.grants.pending.get_mut(&id) else {
             return;
         };
-        let waiting = std::mem::take(&mut pending.waiting);
-        pending.names.retain(|name, _| !waiting.contains(name));
-        if let Some(last) = waiting.last() {
-            self.come_into_force(id, last, now_ms);
+        for name in std::mem::take(&mut pending.waiting) {
+            pending.leave_out(&name);
+        }
+        self.come_into_force(id, now_ms);
+    }
+
+    fn come_into_force(&mut self, id: GrantId, now_ms: u64) {
+        if let Some(pending) = self.grants.pending.remove(&id) {
+            let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
+            self.put_in_force(pending, unix_ms, now_ms);
         }
     }
 
     /// One name whose servers are down does not cost a client the others. Where nothing is left, the
     /// portal may find a gateway that gets an answer.
-    fn come_into_force(&mut self, id: GrantId, last: &DomainName, now_ms: u64) {
-        let Some(pending) = self.grants.pending.remove(&id) else {
-            return;
-        };
-        if pending.names.is_empty() {
-            self.refuse(id, &GrantFault::NoDns(last.to_string()));
-        } else {
-            let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
-            self.install(pending, unix_ms, now_ms);
+    fn put_in_force(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+        match pending.unanswered.first() {
+            Some(name) if pending.names.is_empty() => {
+                let fault = GrantFault::NoDns(name.to_string());
+                self.refuse(pending.verified.claims.grant, &fault);
+            }
+            _ => self.install(pending, unix_ms, now_ms),
         }
     }
 
@@ -408,9 +420,21 @@ impl Gateway {
         names: impl Iterator<Item = &'a DomainName>,
         now_ms: u64,
     ) -> (BTreeSet<DomainName>, BTreeSet<DomainName>) {
-        let unknown: Vec<_> = names.filter(|name| !self.names.is_known(name)).collect();
+        let unknown: Vec<_> = names
+            .filter(|name| self.names.existence(name).is_none())
+            .collect();
         let parted = unknown.into_iter().cloned();
         parted.partition(|name| self.ask(client, name, now_ms))
+    }
+}
+
+/// What a client is told of a name that the DNS did not answer for.
+fn unanswered(name: &DomainName) -> ResolvedName {
+    ResolvedName {
+        name: name.as_str().to_owned(),
+        ipv4: false,
+        ipv6: false,
+        existence: Existence::Unanswered,
     }
 }
 

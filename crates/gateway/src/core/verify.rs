@@ -103,7 +103,7 @@ impl GrantFault {
             Self::Expired(_) => ReasonCode::Expired,
             Self::Outside { .. } => ReasonCode::NameOutside,
             Self::TooMany(_) => ReasonCode::TooMany,
-            Self::NoDns(_) => ReasonCode::GatewayRefused,
+            Self::NoDns(_) => ReasonCode::NameUnanswered,
         };
         let text = self.to_string();
         Reason { code, text }

@@ -9,7 +9,8 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ResolveHosts, ResolverOpts};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::{RData, Record, RecordType};
+use hickory_resolver::proto::ProtoError;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -141,16 +142,19 @@ fn stamps() -> [Stamp; 2] {
 }
 
 async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
-    let whole = format!("{name}.");
+    let Ok(whole) = as_it_stands(name) else {
+        return Resolution::NoAnswer;
+    };
     let (v4, v6) = tokio::join!(
         resolver.lookup(whole.clone(), RecordType::A),
-        resolver.lookup(whole.clone(), RecordType::AAAA)
+        resolver.lookup(whole, RecordType::AAAA)
     );
     let mut found = Found::default();
     for answer in [v4, v6] {
         match answer {
             Ok(answer) => found.take(answer.answers()),
-            Err(error) if error.is_no_records_found() || error.is_nx_domain() => {}
+            Err(error) if error.is_nx_domain() => found.missing += 1,
+            Err(error) if error.is_no_records_found() => {}
             Err(error) => {
                 tracing::debug!(%name, %error, "the DNS did not answer");
                 found.has_failed = true;
@@ -158,6 +162,12 @@ async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
         }
     }
     found.resolution()
+}
+
+/// The name with its labels as they are. Read as text, it would have to be one of a host: labels may have underscores
+/// anywhere, and what looks like Punycode may be none (RFC 2181, section 11).
+fn as_it_stands(name: &DomainName) -> Result<Name, ProtoError> {
+    Name::from_labels(name.as_str().split('.').map(str::as_bytes))
 }
 
 /// The answers for both address families together.
@@ -169,6 +179,8 @@ struct Found {
     ttl_s: Option<u32>,
     /// The lookup of a family failed.
     has_failed: bool,
+    /// Families for which the answer was that there is no such name.
+    missing: u8,
 }
 
 impl Found {
@@ -197,7 +209,9 @@ impl Found {
                 },
             },
             (true, true) => Resolution::NoAnswer,
-            (true, false) => Resolution::NotFound,
+            // A server that denies the name for one family alone has it.
+            (true, false) if self.missing == 2 => Resolution::NotFound,
+            (true, false) => Resolution::NoAddress,
         }
     }
 }
@@ -208,7 +222,12 @@ pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
     let mut found = Found::default();
     for message in messages {
         match hickory_resolver::proto::op::Message::from_vec(message) {
-            Ok(message) => found.take(&message.answers),
+            Ok(message) => {
+                found.take(&message.answers);
+                let code = message.metadata.response_code;
+                found.missing +=
+                    u8::from(code == hickory_resolver::proto::op::ResponseCode::NXDomain);
+            }
             Err(_) => found.has_failed = true,
         }
     }
@@ -221,7 +240,6 @@ mod tests {
     use hickory_resolver::config::{NameServerConfig, ResolverConfig};
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
-    use hickory_resolver::proto::rr::Name;
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
     use std::net::IpAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -280,7 +298,7 @@ mod tests {
         let mut answer = Message::response(question.id, OpCode::Query);
         answer.add_query(query.clone());
         let name = query.name().clone();
-        let host = name.to_string();
+        let host = name.to_ascii();
         let record = |name: &Name, ttl, data| Record::from_rdata(name.clone(), ttl, data);
         let v4 = RData::A(A::new(10, 7, 0, 1));
         let v6 = RData::AAAA(AAAA::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
@@ -306,6 +324,12 @@ mod tests {
             ("own.corp.example.", true) => {
                 answer.add_answer(record(&name, 60, RData::A(A::new(127, 0, 0, 1))));
             }
+            ("a_b.corp.example.", true)
+            | ("end_.corp.example.", true)
+            | ("xn--a.corp.example.", true)
+            | ("xn--zzzzzzz.corp.example.", true) => {
+                answer.add_answer(record(&name, 60, RData::A(A::new(10, 7, 0, 9))));
+            }
             ("half.corp.example.", true) => {
                 answer.add_answer(record(&name, 60, v4));
             }
@@ -314,7 +338,7 @@ mod tests {
             }
             ("silent.corp.example.", _) => return None,
             _ => {
-                if host.starts_with("gone.") {
+                if host.contains("gone.") {
                     answer.metadata.response_code = ResponseCode::NXDomain;
                 }
                 let zone = Name::from_ascii("corp.example.").unwrap();
@@ -383,11 +407,26 @@ mod tests {
         let mut scene = Scene::new().await;
         for (name, expected) in [
             ("gone.corp.example", Resolution::NotFound),
-            ("empty.corp.example", Resolution::NotFound),
+            ("empty.corp.example", Resolution::NoAddress),
+            ("v4.gone.corp.example", Resolution::NotFound),
             ("broken.corp.example", Resolution::NoAnswer),
             ("silent.corp.example", Resolution::NoAnswer),
         ] {
             assert_eq!(scene.resolve(name).await, expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_with_labels_that_no_host_has_is_asked_for_as_it_stands() {
+        let mut scene = Scene::new().await;
+        for name in [
+            "a_b.corp.example",
+            "end_.corp.example",
+            "xn--a.corp.example",
+            "xn--zzzzzzz.corp.example",
+        ] {
+            let odd = scene.resolve(name).await;
+            assert_eq!(odd, found(&["10.7.0.9"], &[], 60), "{name}");
         }
     }
 

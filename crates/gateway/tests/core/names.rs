@@ -5,7 +5,7 @@ use crate::play::{
 };
 use culvert_gateway::core::{RESOLVE_LIMIT_MS, Resolution};
 use culvert_policy::gate::{DropReason, Gate, Seed};
-use culvert_wire::messages::{ReasonCode, ResolvedName, ToGateway};
+use culvert_wire::messages::{Existence, ReasonCode, ResolvedName, ToGateway};
 
 const PATTERN: &str = "*.corp.example";
 const DB: &str = "db.corp.example";
@@ -15,6 +15,15 @@ fn families(text: &str, ipv4: bool, ipv6: bool) -> ResolvedName {
         name: text.to_owned(),
         ipv4,
         ipv6,
+        existence: Existence::Exists,
+    }
+}
+
+/// What is said of a name that has no addresses.
+fn without_addresses(text: &str, existence: Existence) -> ResolvedName {
+    ResolvedName {
+        existence,
+        ..families(text, false, false)
     }
 }
 
@@ -54,7 +63,8 @@ fn a_name_that_does_not_exist_leads_nowhere_and_the_grant_stands() {
     play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
     play.resolved(DB, Resolution::NotFound);
     let accepted = play.take_accepted();
-    assert_eq!(accepted, [(grant_id(1), vec![families(DB, false, false)])]);
+    let missing = without_addresses(DB, Existence::Missing);
+    assert_eq!(accepted, [(grant_id(1), vec![missing])]);
     assert!(play.send(5, "100.96.0.1:80").is_err());
     // It is asked for again, and may come to be.
     play.asked.clear();
@@ -65,11 +75,52 @@ fn a_name_that_does_not_exist_leads_nowhere_and_the_grant_stands() {
 }
 
 #[test]
+fn a_name_that_exists_without_addresses_is_told_from_one_that_does_not_exist() {
+    let mut play = Play::open();
+    let names = [wanted(DB, 1), wanted("x.corp.example", 2)];
+    play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &names);
+    play.resolved(DB, Resolution::NoAddress);
+    play.resolved("x.corp.example", Resolution::NotFound);
+    let told = vec![
+        without_addresses(DB, Existence::Exists),
+        without_addresses("x.corp.example", Existence::Missing),
+    ];
+    assert_eq!(play.take_accepted(), [(grant_id(1), told)]);
+}
+
+#[test]
+fn nobody_waits_again_for_a_name_that_the_dns_did_not_just_answer_for() {
+    let mut play = Play::open();
+    play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
+    play.resolved(DB, Resolution::NoAnswer);
+    play.assert_refused(1, ReasonCode::NameUnanswered, DB);
+    play.asked.clear();
+    // Alone it is refused at once, and beside another name it delays nothing.
+    play.grant_with(&name_claims(2, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
+    play.assert_refused(2, ReasonCode::NameUnanswered, DB);
+    let names = [wanted(DB, 1), wanted("x.corp.example", 2)];
+    play.grant_with(&name_claims(3, 5, 9, PATTERN), None, &names);
+    play.resolved("x.corp.example", found(&["10.7.0.3"]));
+    let told = vec![
+        families("x.corp.example", true, false),
+        without_addresses(DB, Existence::Unanswered),
+    ];
+    assert_eq!(play.take_accepted(), [(grant_id(3), told)]);
+    assert_eq!(play.asked, [name("x.corp.example")]);
+    // A few seconds later the DNS is asked again.
+    play.pass(5_000);
+    play.grant_with(&name_claims(4, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
+    play.resolved(DB, found(&["10.7.0.1"]));
+    let accepted = play.take_accepted();
+    assert_eq!(accepted, [(grant_id(4), vec![families(DB, true, false)])]);
+}
+
+#[test]
 fn a_dns_that_does_not_answer_refuses_the_grant_and_says_so() {
     let mut play = Play::open();
     play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
     play.resolved(DB, Resolution::NoAnswer);
-    play.assert_refused(1, ReasonCode::GatewayRefused, DB);
+    play.assert_refused(1, ReasonCode::NameUnanswered, DB);
     play.assert_reaches_nothing();
     // A resolver that says nothing at all comes to the same, before the portal gives up.
     play.grant_with(
@@ -80,7 +131,7 @@ fn a_dns_that_does_not_answer_refuses_the_grant_and_says_so() {
     play.pass(RESOLVE_LIMIT_MS - 1);
     assert_eq!(play.said, []);
     play.pass(1);
-    play.assert_refused(2, ReasonCode::GatewayRefused, "x.corp.example");
+    play.assert_refused(2, ReasonCode::NameUnanswered, "x.corp.example");
 }
 
 #[test]
@@ -96,8 +147,12 @@ fn one_name_whose_servers_are_down_does_not_cost_the_others() {
     play.resolved("x.corp.example", Resolution::NoAnswer);
     assert_eq!(play.said, []);
     play.pass(RESOLVE_LIMIT_MS);
-    let accepted = play.take_accepted();
-    assert_eq!(accepted, [(grant_id(1), vec![families(DB, true, false)])]);
+    let told = vec![
+        families(DB, true, false),
+        without_addresses("x.corp.example", Existence::Unanswered),
+        without_addresses("y.corp.example", Existence::Unanswered),
+    ];
+    assert_eq!(play.take_accepted(), [(grant_id(1), told)]);
     assert!(play.send(5, "100.96.0.1:80").is_ok());
     assert!(play.send(5, "100.96.0.2:80").is_err());
 }

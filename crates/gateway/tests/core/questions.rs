@@ -4,7 +4,7 @@ use crate::play::{Play, found, grant_id, name, name_claims, wanted};
 use culvert_gateway::core::{MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT, Resolution};
 use culvert_policy::DomainName;
 use culvert_policy::gate::MAX_NAMES_PER_GRANT;
-use culvert_wire::messages::{ReasonCode, WantedName};
+use culvert_wire::messages::{ReasonCode, ResolvedName, WantedName};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +44,7 @@ fn a_client_that_wants_thousands_of_names_makes_no_other_wait() {
 }
 
 #[test]
-fn names_beyond_a_clients_share_are_left_out_and_counted() {
+fn names_beyond_a_clients_share_are_told_to_be_unanswered_and_counted() {
     let mut play = with_a_greedy_client();
     assert_eq!(play.gateway.counters().questions_refused, 100);
     // As many more as are under way, and no more.
@@ -61,7 +61,8 @@ fn names_beyond_a_clients_share_are_left_out_and_counted() {
     let all = MAX_WAITING_PER_CLIENT + MAX_QUESTIONS_PER_CLIENT;
     assert_eq!(answered, all, "a place is used again at once");
     let accepted = play.take_accepted().into_iter();
-    let mut accepted: Vec<_> = accepted.map(|(id, names)| (id, names.len())).collect();
+    let found = |names: Vec<ResolvedName>| names.iter().filter(|name| name.ipv4).count();
+    let mut accepted: Vec<_> = accepted.map(|(id, names)| (id, found(names))).collect();
     accepted.sort_unstable();
     let expected = [
         (grant_id(1), MAX_WAITING_PER_CLIENT),

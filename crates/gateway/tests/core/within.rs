@@ -5,7 +5,7 @@ use crate::play::{Play, found, grant_id, name_claims, wanted};
 use culvert_gateway::core::Resolution;
 use culvert_policy::Within;
 use culvert_policy::gate::DropReason;
-use culvert_wire::messages::{FromGateway, GatewayFeature, ReasonCode, ResolvedName};
+use culvert_wire::messages::{Existence, FromGateway, GatewayFeature, ReasonCode, ResolvedName};
 use culvert_wire::model::{Target, TargetKind};
 use culvert_wire::{GrantClaims, GrantTarget};
 
@@ -28,6 +28,7 @@ fn families(name: &str, ipv4: bool, ipv6: bool) -> ResolvedName {
         name: name.to_owned(),
         ipv4,
         ipv6,
+        existence: Existence::Exists,
     }
 }
 

@@ -54,6 +54,11 @@ pub(super) enum NoGateway {
 impl NoGateway {
     pub(super) fn refusal(self, failure: Option<&Reason>) -> Refusal {
         match (self, failure) {
+            (_, Some(failure)) if failure.code == ReasonCode::NameUnanswered => Refusal::new(
+                failure.code,
+                "the site's DNS did not answer for the name",
+                format!("the gateway refused: {}", failure.text),
+            ),
             (_, Some(failure)) => Refusal::new(
                 ReasonCode::GatewayRefused,
                 "the gateway refused",

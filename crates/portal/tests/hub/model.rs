@@ -7,7 +7,7 @@ use crate::world::{
 };
 use culvert_ids::SiteId;
 use culvert_store::{Entity, EntityId};
-use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
 use culvert_wire::model::{Condition, Filter, TimeWindow, Weekday};
 use culvert_wire::{PublicKey, Timestamp};
 use proptest::prelude::*;
@@ -96,7 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any_bool.prop_map(RequireVerifiedGateways),
         1 => (gateway.clone(), any_bool).prop_map(|(g, home)| MoveGateway(g, home)),
         1 => any_bool.prop_map(SiteToken),
-        2 => (gateway.clone(), 0..4_u8).prop_map(|(g, manner)| Manner(g, manner)),
+        2 => (gateway.clone(), 0..6_u8).prop_map(|(g, manner)| Manner(g, manner)),
         1 => (gateway, client).prop_map(|(g, c)| Forge(g, c)),
         5 => prop_oneof![1..5_000_u64, 1..100_000_u64, 1..4_000_000_u64].prop_map(Pass),
         2 => (gone, proptest::bool::weighted(0.8)).prop_map(|(gone, back)| Restart(gone, back)),
@@ -306,7 +306,8 @@ fn run(world: &mut World, step: &Step) {
         Step::Manner(number, manner) => {
             let manner = match manner {
                 0 => Manner::Silent,
-                1 => Manner::Refuse,
+                1 => Manner::Refuse(ReasonCode::BadGrant),
+                2 => Manner::Refuse(ReasonCode::NameUnanswered),
                 _ => Manner::Accept,
             };
             world.manner(number, manner);

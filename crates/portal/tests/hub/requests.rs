@@ -183,7 +183,7 @@ fn when_no_gateway_answers_the_client_is_told_so() {
     world.ask(1, 1);
     world.pass(limits::GRANT_ANSWER_MS);
     assert_eq!(world.denials(), [ReasonCode::NoGateway]);
-    world.manner(1, Manner::Refuse);
+    world.manner(1, Manner::Refuse(ReasonCode::BadGrant));
     world.forget_messages();
     world.ask(1, 1);
     assert_eq!(world.denials(), [ReasonCode::GatewayRefused]);
@@ -191,6 +191,31 @@ fn when_no_gateway_answers_the_client_is_told_so() {
     world.forget_messages();
     world.ask(1, 1);
     assert_eq!(world.denials(), [ReasonCode::NoGateway]);
+}
+
+#[test]
+fn a_name_that_the_sites_dns_does_not_answer_for_is_asked_of_its_other_gateways_and_denied_alone() {
+    let mut world = World::simple();
+    world.set_gateway(2, SITE);
+    for number in [1, 2] {
+        world.join_gateway(number);
+        world.manner(number, Manner::Refuse(ReasonCode::NameUnanswered));
+    }
+    world.join_client(1);
+    world.forget_messages();
+    world.ask(1, 1);
+    let offered = world.to_gateways.iter().filter_map(|(gateway, message)| {
+        matches!(message, ToGateway::Grant { .. }).then_some(*gateway)
+    });
+    let mut offered: Vec<_> = offered.collect();
+    offered.sort_unstable();
+    assert_eq!(offered, [gateway(1), gateway(2)]);
+    assert_eq!(world.denials(), [ReasonCode::NameUnanswered]);
+    // The DNS of one of them answers.
+    world.manner(2, Manner::Accept);
+    world.ask(1, 1);
+    assert_eq!((world.holds(2), world.grants_of(1)), (1, 1));
+    world.check();
 }
 
 #[test]

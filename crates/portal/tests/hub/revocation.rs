@@ -261,7 +261,7 @@ fn an_earlier_end_replaces_the_grant_and_no_flow_is_cut() {
 
 #[test]
 fn an_earlier_end_that_the_gateway_does_not_take_cuts_the_grant() {
-    for manner in [Manner::Silent, Manner::Refuse] {
+    for manner in [Manner::Silent, Manner::Refuse(ReasonCode::BadGrant)] {
         let mut world = granted();
         world.manner(1, manner);
         let at = Timestamp::from_unix_ms(world.now.unix_ms() + 600_000);

@@ -10,8 +10,8 @@ use culvert_store::{
     Operation, Seq, Snapshot, Stamp,
 };
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode, ResolvedName,
-    ToClient, ToGateway, WantedName,
+    ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode,
+    ResolvedName, ToClient, ToGateway, WantedName,
 };
 use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(crate) use crate::rows::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Accept,
-    Refuse,
+    Refuse(ReasonCode),
     Silent,
 }
 
@@ -513,10 +513,10 @@ impl World {
                 let grant = claims.grant;
                 let answer = match gateway.manner {
                     Manner::Silent => None,
-                    Manner::Refuse => Some(FromGateway::GrantRefused {
+                    Manner::Refuse(code) => Some(FromGateway::GrantRefused {
                         grant,
                         reason: Reason {
-                            code: ReasonCode::BadGrant,
+                            code,
                             text: "no".to_owned(),
                         },
                     }),
@@ -525,7 +525,7 @@ impl World {
                         names: names.iter().map(|name| resolved(&name.name)).collect(),
                     }),
                 };
-                if gateway.manner != Manner::Refuse {
+                if !matches!(gateway.manner, Manner::Refuse(_)) {
                     let before = replaces.and_then(|old| gateway.held.remove(&old));
                     let mut all = before.map(|held| held.names).unwrap_or_default();
                     all.extend(names);
@@ -599,6 +599,7 @@ pub(crate) fn resolved(name: &str) -> ResolvedName {
         name: name.to_owned(),
         ipv4: true,
         ipv6: false,
+        existence: Existence::Exists,
     }
 }
 

@@ -82,6 +82,8 @@ pub enum ReasonCode {
     NameNotFound,
     /// The DNS name has addresses, none of which its resource allows.
     NameOutside,
+    /// The site's DNS did not answer for any of the names.
+    NameUnanswered,
     /// More requests at once than the portal keeps.
     TooMany,
     /// The grant's time is over.
@@ -136,7 +138,7 @@ pub struct WantedName {
     pub ipv6: Ipv6Addr,
 }
 
-/// Which families a name has addresses of. Neither: it does not exist, or has no address.
+/// What the site's DNS says of a name, and which families it has addresses of that may be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedName {
     /// The name.
@@ -145,4 +147,30 @@ pub struct ResolvedName {
     pub ipv4: bool,
     /// It has an AAAA record.
     pub ipv6: bool,
+    /// Whether it exists.
+    #[serde(default, skip_serializing_if = "Existence::is_default")]
+    pub existence: Existence,
+}
+
+/// Whether a name exists.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Existence {
+    /// It does. Of a family without addresses it has none (NODATA, RFC 2308, section 2.2).
+    #[default]
+    Exists,
+    /// It does not (NXDOMAIN, RFC 2308, section 2.1).
+    Missing,
+    /// The DNS did not say: it is silent, or answers with an error.
+    #[serde(other)]
+    Unanswered,
+}
+
+impl Existence {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
