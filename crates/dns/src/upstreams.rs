@@ -11,6 +11,7 @@ use crate::{
     DropReason, Error, FORWARDS_MAX, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
 };
 use culvert_policy::DnsZone;
+use domain::base::iana::Rcode;
 use domain::base::{Message, Name};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,6 +29,22 @@ pub(crate) struct Pending {
     way: Way,
     tries: usize,
     deadline: Time,
+    refusals: Refusals,
+}
+
+/// The servers that have refused a query. Each is asked once.
+#[derive(Debug, Default)]
+struct Refusals {
+    by: Vec<SocketAddr>,
+    /// What the last of them answered. Who asked gets it where all refuse.
+    answer: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// What the last upstream that refused answered.
+    pub(crate) fn refusal(&self) -> Option<&[u8]> {
+        self.refusals.answer.as_deref()
+    }
 }
 
 /// An upstream's answer to a query that waited.
@@ -121,6 +138,7 @@ impl Upstreams {
             let pending = self.pending.get_mut(&id)?;
             // The asker's patience starts anew.
             pending.tries = 0;
+            pending.refusals = Refusals::default();
             return try_next(self.zones.pool_mut(name), &self.cases, id, pending, now);
         }
         let pool = self.zones.pool(name);
@@ -140,6 +158,7 @@ impl Upstreams {
             way: self.cases.way(upstream, asker.transport, now),
             tries: 1,
             deadline: now.saturating_add(UPSTREAM_WAIT),
+            refusals: Refusals::default(),
         };
         let output = pending.output(id);
         self.pending.insert(id, pending);
@@ -189,13 +208,16 @@ impl Upstreams {
 
     /// Judges an upstream's answer. RFC 5452, §9.1: it counts only if it comes from where the query
     /// went, has its id, and its question, by UDP in the letters in which it was asked.
+    ///
+    /// None where the upstream refuses, and the next one is asked at once, as the resolvers of C libraries do.
     pub(crate) fn handle_answer(
         &mut self,
         bytes: &[u8],
         from: SocketAddr,
         transport: Transport,
         ranges: &Ranges,
-    ) -> Result<Answered, DropReason> {
+        now: Time,
+    ) -> Result<Option<Answered>, DropReason> {
         let message = Message::from_slice(bytes).map_err(|_| DropReason::TooShort)?;
         if !message.header().qr() {
             return Err(DropReason::NotAResponse);
@@ -221,23 +243,43 @@ impl Upstreams {
         }
         let hands_out_ours =
             rebinding::hands_out_ours(message, ranges).map_err(|_| DropReason::Malformed)?;
-        let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
-        // The time when it was asked, at the latest.
-        let now = query.deadline;
-        let upstream = query.upstream;
-        if query.is_asked_by_tcp_for_its_case() && self.cases.learn(upstream, true, now) {
+        let upstream = pending.upstream;
+        if pending.is_asked_by_tcp_for_its_case() && self.cases.learn(upstream, true, now) {
             let answers_tcp = true;
             self.outputs.push(Output::CaseNotKept {
                 upstream,
                 answers_tcp,
             });
         }
+        let is_refused = is_refusal(message.header().rcode());
+        if is_refused && self.ask_after_refusal(id, bytes, now) {
+            return Ok(None);
+        }
+        let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
         let pool = self.zones.pool_mut(&query.name);
-        if let Some(index) = pool.servers.iter().position(|it| *it == query.upstream) {
+        if let Some(index) = pool.servers.iter().position(|it| *it == upstream)
+            && !is_refused
+        {
             pool.preferred = index;
         }
         let bytes = (!hands_out_ours).then(|| given_back(bytes, &query));
-        Ok(Answered { query, bytes })
+        Ok(Some(Answered { query, bytes }))
+    }
+
+    /// Notes that an upstream refuses a query, and asks one that has not. False where all have.
+    fn ask_after_refusal(&mut self, id: ForwardId, answer: &[u8], now: Time) -> bool {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return false;
+        };
+        pending.refusals.by.push(pending.upstream);
+        pending.refusals.answer = Some(given_back(answer, pending));
+        // A server that answers costs no time: this try does not count.
+        pending.tries = pending.tries.saturating_sub(1);
+        let pool = self.zones.pool_mut(&pending.name);
+        let next = try_next(pool, &self.cases, id, pending, now);
+        let is_asked = next.is_some();
+        self.outputs.extend(next);
+        is_asked
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -265,6 +307,7 @@ impl Pending {
     /// Its time is up, and all servers are still to be tried.
     fn begin_anew(&mut self, now: Time) {
         self.tries = 0;
+        self.refusals = Refusals::default();
         self.deadline = now;
     }
 
@@ -307,8 +350,14 @@ pub(crate) fn usable(
     Ok(())
 }
 
-/// Sends a query to the upstream after the one that it waits for; `None` if it was tried often
-/// enough. The one that did not answer is no longer asked first.
+/// Whether an upstream that answers with this code is to be passed over: it may know less than the next one. So do the
+/// resolvers of glibc (res_send) and others.
+fn is_refusal(code: Rcode) -> bool {
+    matches!(code, Rcode::SERVFAIL | Rcode::NOTIMP | Rcode::REFUSED)
+}
+
+/// Sends a query to the upstream after the one that it waits for, of those that have not refused it; `None` if it was
+/// tried often enough. The one that did not answer is no longer asked first.
 fn try_next(
     pool: &mut Pool,
     cases: &CaseRules,
@@ -320,14 +369,16 @@ fn try_next(
     if pending.tries >= UPSTREAM_TRIES || servers.is_empty() {
         return None;
     }
-    let next = servers
+    let first = servers
         .iter()
         .position(|server| *server == pending.upstream)
-        .map_or(*preferred, |index| (index + 1) % servers.len());
+        .map_or(*preferred, |index| index + 1);
+    let mut others = (first..first + servers.len()).map(|index| index % servers.len());
+    let next = others.find(|index| !pending.refusals.by.contains(&servers[*index]));
     if servers.get(*preferred) == Some(&pending.upstream) {
-        *preferred = next;
+        *preferred = next.unwrap_or(first % servers.len());
     }
-    pending.upstream = *servers.get(next)?;
+    pending.upstream = *servers.get(next?)?;
     pending.way = cases.way(pending.upstream, pending.asker.transport, now);
     pending.tries += 1;
     pending.deadline = now.saturating_add(UPSTREAM_WAIT);

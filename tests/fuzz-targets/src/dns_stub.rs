@@ -90,7 +90,9 @@ impl Story {
                 let bytes = input.take(len);
                 // An answer to nobody's question.
                 let from = SocketAddr::from(UPSTREAM);
-                let _ = self.stub.handle_upstream_answer(bytes, transport, from);
+                let _ = self
+                    .stub
+                    .handle_upstream_answer(bytes, transport, from, self.now());
                 self.drain(false);
             }
             3 => self.answer_upstream(input),
@@ -160,7 +162,9 @@ impl Story {
         let mut bytes = [&query[..2], &flags, &counts, question, input.take(len)].concat();
         input.damage(&mut bytes);
         let from = SocketAddr::from(UPSTREAM);
-        let _ = self.stub.handle_upstream_answer(&bytes, transport, from);
+        let _ = self
+            .stub
+            .handle_upstream_answer(&bytes, transport, from, self.now());
         self.drain(true);
     }
 
@@ -176,6 +180,8 @@ impl Story {
                 let brief = String::from_utf8_lossy(input.take(len)).into_owned();
                 Outcome::Denied { brief }
             }
+            3 => Outcome::NoAddress,
+            4 => Outcome::Unanswered,
             bits => Outcome::Families(Families {
                 v4: bits & 1 != 0,
                 v6: bits & 2 != 0,

@@ -63,7 +63,8 @@ impl<P> Client<P> {
         now_ms: u64,
     ) {
         if let Some(stub) = &mut self.stub
-            && let Err(reason) = stub.handle_upstream_answer(answer, transport, from)
+            && let Err(reason) =
+                stub.handle_upstream_answer(answer, transport, from, Time::from_millis(now_ms))
         {
             tracing::trace!(?reason, "an answer of a DNS upstream is dropped");
             self.counters.dns_dropped += 1;

@@ -59,22 +59,34 @@ impl Stub {
         bytes: &[u8],
         transport: Transport,
         from: SocketAddr,
+        now: Time,
     ) -> Result<(), DropReason> {
         if self.outputs.len() >= OUTPUTS_MAX {
             return Err(DropReason::Busy);
         }
         let ranges = self.names.ranges();
-        let judged = self.upstreams.handle_answer(bytes, from, transport, ranges);
+        let judged = self
+            .upstreams
+            .handle_answer(bytes, from, transport, ranges, now);
         self.outputs.extend(self.upstreams.outputs.drain(..));
-        let answered = judged?;
-        let Pending { asked, asker, .. } = &answered.query;
-        let bytes = match answered.bytes {
-            Some(bytes) if bytes.len() <= asked.answer_len_max(asker.transport) => bytes,
-            Some(_) => answer::write_truncated(asked),
-            None => answer::write(asked, *asker, &REBOUND),
+        let Some(answered) = judged? else {
+            return Ok(());
+        };
+        match answered.bytes {
+            Some(bytes) => self.pass_on(&answered.query, bytes),
+            None => self.answer(&answered.query.asked, answered.query.asker, &REBOUND),
+        }
+        Ok(())
+    }
+
+    /// Passes an upstream's answer on, or says that it is too long for who asked.
+    fn pass_on(&mut self, query: &Pending, bytes: Vec<u8>) {
+        let Pending { asked, asker, .. } = query;
+        let bytes = match bytes.len() <= asked.answer_len_max(asker.transport) {
+            true => bytes,
+            false => answer::write_truncated(asked),
         };
         self.push_answer(bytes, *asker);
-        Ok(())
     }
 
     /// A query could not be sent, or was refused by the upstream's host: the next upstream is asked
@@ -119,7 +131,10 @@ impl Stub {
         self.outputs.extend(self.upstreams.outputs.drain(..));
         self.outputs.extend(outputs);
         for pending in failed {
-            self.answer(&pending.asked, pending.asker, &SILENT);
+            match pending.refusal() {
+                Some(answer) => self.pass_on(pending, answer.to_vec()),
+                None => self.answer(&pending.asked, pending.asker, &SILENT),
+            }
         }
     }
 }

@@ -291,7 +291,7 @@ impl Clocked {
     ) -> Result<(), DropReason> {
         let result = self
             .stub
-            .handle_upstream_answer(bytes, transport, socket(from));
+            .handle_upstream_answer(bytes, transport, socket(from), self.now());
         self.drain();
         result
     }

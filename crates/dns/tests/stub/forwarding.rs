@@ -109,7 +109,7 @@ fn an_answer_that_is_not_to_what_was_asked_is_not_believed() {
     }
     let by_tcp = stub
         .stub
-        .handle_upstream_answer(&good, Transport::Tcp, socket(from));
+        .handle_upstream_answer(&good, Transport::Tcp, socket(from), stub.now());
     assert_eq!(by_tcp, Err(DropReason::WrongSource));
     assert_eq!(stub.answers, []);
     stub.answer_upstream(&good, "[::ffff:192.0.2.53]:53")
@@ -186,7 +186,7 @@ fn an_answer_longer_than_the_asker_takes_is_truncated() {
         let bytes = upstream_answer(&forward.query, &records);
         assert!((601..1232).contains(&bytes.len()));
         stub.stub
-            .handle_upstream_answer(&bytes, transport, socket(UPSTREAMS[0]))
+            .handle_upstream_answer(&bytes, transport, socket(UPSTREAMS[0]), stub.now())
             .unwrap();
         stub.drain();
         let answer = stub.answer();
@@ -234,6 +234,94 @@ fn where_no_upstream_answers_the_query_is_servfail_within_five_seconds() {
         (stub.stub.counts().forwarded, stub.stub.poll_timeout()),
         (0, None)
     );
+}
+
+/// Codes by which a server says that it does not answer the question.
+const REFUSALS: [OptRcode; 3] = [OptRcode::SERVFAIL, OptRcode::NOTIMP, OptRcode::REFUSED];
+
+/// An answer with this code and without records.
+fn refusal(query: &[u8], code: OptRcode) -> Vec<u8> {
+    let mut bytes = upstream_answer(query, &[]);
+    bytes[3] |= code.to_int() as u8;
+    bytes
+}
+
+#[test]
+fn where_an_upstream_refuses_the_next_is_asked_at_once_and_asked_first_from_then_on() {
+    for code in REFUSALS {
+        let mut stub = Clocked::new();
+        stub.ask(1, OTHER, A_TYPE);
+        let first = stub.forward();
+        let refused = refusal(&first.query, code);
+        stub.answer_upstream(&refused, UPSTREAMS[0]).unwrap();
+        assert_eq!(stub.answers, []);
+        let second = stub.forward();
+        assert_eq!(second.upstream, socket(UPSTREAMS[1]));
+        let good = upstream_answer(&second.query, &[record(A_TYPE, &[192, 0, 2, 1])]);
+        stub.answer_upstream(&good, UPSTREAMS[1]).unwrap();
+        let answer = stub.answer();
+        assert_eq!(
+            (answer.code, answer.addresses.len()),
+            (OptRcode::NOERROR, 1)
+        );
+        stub.ask(2, OTHER, A_TYPE);
+        assert_eq!(stub.forward().upstream, socket(UPSTREAMS[1]), "{code}");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_not_asked_first_because_another_was_silent_once() {
+    let mut stub = Clocked::new();
+    for id in 1..10 {
+        stub.ask(id, OTHER, A_TYPE);
+        let mut asked = stub.forward();
+        if id == 1 {
+            // The second one misses the first question.
+            let refused = refusal(&asked.query, OptRcode::REFUSED);
+            stub.answer_upstream(&refused, UPSTREAMS[0]).unwrap();
+            stub.pass(4500);
+            let again: Vec<_> = stub.forwards.drain(..).map(|it| it.upstream).collect();
+            assert_eq!(again, [socket(UPSTREAMS[1]); 3]);
+            assert_eq!(stub.answer().code, OptRcode::REFUSED);
+            continue;
+        }
+        if asked.upstream == socket(UPSTREAMS[0]) {
+            assert_eq!(id, 2, "the one that refuses is asked first once");
+            let refused = refusal(&asked.query, OptRcode::REFUSED);
+            stub.answer_upstream(&refused, UPSTREAMS[0]).unwrap();
+            asked = stub.forward();
+        }
+        let good = upstream_answer(&asked.query, &[record(A_TYPE, &[192, 0, 2, 1])]);
+        stub.answer_upstream(&good, UPSTREAMS[1]).unwrap();
+        assert_eq!(stub.answer().addresses.len(), 1);
+    }
+}
+
+#[test]
+fn where_all_upstreams_refuse_the_code_is_passed_on_without_asking_one_twice() {
+    for code in REFUSALS {
+        let mut stub = Clocked::new();
+        stub.ask(7, OTHER, A_TYPE);
+        for upstream in UPSTREAMS {
+            let forward = stub.forward();
+            assert_eq!(forward.upstream, socket(upstream));
+            let refused = refusal(&forward.query, code);
+            stub.answer_upstream(&refused, upstream).unwrap();
+        }
+        let answer = stub.answer();
+        assert_eq!((answer.id, answer.code), (7, code));
+        assert_eq!((stub.forwards.len(), stub.stub.poll_timeout()), (0, None));
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_at_one_upstream_is_asked_of_no_other() {
+    let mut stub = Clocked::new();
+    stub.ask(1, OTHER, A_TYPE);
+    let missing = refusal(&stub.forward().query, OptRcode::NXDOMAIN);
+    stub.answer_upstream(&missing, UPSTREAMS[0]).unwrap();
+    assert_eq!(stub.answer().code, OptRcode::NXDOMAIN);
+    assert_eq!(stub.forwards, []);
 }
 
 #[test]
