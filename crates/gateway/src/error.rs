@@ -22,10 +22,6 @@ pub enum GatewayError {
     #[error(transparent)]
     Engine(#[from] culvert_engine::EngineError),
 
-    /// Local: the system's resolver.
-    #[error("the system's DNS configuration can't be used: {0}")]
-    Resolver(String),
-
     /// Local: the operating system refused something else.
     #[error("cannot {what}: {source}")]
     System {

@@ -172,7 +172,7 @@ impl Shell {
         }
         Ok(Self {
             host: Host::new(&settings)?,
-            resolver: Resolver::new()?,
+            resolver: Resolver::new(),
             settings,
             core,
             keeper: GrantKeeper::start(state)?,

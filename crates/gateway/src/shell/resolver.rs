@@ -1,13 +1,11 @@
 //! Names, asked of the system's resolvers.
 
-use crate::GatewayError;
 use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
 use hickory_resolver::Hosts;
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ResolveHosts, ResolverOpts};
-use hickory_resolver::net::NetError;
+use hickory_resolver::config::{ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::ProtoError;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
@@ -40,7 +38,8 @@ type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// What is asked of the system's resolvers, and what they said.
 pub(crate) struct Resolver {
-    resolver: TokioResolver,
+    /// Or why the system's configuration can't be used: no name is found then.
+    resolver: Result<TokioResolver, String>,
     /// Of the files by which `resolver` was made; none where it was made otherwise.
     stamps: Option<[Stamp; 2]>,
     said: mpsc::Sender<(DomainName, Resolution)>,
@@ -49,13 +48,16 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// By the configuration of the system, and by what that changes to.
-    pub(crate) fn new() -> Result<Self, GatewayError> {
+    pub(crate) fn new() -> Self {
         let stamps = stamps();
-        let resolver = system().map_err(|error| GatewayError::Resolver(error.to_string()))?;
-        Ok(Self::with(resolver, Some(stamps)))
+        let resolver = system();
+        if let Err(why) = &resolver {
+            warn_of(why);
+        }
+        Self::with(resolver, Some(stamps))
     }
 
-    fn with(resolver: TokioResolver, stamps: Option<[Stamp; 2]>) -> Self {
+    fn with(resolver: Result<TokioResolver, String>, stamps: Option<[Stamp; 2]>) -> Self {
         let (said, answers) = mpsc::channel(MAX_ANSWERS);
         Self {
             resolver,
@@ -72,9 +74,12 @@ impl Resolver {
         let (resolver, said) = (self.resolver.clone(), self.said.clone());
         tokio::spawn(async move {
             let limit = Duration::from_millis(RESOLVE_LIMIT_MS);
-            let resolution = tokio::time::timeout(limit, look_up(&resolver, &name))
-                .await
-                .unwrap_or(Resolution::NoAnswer);
+            let resolution = match resolver {
+                Ok(resolver) => tokio::time::timeout(limit, look_up(&resolver, &name))
+                    .await
+                    .unwrap_or(Resolution::NoAnswer),
+                Err(_) => Resolution::NoAnswer,
+            };
             // Nobody listens where the gateway ended.
             let _unheard = said.send((name, resolution)).await;
         });
@@ -91,27 +96,70 @@ impl Resolver {
         match system() {
             Ok(resolver) => {
                 tracing::info!("the system's DNS configuration has changed");
-                self.resolver = resolver;
+                self.resolver = Ok(resolver);
             }
-            // It may be half written: the next question sees it whole.
-            Err(error) => tracing::warn!(%error, "the system's DNS configuration can't be used"),
+            // It may be half written, and then changes again. Those who were asked before go on meanwhile.
+            Err(why) => {
+                warn_of(&why);
+                if self.resolver.is_err() {
+                    self.resolver = Err(why);
+                }
+            }
         }
+    }
+
+    /// Why no name is found, for who asks for the gateway's state.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let why = self.resolver.as_ref().err()?;
+        Some(format!("no name of a resource is found: {why}"))
     }
 }
 
-fn system() -> Result<TokioResolver, NetError> {
-    let (config, mut options) = parse_resolv_conf(content(SystemFile::ResolvConf)?)?;
+fn warn_of(why: &str) {
+    tracing::warn!(
+        "the system's DNS configuration can't be used, and is read again when it changes: {why}"
+    );
+}
+
+fn system() -> Result<TokioResolver, String> {
+    let said =
+        content(SystemFile::ResolvConf).map_err(|error| format!("{}: {error}", SYSTEM_FILES[0]))?;
+    let (config, mut options) = read_resolv_conf(&said)?;
     adjust(&mut options);
     let provider = TokioRuntimeProvider::default();
     let builder = TokioResolver::builder_with_config(config, provider).with_options(options);
-    let mut resolver = builder.build()?;
+    let mut resolver = builder.build().map_err(|error| error.to_string())?;
     let mut hosts = Hosts::default();
-    // A machine may have no such file.
-    if let Ok(content) = content(SystemFile::Hosts) {
-        hosts.read_hosts_conf(content.as_slice())?;
+    // A machine may have no such file, and lines of it that can't be read are of no use to anybody.
+    if let Ok(content) = content(SystemFile::Hosts)
+        && let Err(error) = hosts.read_hosts_conf(content.as_slice())
+    {
+        tracing::warn!(%error, "{} can't be read to its end", SYSTEM_FILES[1]);
     }
     resolver.set_hosts(Arc::new(hosts));
     Ok(resolver)
+}
+
+fn read_resolv_conf(said: &[u8]) -> Result<(ResolverConfig, ResolverOpts), String> {
+    // Of the lines that count, those that can't be read are left out. So the only error is that nothing is left.
+    parse_resolv_conf(lines_that_count(said)).map_err(|_| {
+        "/etc/resolv.conf names no server that can be asked: add a line `nameserver ADDRESS`"
+            .to_owned()
+    })
+}
+
+/// The lines of a resolv.conf that say whom to ask and how. Search lists are of no use here, and one that can't be read
+/// is no reason to find nothing.
+fn lines_that_count(said: &[u8]) -> Vec<u8> {
+    let is_wanted = |line: &&[u8]| {
+        let line = line.trim_ascii_start();
+        line.starts_with(b"nameserver") || line.starts_with(b"options")
+    };
+    let lines: Vec<&[u8]> = said
+        .split(|byte| *byte == b'\n')
+        .filter(is_wanted)
+        .collect();
+    lines.join(&b'\n')
 }
 
 /// The content of a file, which is the system administrator's. It is read through the helper: the file that takes
@@ -237,7 +285,7 @@ pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+    use hickory_resolver::config::NameServerConfig;
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
@@ -269,7 +317,7 @@ mod tests {
             let mut builder = TokioResolver::builder_with_config(config, provider);
             adjust(builder.options_mut());
             Self {
-                resolver: Resolver::with(builder.build().unwrap(), None),
+                resolver: Resolver::with(Ok(builder.build().unwrap()), None),
                 server: tokio::spawn(serve(socket)),
             }
         }
@@ -414,6 +462,43 @@ mod tests {
         ] {
             assert_eq!(scene.resolve(name).await, expected, "{name}");
         }
+    }
+
+    #[test]
+    fn of_a_resolv_conf_only_servers_and_options_count() {
+        let servers = |text: &str| {
+            let (config, _) = read_resolv_conf(text.as_bytes())?;
+            let servers = config.name_servers().iter().map(|server| server.ip);
+            Ok(servers.map(|ip| ip.to_string()).collect::<Vec<_>>())
+        };
+        let long = "x".repeat(64);
+        for text in [
+            "search\nnameserver 192.0.2.53\n".to_owned(),
+            format!("nameserver 192.0.2.53\nsearch {long}.example\n"),
+            "domain ..\n  nameserver 192.0.2.53".to_owned(),
+            "nameserver none\nnameserver 192.0.2.53\nsortlist x\nü".to_owned(),
+            "# nothing\noptions edns0 no-such-thing\nnameserver 192.0.2.53 # here\r\n".to_owned(),
+        ] {
+            assert_eq!(
+                servers(&text),
+                Ok(vec!["192.0.2.53".to_owned()]),
+                "{text:?}"
+            );
+        }
+        for text in ["", "# nothing\n", "search corp.example\n", "nameserver\n"] {
+            let error: String = servers(text).unwrap_err();
+            assert!(error.contains("`nameserver ADDRESS`"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_configuration_no_name_is_answered_and_the_problem_says_why() {
+        let mut resolver = Resolver::with(Err("it is empty".to_owned()), None);
+        resolver.ask("db.corp.example".parse().unwrap());
+        let (_, resolution) = resolver.answers.recv().await.unwrap();
+        assert_eq!(resolution, Resolution::NoAnswer);
+        let problem = resolver.problem().unwrap();
+        assert!(problem.contains("it is empty"), "{problem}");
     }
 
     #[tokio::test]
