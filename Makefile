@@ -20,7 +20,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ constant-time: rust ## Whether the time of comparing secrets tells where they di
 
 handshake-model: ## Search the model of the handshake for attacks (Verifpal)
 	@tests/handshake/check.sh
+
+sanitize: rust ## Tests of crates with unsafe code, and the fuzz corpora, with AddressSanitizer (nightly; root; about 10 minutes)
+	@scripts/sanitize.sh
 
 miri: rust ## Unit tests of crates without C code in Miri (nightly with miri)
 	@scripts/miri.sh
