@@ -12,6 +12,7 @@ export PATH=$PATH:$HOME/.cargo/bin:/usr/sbin:/sbin
 programs=()
 [ $# = 0 ] || programs=("$(realpath "$1")" "$(realpath "$2")")
 [ -z "$(git status --porcelain)" ] || echo "reproducible: what is not committed is not built" >&2
+commit=$(git rev-parse HEAD)
 
 # Beside the tree's own target directory, which has room for such a build.
 work=$(realpath -m "${CARGO_TARGET_DIR:-target}")/reproducible
@@ -23,6 +24,8 @@ build() { # build DIRECTORY VARIABLE=VALUE…
     local clone=$work/$1
     shift
     git clone --quiet --no-hardlinks . "$clone"
+    # Both builds are of what was committed when this began, whatever is committed meanwhile.
+    git -C "$clone" checkout --quiet --detach "$commit"
     env "$@" "$clone/packaging/artifacts" "$clone.artifacts" "${programs[@]}"
 }
 
