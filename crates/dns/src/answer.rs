@@ -8,7 +8,7 @@ use domain::base::iana::{Class, ExtendedErrorCode, OptRcode};
 use domain::base::message_builder::{AdditionalBuilder, PushError};
 use domain::base::opt::ExtendedError;
 use domain::base::{MessageBuilder, Name, Serial, StaticCompressor, Ttl};
-use domain::rdata::{A, Aaaa, Ptr, Soa};
+use domain::rdata::{A, Aaaa, Cname, Ptr, Soa};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 type Target = StaticCompressor<Vec<u8>>;
@@ -95,10 +95,17 @@ fn compose(asked: &Asked, reply: &Reply<'_>, len_max: usize) -> Result<Vec<u8>, 
     }
     let mut builder = builder.answer();
     let ttl = seconds(TTL);
-    match (&asked.question, reply.records) {
+    let mut owner = asked.question.as_ref().map(Question::qname);
+    if !matches!(reply.records, Records::None) {
+        for alias in &asked.aliases {
+            if let Some(owner) = owner.replace(alias) {
+                builder.push((owner, Class::IN, ttl, Cname::new(alias)))?;
+            }
+        }
+    }
+    match (owner, reply.records) {
         (None, _) | (_, Records::None | Records::Absent) => {}
-        (Some(question), Records::Addresses(v4, v6)) => {
-            let owner = question.qname();
+        (Some(owner), Records::Addresses(v4, v6)) => {
             if let Some(address) = v4 {
                 builder.push((owner, Class::IN, ttl, A::new(address)))?;
             }
@@ -106,21 +113,16 @@ fn compose(asked: &Asked, reply: &Reply<'_>, len_max: usize) -> Result<Vec<u8>, 
                 builder.push((owner, Class::IN, ttl, Aaaa::new(address)))?;
             }
         }
-        (Some(question), Records::Pointer(name)) => {
+        (Some(owner), Records::Pointer(name)) => {
             if let Some(name) = name::write(name) {
-                builder.push((question.qname(), Class::IN, ttl, Ptr::new(name)))?;
+                builder.push((owner, Class::IN, ttl, Ptr::new(name)))?;
             }
         }
     }
     let mut builder = builder.authority();
-    if let (Some(question), Records::Absent) = (&asked.question, reply.records) {
+    if let (Some(owner), Records::Absent) = (owner, reply.records) {
         let ttl = seconds(NEGATIVE_TTL);
-        builder.push((
-            question.qname(),
-            Class::IN,
-            ttl,
-            start_of_authority(question),
-        ))?;
+        builder.push((owner, Class::IN, ttl, start_of_authority(owner)))?;
     }
     let mut builder = builder.additional();
     // A message of full length without its reason is better than a truncated one.
@@ -180,9 +182,8 @@ fn push_edns(
 
 /// RFC 2308, §3: without this record nobody may remember that there is nothing. The name is its own
 /// zone; the other values say "never", as there are no secondaries.
-fn start_of_authority(question: &Question) -> Soa<&Name<Vec<u8>>> {
+fn start_of_authority(name: &Name<Vec<u8>>) -> Soa<&Name<Vec<u8>>> {
     const NEVER: Ttl = Ttl::from_secs(86_400);
-    let name = question.qname();
     let minimum = seconds(NEGATIVE_TTL);
     Soa::new(name, name, Serial::from(1), NEVER, NEVER, NEVER, minimum)
 }

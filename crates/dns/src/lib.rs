@@ -12,12 +12,14 @@
 //! |---|---|
 //! | A, AAAA | the name's own address of that family, once access is granted; empty where the gateway found none of the family |
 //! | ANY | both |
-//! | HTTPS, SVCB, SRV, MX, TXT and all other types | empty, so that browsers and mail programs fall back to addresses; never forwarded, since a private name is nobody else's business |
+//! | HTTPS, SVCB, SRV, MX, TXT and all other types | empty once access is granted, so that browsers and mail programs fall back to addresses; never forwarded, since a private name is nobody else's business |
 //! | zone transfers and other meta types | REFUSED |
 //!
 //! | access | answer |
 //! |---|---|
+//! | granted, the name has no addresses | empty |
 //! | granted, the name does not exist | NXDOMAIN |
+//! | granted, the site's DNS did not answer for the name | SERVFAIL with the extended error *Network Error* |
 //! | denied | REFUSED with the extended error *Prohibited* and the reason in brief |
 //! | nobody to ask, or no word within [`ACCESS_WAIT`] | SERVFAIL with the extended error *No Reachable Authority* |
 //!
@@ -25,6 +27,9 @@
 //! forwarded. An upstream's answer that hands out such an address is not believed: it would lend a
 //! resource the origin of a stranger's web page (DNS rebinding). Nothing that an upstream says is
 //! kept, so there is no cache to poison.
+//!
+//! Where an upstream says that a name is an alias of a resource's name, the alias is passed on and the rest of the
+//! answer is the resource's: what the upstream says of that name is not looked at.
 //!
 //! All other names are asked of upstreams: those of the smallest zone that holds the name
 //! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). One that
@@ -37,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod answer;
 mod config;
 mod constants;

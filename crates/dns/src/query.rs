@@ -30,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) checking_disabled: bool,
     /// With the name's letters as they came. None where it cannot be read.
     pub(crate) question: Option<Question>,
+    /// What the question's name is an alias of, one after another, as an upstream says. The answer is about the last.
+    pub(crate) aliases: Vec<Name<Vec<u8>>>,
     pub(crate) edns: Option<Edns>,
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Reading, DropReason> {
         recursion_desired: header.rd(),
         checking_disabled: header.cd(),
         question: question(message),
+        aliases: Vec::new(),
         edns: None,
     };
     let edns = edns(message);

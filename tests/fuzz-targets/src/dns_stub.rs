@@ -67,6 +67,10 @@ pub fn dns_stub(data: &[u8]) {
     assert_eq!(story.stub.poll_timeout(), None);
 }
 
+fn resource_of(name: &DomainName) -> Option<ResourceId> {
+    name.as_str().ends_with("corp").then_some(RESOURCE)
+}
+
 impl Story {
     fn now(&self) -> Time {
         Time::from_millis(self.now_ms)
@@ -90,9 +94,13 @@ impl Story {
                 let bytes = input.take(len);
                 // An answer to nobody's question.
                 let from = SocketAddr::from(UPSTREAM);
-                let _ = self
-                    .stub
-                    .handle_upstream_answer(bytes, transport, from, self.now());
+                let _ = self.stub.handle_upstream_answer(
+                    bytes,
+                    transport,
+                    from,
+                    self.now(),
+                    resource_of,
+                );
                 self.drain(false);
             }
             3 => self.answer_upstream(input),
@@ -114,7 +122,6 @@ impl Story {
         self.next_port += 1;
         let from = SocketAddr::from(([127, 0, 0, 1], port));
         let now = self.now();
-        let resource_of = |name: &DomainName| name.as_str().ends_with("corp").then_some(RESOURCE);
         let taken = self
             .stub
             .handle_query(bytes, transport, from, now, resource_of);
@@ -164,7 +171,7 @@ impl Story {
         let from = SocketAddr::from(UPSTREAM);
         let _ = self
             .stub
-            .handle_upstream_answer(&bytes, transport, from, self.now());
+            .handle_upstream_answer(&bytes, transport, from, self.now(), resource_of);
         self.drain(true);
     }
 

@@ -62,9 +62,12 @@ impl<P> Client<P> {
         from: SocketAddr,
         now_ms: u64,
     ) {
+        let directory = &self.directory;
+        let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
+        let now = Time::from_millis(now_ms);
         if let Some(stub) = &mut self.stub
             && let Err(reason) =
-                stub.handle_upstream_answer(answer, transport, from, Time::from_millis(now_ms))
+                stub.handle_upstream_answer(answer, transport, from, now, resource_of)
         {
             tracing::trace!(?reason, "an answer of a DNS upstream is dropped");
             self.counters.dns_dropped += 1;

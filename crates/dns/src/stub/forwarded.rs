@@ -1,13 +1,15 @@
 //! Questions that are none of ours.
 
 use super::Stub;
+use crate::aliases;
 use crate::answer::{self, Reply};
 use crate::query::{Asked, Asker};
 use crate::upstreams::{self, Pending};
 use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
-use culvert_policy::DnsZone;
-use domain::base::Name;
+use culvert_ids::ResourceId;
+use culvert_policy::{DnsZone, DomainName};
 use domain::base::iana::{ExtendedErrorCode, OptRcode};
+use domain::base::{Message, Name};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -49,7 +51,8 @@ impl Stub {
         usable.copied().take(crate::UPSTREAMS_MAX).collect()
     }
 
-    /// An upstream's answer came in, by `transport`, from `from`.
+    /// An upstream's answer came in, by `transport`, from `from`. `resource_of` says which resource a name belongs
+    /// to: where an alias leads to such a name, the answer is that resource's.
     ///
     /// # Errors
     ///
@@ -60,6 +63,7 @@ impl Stub {
         transport: Transport,
         from: SocketAddr,
         now: Time,
+        resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
     ) -> Result<(), DropReason> {
         if self.outputs.len() >= OUTPUTS_MAX {
             return Err(DropReason::Busy);
@@ -73,10 +77,40 @@ impl Stub {
             return Ok(());
         };
         match answered.bytes {
-            Some(bytes) => self.pass_on(&answered.query, bytes),
+            Some(bytes) => self.answer_as_upstream(&answered.query, bytes, now, resource_of),
             None => self.answer(&answered.query.asked, answered.query.asker, &REBOUND),
         }
         Ok(())
+    }
+
+    /// Passes an upstream's answer on, but what it says of names of resources.
+    fn answer_as_upstream(
+        &mut self,
+        query: &Pending,
+        bytes: Vec<u8>,
+        now: Time,
+        resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
+    ) {
+        let (fixed, asker) = (self.fixed.clone(), query.asker);
+        // The portal is asked for elsewhere, whatever its name matches.
+        let resource_of = |name: &DomainName| match fixed.as_ref() == Some(name) {
+            true => None,
+            false => resource_of(name),
+        };
+        let (Ok(message), Some(question)) = (Message::from_slice(&bytes), &query.asked.question)
+        else {
+            return self.pass_on(query, bytes);
+        };
+        if let Ok(Some(chain)) = aliases::to_resource(message, question, &resource_of) {
+            let mut asked = query.asked.clone();
+            asked.aliases = chain.aliases;
+            return self.handle_name(&chain.name, chain.resource, &asked, asker, now);
+        }
+        match aliases::without_resources(message, &resource_of) {
+            Ok(None) => self.pass_on(query, bytes),
+            Ok(Some(bytes)) => self.pass_on(query, bytes),
+            Err(_) => self.answer(&query.asked, asker, &UNREADABLE),
+        }
     }
 
     /// Passes an upstream's answer on, or says that it is too long for who asked.
@@ -172,6 +206,15 @@ const SILENT: Reply<'static> = Reply {
     error: Some((
         ExtendedErrorCode::NETWORK_ERROR,
         "no upstream resolver answered",
+    )),
+};
+
+const UNREADABLE: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::BLOCKED,
+        "the upstream's answer has addresses of a resource's name, and can't be read",
     )),
 };
 

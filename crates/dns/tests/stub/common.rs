@@ -9,7 +9,7 @@ use culvert_policy::{DomainName, NamePattern};
 use domain::base::iana::{ExtendedErrorCode, OptRcode, Rtype};
 use domain::base::opt::ExtendedError;
 use domain::base::{Message, ToName};
-use domain::rdata::{A, Aaaa, Ptr, Soa};
+use domain::rdata::{A, Aaaa, Cname, Ptr, Soa};
 use std::net::{IpAddr, SocketAddr};
 
 pub(crate) const A_TYPE: u16 = 1;
@@ -121,6 +121,8 @@ pub(crate) struct Answer {
     pub(crate) is_truncated: bool,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) pointers: Vec<String>,
+    /// From the first to the last.
+    pub(crate) aliases: Vec<String>,
     pub(crate) ttl_s: Vec<u32>,
     pub(crate) negative_ttl_s: Option<u32>,
     pub(crate) error: Option<(ExtendedErrorCode, String)>,
@@ -133,6 +135,7 @@ pub(crate) fn read(bytes: Vec<u8>, to: SocketAddr, transport: Transport) -> Answ
     let header = message.header();
     assert!(header.qr() && header.ra() && !header.aa());
     let (mut addresses, mut pointers, mut ttl_s) = (Vec::new(), Vec::new(), Vec::new());
+    let mut aliases = Vec::new();
     for record in message.answer().unwrap() {
         let record = record.unwrap();
         ttl_s.push(record.ttl().as_secs());
@@ -161,6 +164,10 @@ pub(crate) fn read(bytes: Vec<u8>, to: SocketAddr, transport: Transport) -> Answ
                 let pointer = record.to_record::<Ptr<_>>().unwrap().unwrap();
                 pointers.push(pointer.data().ptrdname().to_vec().to_string());
             }
+            Rtype::CNAME => {
+                let alias = record.to_record::<Cname<_>>().unwrap().unwrap();
+                aliases.push(alias.data().cname().to_vec().to_string().to_lowercase());
+            }
             _ => {}
         }
     }
@@ -184,6 +191,7 @@ pub(crate) fn read(bytes: Vec<u8>, to: SocketAddr, transport: Transport) -> Answ
         is_truncated: header.tc(),
         addresses,
         pointers,
+        aliases,
         ttl_s,
         negative_ttl_s,
         error,
@@ -289,9 +297,13 @@ impl Clocked {
         bytes: &[u8],
         from: &str,
     ) -> Result<(), DropReason> {
-        let result = self
-            .stub
-            .handle_upstream_answer(bytes, transport, socket(from), self.now());
+        let result = self.stub.handle_upstream_answer(
+            bytes,
+            transport,
+            socket(from),
+            self.now(),
+            resource_of,
+        );
         self.drain();
         result
     }

@@ -1,7 +1,8 @@
 //! Names that are none of ours: upstreams, and what of theirs is believed.
 
 use crate::common::{
-    A_TYPE, AAAA_TYPE, Clocked, EDNS, Edns, UPSTREAMS, query, record, socket, upstream_answer,
+    A_TYPE, AAAA_TYPE, Clocked, EDNS, Edns, UPSTREAMS, query, record, resource_of, socket,
+    upstream_answer,
 };
 use culvert_dns::{Config, DropReason, Error, FORWARDS_MAX, Stub, Transport};
 use domain::base::iana::{ExtendedErrorCode, OptRcode};
@@ -107,9 +108,13 @@ fn an_answer_that_is_not_to_what_was_asked_is_not_believed() {
     ] {
         assert_eq!(stub.answer_upstream(bytes, from), Err(reason));
     }
-    let by_tcp = stub
-        .stub
-        .handle_upstream_answer(&good, Transport::Tcp, socket(from), stub.now());
+    let by_tcp = stub.stub.handle_upstream_answer(
+        &good,
+        Transport::Tcp,
+        socket(from),
+        stub.now(),
+        resource_of,
+    );
     assert_eq!(by_tcp, Err(DropReason::WrongSource));
     assert_eq!(stub.answers, []);
     stub.answer_upstream(&good, "[::ffff:192.0.2.53]:53")
@@ -186,7 +191,13 @@ fn an_answer_longer_than_the_asker_takes_is_truncated() {
         let bytes = upstream_answer(&forward.query, &records);
         assert!((601..1232).contains(&bytes.len()));
         stub.stub
-            .handle_upstream_answer(&bytes, transport, socket(UPSTREAMS[0]), stub.now())
+            .handle_upstream_answer(
+                &bytes,
+                transport,
+                socket(UPSTREAMS[0]),
+                stub.now(),
+                resource_of,
+            )
             .unwrap();
         stub.drain();
         let answer = stub.answer();

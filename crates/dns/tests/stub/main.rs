@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod access;
+mod aliases;
 mod common;
 mod forwarding;
 mod letters;

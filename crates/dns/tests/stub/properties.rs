@@ -146,7 +146,7 @@ proptest! {
             let index = index.index(bytes.len());
             bytes[index] ^= bits;
         }
-        let result = stub.stub.handle_upstream_answer(&bytes, Transport::Udp, forward.upstream, stub.now());
+        let result = stub.stub.handle_upstream_answer(&bytes, Transport::Udp, forward.upstream, stub.now(), crate::common::resource_of);
         while let Some(output) = stub.stub.poll_output() {
             let Output::Answer { bytes, .. } = output else { continue };
             prop_assert_eq!(&bytes[..2], &[0, 9]);
