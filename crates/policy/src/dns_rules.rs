@@ -2,7 +2,7 @@
 //! completed with, and servers that names of a domain are asked of.
 
 use crate::prefix::quotable;
-use crate::{DnsRuleError, DomainName};
+use crate::{DnsRuleError, DomainName, is_forwarded};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -90,6 +90,7 @@ impl DnsServer {
             IpAddr::V6(address) if address.is_unicast_link_local() => {
                 "it is another one on each link"
             }
+            _ if !is_forwarded(address) => "no gateway forwards to it",
             IpAddr::V4(_) | IpAddr::V6(_) => return Ok(Self(address)),
         };
         Err(DnsRuleError::NotAServer { address, why })

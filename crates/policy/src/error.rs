@@ -188,6 +188,12 @@ pub enum TargetError {
         "`{0}` in a name: letters, digits, `-` and `_` may be in one; write international names in their form with `xn--`"
     )]
     NameCharacter(char),
+    /// Neither a name nor an address.
+    #[error(
+        "`{0}` is no address, and no name since its last label is a number: write all four numbers of an IPv4 address, each \
+         from 0 to 255"
+    )]
+    Number(String),
     /// A label that begins or ends with a hyphen (RFC 952).
     #[error("a label of a name neither begins nor ends with `-`")]
     Hyphen,

@@ -171,6 +171,9 @@ impl FromStr for NamePattern {
         if !has_literal {
             return Err(TargetError::OnlyWildcards);
         }
+        if ends_in_number(text) {
+            return Err(TargetError::Number(text.to_owned()));
+        }
         Ok(Self(text.to_ascii_lowercase().into()))
     }
 }
@@ -196,6 +199,17 @@ fn fit(pattern: &[PatternLabel<'_>], name: &[&str]) -> bool {
             PatternLabel::Literal(literal) => literal == label,
             PatternLabel::One | PatternLabel::Many => true,
         })
+}
+
+/// Whether programs take it for an IPv4 address, right or wrong, and never ask the DNS for it: `10.0.0.256`, `1.2.3`,
+/// `0x7f.1` (the URL standard's "ends in a number"; no top-level domain is one, RFC 3696 section 2).
+fn ends_in_number(text: &str) -> bool {
+    let last = text.rsplit('.').next().unwrap_or(text);
+    let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+    }
 }
 
 fn without_root(text: &str) -> Result<&str, TargetError> {

@@ -120,6 +120,13 @@ fn what_is_no_pattern_is_refused_with_the_reason() {
         ("a\0.example", TargetError::NameCharacter('\0')),
         ("-a.example", TargetError::Hyphen),
         ("a-.example", TargetError::Hyphen),
+        ("10.0.0.256", TargetError::Number("10.0.0.256".to_owned())),
+        ("1.2.3", TargetError::Number("1.2.3".to_owned())),
+        ("1.2.3.", TargetError::Number("1.2.3".to_owned())),
+        ("0x7f.1", TargetError::Number("0x7f.1".to_owned())),
+        ("a.0x7F", TargetError::Number("a.0x7F".to_owned())),
+        ("a.0X", TargetError::Number("a.0X".to_owned())),
+        ("*.1", TargetError::Number("*.1".to_owned())),
         (&long_label, TargetError::NameLength),
         (&long_name, TargetError::NameLength),
     ];

@@ -263,3 +263,19 @@ fn zones_are_alike_where_their_names_are() {
     assert_eq!(zone("europe/berlin"), zone("Europe/Berlin"));
     assert_ne!(zone("Europe/Paris"), zone("Europe/Berlin"));
 }
+
+#[test]
+fn an_address_that_nothing_is_forwarded_to_is_no_server_of_all_clients() {
+    for never in [
+        "168.63.129.16",
+        "100.100.100.200",
+        "64:ff9b::7f00:1",
+        "127.0.0.53",
+    ] {
+        let refused = never.parse::<DnsServer>();
+        assert!(
+            matches!(refused, Err(DnsRuleError::NotAServer { .. })),
+            "{never}"
+        );
+    }
+}

@@ -1,9 +1,13 @@
 //! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
 
 use crate::fault::Fault;
-use culvert_policy::{Applications, ResourceName, Target, WithinError, normalized_name};
+use culvert_policy::{
+    Applications, NEVER_FORWARDED, Prefix, ResourceName, Target, WithinError, is_forwarded,
+    normalized_name,
+};
 use culvert_store::MAX_NAME_CHARS;
 use culvert_wire::{model, words};
+use std::net::IpAddr;
 
 /// A name of anything, in the form in which it is kept.
 pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
@@ -32,12 +36,32 @@ pub(super) fn resource_name(at: &str, text: &str) -> Result<String, Fault> {
 
 /// Where a resource is, in the form in which it is kept: one for each target.
 pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, Fault> {
-    let parsed =
-        Target::try_from(target).map_err(|error| Fault::invalid(format!("{at}address"), error))?;
+    let at = format!("{at}address");
+    let parsed = Target::try_from(target).map_err(|error| Fault::invalid(&at, error))?;
+    if let Some(prefix) = parsed.prefix().filter(|prefix| is_never_forwarded(*prefix)) {
+        let instead = match prefix.address().to_canonical() {
+            IpAddr::V4(address) if prefix.is_host() && prefix.address().is_ipv6() => {
+                format!("; write {address}")
+            }
+            _ => String::new(),
+        };
+        let why = format!(
+            "no gateway forwards packets to {parsed}, whatever is granted: loopback, link-local and multicast \
+             addresses and metadata services of clouds{instead}"
+        );
+        return Err(Fault::invalid(at, why));
+    }
     Ok(model::Target {
         kind: target.kind,
         address: parsed.to_string(),
     })
+}
+
+/// Whether none of the addresses is ever forwarded to.
+fn is_never_forwarded(prefix: Prefix) -> bool {
+    let is_within =
+        |range: &Prefix| range.len() <= prefix.len() && range.contains(prefix.address());
+    NEVER_FORWARDED.iter().any(is_within) || (prefix.is_host() && !is_forwarded(prefix.address()))
 }
 
 /// What of a resource may be used.
@@ -97,6 +121,46 @@ pub(super) fn conditions(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resource_that_nothing_is_forwarded_to_is_refused_with_the_reason() {
+        let address = |address: &str| model::Target {
+            kind: match address.contains('/') {
+                true => model::TargetKind::Network,
+                false => model::TargetKind::Address,
+            },
+            address: address.to_owned(),
+        };
+        for never in [
+            "127.0.0.1",
+            "127.0.0.0/8",
+            "169.254.169.254",
+            "169.254.0.0/24",
+            "168.63.129.16",
+            "::1",
+            "fe80::/64",
+            "64:ff9b::7f00:1",
+            "::ffff:10.0.0.1",
+        ] {
+            let error = target("", &address(never)).unwrap_err().to_string();
+            assert!(error.contains("no gateway forwards"), "{error}");
+            assert_eq!(
+                error.contains("write 10.0.0.1"),
+                never == "::ffff:10.0.0.1",
+                "{error}"
+            );
+        }
+        // A range may hold such addresses besides others.
+        for some in [
+            "0.0.0.0/0",
+            "::/0",
+            "168.0.0.0/8",
+            "10.0.0.1",
+            "64:ff9b::/96",
+        ] {
+            target("", &address(some)).unwrap();
+        }
+    }
 
     #[test]
     fn a_name_has_one_to_a_hundred_characters() {
