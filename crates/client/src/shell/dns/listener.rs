@@ -5,16 +5,17 @@ use culvert_dns::{QUERY_LEN_MAX, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
-/// Programs with a TCP connection at once, over all listeners: some hundred bytes each while idle.
+/// Programs with a TCP connection at once, over all listeners: some hundred bytes each while idle. One more takes the
+/// place of the one that has been silent for longest.
 const MAX_CONNECTIONS: usize = 128;
 
 /// How long a TCP connection may be idle. RFC 7766 §6.2.3 asks for a few seconds.
@@ -31,7 +32,6 @@ const MAX_ASKERS: usize = 4096;
 pub(crate) struct Listeners {
     events: DnsEvents,
     askers: Arc<Mutex<Askers>>,
-    connections: Arc<Semaphore>,
     bound: BTreeMap<SocketAddr, Bound>,
 }
 
@@ -56,7 +56,17 @@ struct Askers {
     udp: BTreeMap<SocketAddr, Arc<UdpSocket>>,
     /// In the order in which they came.
     order: std::collections::VecDeque<SocketAddr>,
-    tcp: BTreeMap<SocketAddr, mpsc::Sender<Vec<u8>>>,
+    tcp: BTreeMap<SocketAddr, Connection>,
+    /// Counts connections and their queries: the order in which they came.
+    turns: u64,
+}
+
+/// A TCP connection.
+struct Connection {
+    answers: mpsc::Sender<Vec<u8>>,
+    task: AbortHandle,
+    /// Of its last query, or of its beginning.
+    turn: u64,
 }
 
 /// Who may ask at a listener.
@@ -73,7 +83,6 @@ impl Listeners {
         Self {
             events,
             askers: Arc::default(),
-            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             bound: BTreeMap::new(),
         }
     }
@@ -100,13 +109,7 @@ impl Listeners {
             Admit::Local => from.ip() == own || from.ip().is_loopback(),
         };
         let udp = receive(udp, self.events.clone(), Arc::clone(&self.askers), may_ask);
-        let tcp = accept(
-            tcp,
-            self.events.clone(),
-            Arc::clone(&self.askers),
-            Arc::clone(&self.connections),
-            may_ask,
-        );
+        let tcp = accept(tcp, self.events.clone(), Arc::clone(&self.askers), may_ask);
         let tasks = [tokio::spawn(udp), tokio::spawn(tcp)];
         self.bound.insert(address, Bound { admit, tasks });
         Ok(())
@@ -121,7 +124,7 @@ impl Listeners {
 
     /// Sends an answer to whoever asked.
     pub(crate) fn answer(&self, bytes: Vec<u8>, to: SocketAddr, transport: Transport) {
-        let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut askers = lock(&self.askers);
         match transport {
             Transport::Udp => {
                 if let Some(socket) = askers.udp.get(&to) {
@@ -131,7 +134,7 @@ impl Listeners {
             }
             Transport::Tcp => {
                 let gone = match askers.tcp.get(&to) {
-                    Some(sender) => sender.try_send(bytes).is_err(),
+                    Some(connection) => connection.answers.try_send(bytes).is_err(),
                     None => false,
                 };
                 if gone {
@@ -152,6 +155,40 @@ impl Askers {
         {
             self.udp.remove(&oldest);
         }
+    }
+
+    /// A connection begins. Where there are too many, the one that has been silent for longest ends.
+    fn admit(&mut self, from: SocketAddr, answers: mpsc::Sender<Vec<u8>>, task: AbortHandle) {
+        if self.tcp.len() >= MAX_CONNECTIONS {
+            let silent = self
+                .tcp
+                .iter()
+                .min_by_key(|(_, connection)| connection.turn);
+            let silent = silent.map(|(from, _)| *from);
+            if let Some(silent) = silent.and_then(|from| self.tcp.remove(&from)) {
+                silent.task.abort();
+            }
+        }
+        let turn = self.next_turn();
+        let connection = Connection {
+            answers,
+            task,
+            turn,
+        };
+        self.tcp.insert(from, connection);
+    }
+
+    /// A query came over a connection.
+    fn note_query(&mut self, from: SocketAddr) {
+        let turn = self.next_turn();
+        if let Some(connection) = self.tcp.get_mut(&from) {
+            connection.turn = turn;
+        }
+    }
+
+    fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
     }
 }
 
@@ -176,10 +213,7 @@ async fn receive(
         if !may_ask(from) || len > QUERY_LEN_MAX {
             continue;
         }
-        askers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .note(from, &socket);
+        lock(&askers).note(from, &socket);
         let query = DnsEvent::Query {
             bytes: buffer[..len].to_vec(),
             transport: Transport::Udp,
@@ -194,19 +228,19 @@ async fn accept(
     listener: TcpListener,
     events: DnsEvents,
     askers: Arc<Mutex<Askers>>,
-    connections: Arc<Semaphore>,
     may_ask: impl Fn(SocketAddr) -> bool,
 ) {
     /// How long accepting pauses where there are no file descriptors left.
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, from)) if may_ask(from) => {
-                let (events, askers) = (events.clone(), Arc::clone(&askers));
-                tokio::spawn(serve(stream, from, events, askers, permit));
+                let (answers, to_write) = mpsc::channel(MAX_WAITING_ANSWERS);
+                // Until it is in the table, it can't take itself out.
+                let mut table = lock(&askers);
+                let connection = serve(stream, from, events.clone(), Arc::clone(&askers), to_write);
+                let task = tokio::spawn(connection).abort_handle();
+                table.admit(from, answers, task);
             }
             Ok(_) => {}
             Err(error) => {
@@ -223,22 +257,29 @@ async fn serve(
     from: SocketAddr,
     events: DnsEvents,
     askers: Arc<Mutex<Askers>>,
-    _permit: OwnedSemaphorePermit,
+    to_write: mpsc::Receiver<Vec<u8>>,
 ) {
-    let (answers, to_write) = mpsc::channel(MAX_WAITING_ANSWERS);
-    let lock = || askers.lock().unwrap_or_else(PoisonError::into_inner);
-    lock().tcp.insert(from, answers);
     let (reader, writer) = stream.into_split();
     let write = write_answers(writer, to_write);
     tokio::select! {
-        () = read_queries(reader, from, &events) => {}
+        () = read_queries(reader, from, &events, &askers) => {}
         () = write => {}
     }
-    lock().tcp.remove(&from);
+    lock(&askers).tcp.remove(&from);
 }
 
-async fn read_queries(mut reader: OwnedReadHalf, from: SocketAddr, events: &DnsEvents) {
+fn lock(askers: &Mutex<Askers>) -> MutexGuard<'_, Askers> {
+    askers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn read_queries(
+    mut reader: OwnedReadHalf,
+    from: SocketAddr,
+    events: &DnsEvents,
+    askers: &Mutex<Askers>,
+) {
     while let Ok(Some(bytes)) = timeout(IDLE_LIMIT, read_message(&mut reader)).await {
+        lock(askers).note_query(from);
         let query = DnsEvent::Query {
             bytes,
             transport: Transport::Tcp,
@@ -272,5 +313,71 @@ async fn write_answers(mut writer: OwnedWriteHalf, mut answers: mpsc::Receiver<V
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// For what happens at once on a machine that is not busy.
+    const SOON: Duration = Duration::from_secs(60);
+
+    async fn ask(stream: &mut TcpStream, text: &[u8]) {
+        let mut framed = u16::try_from(text.len()).unwrap().to_be_bytes().to_vec();
+        framed.extend(text);
+        stream.write_all(&framed).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn of_too_many_connections_the_one_that_is_silent_for_longest_gives_way() {
+        let (events, mut heard) = mpsc::channel(16);
+        let mut listeners = Listeners::new(events);
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        listeners.bind(any, Admit::Local).await.unwrap();
+        let address = listeners.addresses()[0];
+        let mut hear = async || {
+            let heard = timeout(SOON, heard.recv()).await.unwrap();
+            match heard {
+                Some(DnsEvent::Query { bytes, from, .. }) => (bytes, from),
+                _ => panic!("a query"),
+            }
+        };
+        let mut held = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            held.push(TcpStream::connect(address).await.unwrap());
+        }
+        // The first one asks, so that the second is silent for longer.
+        ask(&mut held[0], b"first").await;
+        assert_eq!(hear().await.0, b"first");
+        let mut newcomer = TcpStream::connect(address).await.unwrap();
+        ask(&mut newcomer, b"newcomer").await;
+        let (bytes, from) = hear().await;
+        assert_eq!(bytes, b"newcomer");
+        let ended = timeout(SOON, held[1].read(&mut [0; 1])).await.unwrap();
+        assert_eq!(ended.unwrap_or(0), 0);
+        // All others are there still, and whoever asked is answered.
+        let mut byte = [0; 1];
+        let mut is_open = |stream: &TcpStream| match stream.try_read(&mut byte) {
+            Ok(read) => read > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        let (first, rest) = held.split_first().unwrap();
+        assert_eq!(
+            rest[1..]
+                .iter()
+                .chain([first])
+                .filter(|it| is_open(it))
+                .count(),
+            rest.len()
+        );
+        listeners.answer(b"answer".to_vec(), from, Transport::Tcp);
+        let mut answer = [0; 8];
+        timeout(SOON, newcomer.read_exact(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(&answer, b"\0\x06answer");
     }
 }
