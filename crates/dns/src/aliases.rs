@@ -23,6 +23,12 @@ pub(crate) struct Chain {
     pub(crate) resource: ResourceId,
 }
 
+/// A CNAME record.
+struct Link {
+    alias: Name<Vec<u8>>,
+    target: Name<Vec<u8>>,
+}
+
 /// The chain of aliases in an answer, up to the first name that is a resource's. What the answer says of that name is
 /// not looked at: the resource's gateway knows.
 pub(crate) fn to_resource(
@@ -34,19 +40,20 @@ pub(crate) fn to_resource(
         // It asks for the alias itself.
         return Ok(None);
     }
-    let mut targets: Vec<(Name<Vec<u8>>, Name<Vec<u8>>)> = Vec::new();
+    let mut links = Vec::new();
     for record in message.answer()?.limit_to_in::<Cname<ParsedName<_>>>() {
         let record = record?;
-        targets.push((record.owner().to_vec(), record.data().cname().to_vec()));
+        let (alias, target) = (record.owner().to_vec(), record.data().cname().to_vec());
+        links.push(Link { alias, target });
     }
     let mut aliases: Vec<Name<Vec<u8>>> = Vec::new();
     while aliases.len() < ALIASES_MAX {
         let at = aliases.last().unwrap_or(question.qname());
-        let Some((_, target)) = targets.iter().find(|(owner, _)| owner.name_eq(at)) else {
+        let Some(link) = links.iter().find(|link| link.alias.name_eq(at)) else {
             return Ok(None);
         };
-        aliases.push(target.clone());
-        if let Some(name) = name::read(target)
+        aliases.push(link.target.clone());
+        if let Some(name) = name::read(&link.target)
             && let Some(resource) = resource_of(&name)
         {
             return Ok(Some(Chain {

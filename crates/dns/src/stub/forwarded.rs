@@ -101,12 +101,12 @@ impl Stub {
         else {
             return self.pass_on(query, bytes);
         };
-        if let Ok(Some(chain)) = aliases::to_resource(message, question, &resource_of) {
+        if let Ok(Some(chain)) = aliases::to_resource(message, question, resource_of) {
             let mut asked = query.asked.clone();
             asked.aliases = chain.aliases;
             return self.handle_name(&chain.name, chain.resource, &asked, asker, now);
         }
-        match aliases::without_resources(message, &resource_of) {
+        match aliases::without_resources(message, resource_of) {
             Ok(None) => self.pass_on(query, bytes),
             Ok(Some(bytes)) => self.pass_on(query, bytes),
             Err(_) => self.answer(&query.asked, asker, &UNREADABLE),

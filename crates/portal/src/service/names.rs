@@ -40,7 +40,11 @@ pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, 
     let parsed = Target::try_from(target).map_err(|error| Fault::invalid(&at, error))?;
     if let Some(prefix) = parsed.prefix().filter(|prefix| is_never_forwarded(*prefix)) {
         let instead = match prefix.address().to_canonical() {
-            IpAddr::V4(address) if prefix.is_host() && prefix.address().is_ipv6() => {
+            IpAddr::V4(address)
+                if prefix.is_host()
+                    && prefix.address().is_ipv6()
+                    && is_forwarded(address.into()) =>
+            {
                 format!("; write {address}")
             }
             _ => String::new(),
@@ -126,7 +130,7 @@ mod tests {
     fn a_resource_that_nothing_is_forwarded_to_is_refused_with_the_reason() {
         let address = |address: &str| model::Target {
             kind: match address.contains('/') {
-                true => model::TargetKind::Network,
+                true => model::TargetKind::Cidr,
                 false => model::TargetKind::Address,
             },
             address: address.to_owned(),
@@ -141,8 +145,9 @@ mod tests {
             "fe80::/64",
             "64:ff9b::7f00:1",
             "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
         ] {
-            let error = target("", &address(never)).unwrap_err().to_string();
+            let error = format!("{:?}", target("", &address(never)).unwrap_err());
             assert!(error.contains("no gateway forwards"), "{error}");
             assert_eq!(
                 error.contains("write 10.0.0.1"),
