@@ -3,7 +3,7 @@
 //!
 //! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
 //! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
-//! which step of the way fails. [`Backoff`] is pure: it
+//! which step of the way fails, and [`race`] connects to whichever address answers first. [`Backoff`] is pure: it
 //! is told its random numbers and keeps no clock.
 
 #![forbid(unsafe_code)]
@@ -27,3 +27,4 @@ pub use error::ConnectError;
 pub use probe::{PortalAnswer, Probe, probe};
 pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
 pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};
+pub use tcp::race;

@@ -30,20 +30,49 @@ pub(crate) async fn connect(
         host: host.to_owned(),
         source,
     })?;
-    let addresses = alternate(resolved);
-    let unreachable = |source| ConnectError::Unreachable {
-        authority: format!("{host}:{port}"),
-        source,
-    };
+    let mut local = None;
+    let connected = race(resolved, |address| {
+        open(address, mark).map_err(|(what, source)| {
+            let kind = source.kind();
+            local = Some(ConnectError::Local { what, source });
+            kind.into()
+        })
+    });
+    let connected = connected.await;
+    connected.map_err(|source| {
+        local.unwrap_or_else(|| ConnectError::Unreachable {
+            authority: format!("{host}:{port}"),
+            source,
+        })
+    })
+}
+
+/// Happy Eyeballs (RFC 8305 §5): the first of the addresses that accepts a connection. The families alternate, a silent
+/// address delays the next one by 250 ms, and one that fails by nothing. At most eight addresses are tried. `open` makes
+/// the socket for an address; where it fails, so does that address alone.
+///
+/// # Errors
+/// The last failure, once every address has failed. Silent addresses are waited for: the caller has a time limit.
+pub async fn race(
+    addresses: Vec<SocketAddr>,
+    mut open: impl FnMut(SocketAddr) -> io::Result<TcpSocket>,
+) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
-    let mut addresses = addresses.into_iter().take(MAX_ADDRESSES);
+    let mut addresses = alternate(addresses).into_iter().take(MAX_ADDRESSES);
     let mut last_error = io::Error::from(io::ErrorKind::AddrNotAvailable);
     loop {
         let next = addresses.next();
         let is_last = next.is_none();
         if let Some(address) = next {
-            let socket = open(address, mark)?;
-            attempts.spawn(async move { socket.connect(address).await });
+            match open(address) {
+                Ok(socket) => {
+                    attempts.spawn(async move { socket.connect(address).await });
+                }
+                Err(error) => {
+                    last_error = error;
+                    continue;
+                }
+            }
         }
         // The last address is waited for without end: the whole attempt has a limit of its own.
         let stagger = async {
@@ -57,7 +86,7 @@ pub(crate) async fn connect(
                 Some(Ok(Ok(stream))) => return Ok(stream),
                 Some(Ok(Err(error))) => last_error = error,
                 Some(Err(_aborted)) => {}
-                None if is_last => return Err(unreachable(last_error)),
+                None if is_last => return Err(last_error),
                 None => {}
             },
             () = stagger => {}
@@ -84,19 +113,21 @@ pub(crate) fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
 }
 
-fn open(address: SocketAddr, mark: Option<u32>) -> Result<TcpSocket, ConnectError> {
-    let local = |what| move |source| ConnectError::Local { what, source };
+/// The error says what was tried.
+fn open(address: SocketAddr, mark: Option<u32>) -> Result<TcpSocket, (&'static str, io::Error)> {
+    let failed = |what| move |source| (what, source);
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     };
-    let socket = socket.map_err(local("open a TCP socket"))?;
+    let socket = socket.map_err(failed("open a TCP socket"))?;
     // Messages are short and wait for answers.
-    socket.set_nodelay(true).map_err(local("set TCP_NODELAY"))?;
+    socket
+        .set_nodelay(true)
+        .map_err(failed("set TCP_NODELAY"))?;
     if let Some(mark) = mark {
-        SockRef::from(&socket)
-            .set_mark(mark)
-            .map_err(local("mark the connection to the portal (CAP_NET_ADMIN)"))?;
+        let marked = SockRef::from(&socket).set_mark(mark);
+        marked.map_err(failed("mark the connection to the portal (CAP_NET_ADMIN)"))?;
     }
     Ok(socket)
 }
@@ -112,5 +143,71 @@ mod tests {
         let ordered = alternate(all.iter().map(|text| address(text)).collect());
         let expected = ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"];
         assert_eq!(ordered, expected.map(address));
+    }
+
+    /// A listener that drops SYNs, as a firewall does, and what keeps its backlog full.
+    async fn silent() -> (SocketAddr, impl Sized) {
+        let listener = TcpSocket::new_v4().unwrap();
+        listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listener.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut held = Vec::new();
+        loop {
+            let attempt = tokio::time::timeout(NEXT_ADDRESS_AFTER, TcpStream::connect(address));
+            match attempt.await {
+                Ok(stream) => held.push(stream.unwrap()),
+                Err(_) => return (address, (listener, held)),
+            }
+        }
+    }
+
+    fn plain(address: SocketAddr) -> io::Result<TcpSocket> {
+        open(address, None).map_err(|(_, error)| error)
+    }
+
+    #[tokio::test]
+    async fn silent_and_failing_addresses_delay_the_one_that_answers_by_a_quarter_of_a_second_each()
+    {
+        let (dead, _held) = silent().await;
+        let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = good.local_addr().map(|address| (address, good)).unwrap();
+        let refusing = "127.0.0.1:1".parse().unwrap();
+        let start = tokio::time::Instant::now();
+        let stream = race(vec![dead, refusing, dead, good.0], plain).await;
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), good.0);
+        assert!(
+            start.elapsed() >= 2 * NEXT_ADDRESS_AFTER,
+            "each had its time"
+        );
+        // Far above two delays, far below the limit of any attempt.
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    /// Without IPv6 in the kernel, opening the socket fails already.
+    #[tokio::test]
+    async fn a_family_without_sockets_costs_only_its_own_addresses() {
+        let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = good.local_addr().unwrap();
+        let without_ipv6 = |address: SocketAddr| match address {
+            SocketAddr::V6(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+            SocketAddr::V4(_) => plain(address),
+        };
+        let all = vec!["[2001:db8::1]:443".parse().unwrap(), address];
+        let stream = race(all, without_ipv6).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), address);
+        let none = race(vec!["[2001:db8::1]:443".parse().unwrap()], without_ipv6).await;
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[tokio::test]
+    async fn at_most_eight_addresses_are_tried() {
+        let mut opened = 0;
+        let refusing = (1..=20).map(|host| SocketAddr::from(([127, 0, 0, host], 1)));
+        let tried = race(refusing.collect(), |address| {
+            opened += 1;
+            plain(address)
+        });
+        assert!(tried.await.is_err());
+        assert_eq!(opened, MAX_ADDRESSES);
     }
 }

@@ -18,6 +18,7 @@ pub mod fuzzing;
 pub mod hub;
 pub mod machine_commands;
 mod oidc;
+mod outbound;
 pub mod server;
 mod service;
 pub mod sessions;

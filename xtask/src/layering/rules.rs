@@ -188,6 +188,7 @@ pub(super) const EDGES: [(&str, &[&str]); 31] = [
             "culvert-fair",
             "culvert-host",
             "culvert-ids",
+            "culvert-link",
             "culvert-policy",
             "culvert-secrets",
             "culvert-store",

@@ -1,23 +1,22 @@
 //! Requests to a provider: HTTPS alone, no redirections, bounded in bytes and in time.
 
 use super::fault::SignInFault;
+use crate::outbound;
+use culvert_link::{LookUp, system_look_up};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
 /// For how long a request may take, connecting included: a person waits for it.
@@ -27,7 +26,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
 /// How a provider is asked.
-pub(super) struct Fetcher(Arc<ClientConfig>);
+pub(super) struct Fetcher {
+    tls: Arc<ClientConfig>,
+    look_up: LookUp,
+}
 
 /// What is asked.
 pub(super) struct Ask<'a> {
@@ -49,12 +51,11 @@ impl Fetcher {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         roots.add_parsable_certificates(certificates(ca.unwrap_or_default()).unwrap_or_default());
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| SignInFault::Away(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self(Arc::new(config)))
+        let tls = outbound::client_config(roots);
+        Ok(Self {
+            tls: tls.map_err(|error| SignInFault::Away(error.to_string()))?,
+            look_up: system_look_up,
+        })
     }
 
     /// Asks for JSON, which a good answer is.
@@ -86,12 +87,9 @@ impl Fetcher {
             uri.host().unwrap_or_default(),
             uri.port_u16().unwrap_or(443),
         );
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(bare.to_owned()).map_err(|error| away(&error))?;
-        let stream = TcpStream::connect((bare, port)).await;
+        let stream = outbound::connect(host, port, self.look_up).await;
         let stream = stream.map_err(|error| away(&error))?;
-        let connector = TlsConnector::from(Arc::clone(&self.0));
-        let stream = connector.connect(name, stream).await;
+        let stream = outbound::handshake(Arc::clone(&self.tls), host, stream).await;
         let stream = stream.map_err(|error| away(&error))?;
         let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| away(&error))?;
@@ -191,5 +189,32 @@ mod tests {
         assert!(good(StatusCode::OK).is_ok());
         assert!(good(StatusCode::FOUND).is_err());
         assert!(good(StatusCode::TEMPORARY_REDIRECT).is_err());
+    }
+
+    /// Through the whole way that a sign-in takes, with a resolver of the test.
+    #[tokio::test]
+    async fn a_provider_with_a_dead_address_before_a_good_one_is_asked() {
+        let (dead, _held) = outbound::testing::silent().await;
+        let certified = rcgen::generate_simple_self_signed(vec!["*.test".to_owned()]).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let name = outbound::testing::half_dead(dead, listener.local_addr().unwrap());
+        let mut fetcher = Fetcher::trusting(Some(&certified.cert.pem())).unwrap();
+        fetcher.look_up = outbound::testing::look_up;
+        let url = format!("https://{name}/");
+        // It reaches TLS: this listener answers with an alert.
+        let refusing = async {
+            use tokio::io::{AsyncReadExt, AsyncWriteExt};
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _hello = stream.read(&mut [0; 1024]).await.unwrap();
+            stream.write_all(&[21, 3, 3, 0, 2, 2, 70]).await.unwrap();
+            stream
+        };
+        let asked = timeout(
+            Duration::from_secs(5),
+            fetcher.get::<serde_json::Value>(&url),
+        );
+        let (asked, _open) = tokio::join!(asked, refusing);
+        let text = asked.expect("it takes one delay").unwrap_err().to_string();
+        assert!(text.contains("ProtocolVersion"), "{text}");
     }
 }

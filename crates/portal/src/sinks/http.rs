@@ -1,6 +1,8 @@
 //! A sink that is an endpoint.
 
 use super::SinkError;
+use crate::outbound;
+use culvert_link::{LookUp, system_look_up};
 use culvert_store::SecretBytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -8,15 +10,12 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// How long a batch may take, from looking up the name to the answer: a collector that needs longer
 /// for 500 lines does not keep up.
@@ -84,29 +83,36 @@ pub(super) async fn post(
     token: Option<&SecretBytes>,
     lines: String,
 ) -> Result<(), SinkError> {
+    post_by(system_look_up, url, token, lines).await
+}
+
+async fn post_by(
+    look_up: LookUp,
+    url: &str,
+    token: Option<&SecretBytes>,
+    lines: String,
+) -> Result<(), SinkError> {
     let late = |_| SinkError::new(format_args!("no answer within {} s", LIMIT.as_secs()));
-    timeout(LIMIT, exchange(url, token, lines))
+    timeout(LIMIT, exchange(look_up, url, token, lines))
         .await
         .map_err(late)?
 }
 
-async fn exchange(url: &str, token: Option<&SecretBytes>, lines: String) -> Result<(), SinkError> {
+async fn exchange(
+    look_up: LookUp,
+    url: &str,
+    token: Option<&SecretBytes>,
+    lines: String,
+) -> Result<(), SinkError> {
     let endpoint = Endpoint::parse(url)?;
     let request = request(&endpoint, url, token, lines)?;
-    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port));
-    let stream = stream
-        .await
-        .map_err(|error| SinkError::new(format_args!("connecting: {error}")))?;
+    let stream = outbound::connect(&endpoint.host, endpoint.port, look_up).await;
+    let stream = stream.map_err(|error| SinkError::new(format_args!("connecting: {error}")))?;
     if !endpoint.is_tls {
         return converse(stream, request).await;
     }
-    let name = ServerName::try_from(endpoint.host)
-        .map_err(|_| SinkError::new("the URL's host is no name that a certificate can have"))?;
-    let stream = TlsConnector::from(tls()?)
-        .connect(name, stream)
-        .await
-        .map_err(|error| SinkError::new(format_args!("TLS: {error}")))?;
-    converse(stream, request).await
+    let stream = outbound::handshake(tls()?, &endpoint.host, stream).await;
+    converse(stream.map_err(SinkError::new)?, request).await
 }
 
 fn request(
@@ -177,13 +183,8 @@ fn tls() -> Result<Arc<ClientConfig>, SinkError> {
             "this machine trusts no certificate authority: install ca-certificates",
         ));
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(SinkError::new)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+    let config = outbound::client_config(roots).map_err(SinkError::new)?;
+    Ok(Arc::clone(CONFIG.get_or_init(|| config)))
 }
 
 #[cfg(test)]
@@ -248,5 +249,27 @@ mod tests {
         assert!(error.contains("307"), "{error}");
         let nobody = elsewhere.accept().unwrap_err();
         assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn a_sink_with_a_dead_address_before_a_good_one_takes_lines() {
+        let (dead, _held) = outbound::testing::silent().await;
+        let endpoint = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let name = outbound::testing::half_dead(dead, endpoint.local_addr().unwrap());
+        let url = format!("http://{name}/in");
+        let answering = async {
+            let (mut stream, _) = endpoint.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"line\n") {
+                assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+            stream
+        };
+        let posting = post_by(outbound::testing::look_up, &url, None, "line\n".to_owned());
+        let posting = timeout(Duration::from_secs(5), posting);
+        let (posted, _open) = tokio::join!(posting, answering);
+        posted.expect("it takes one delay").unwrap();
     }
 }
