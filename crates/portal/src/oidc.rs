@@ -1,7 +1,7 @@
 //! Signing in by an identity provider that speaks OpenID Connect: the authorization code flow with PKCE,
 //! state and nonce (OpenID Connect Core 1.0, RFC 7636, RFC 9207). `docs/adr/0017` says why so.
 //!
-//! Everything that comes from a provider is bounded in bytes and in time, by TLS 1.3 alone, and means
+//! Everything that comes from a provider is bounded in bytes and in time, and means
 //! nothing until the signature of its ID token is checked.
 
 mod fault;

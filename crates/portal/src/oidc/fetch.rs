@@ -215,6 +215,6 @@ mod tests {
         );
         let (asked, _open) = tokio::join!(asked, refusing);
         let text = asked.expect("it takes one delay").unwrap_err().to_string();
-        assert!(text.contains("ProtocolVersion"), "{text}");
+        assert!(text.contains("neither TLS 1.3 nor TLS 1.2"), "{text}");
     }
 }
