@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// For how long a provider is believed to be as it said.
 const METADATA_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// How often a provider is asked for its keys because a token names one that it did not have: whoever makes
+/// How often a provider is asked for its keys because none of those that it had has signed a token: whoever makes
 /// up tokens has nobody else bothered.
 const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -54,7 +54,16 @@ struct Known {
     fetcher: Fetcher,
     metadata: Metadata,
     asked: Instant,
-    keys: tokio::sync::Mutex<Option<(Keys, Instant)>>,
+    keys: tokio::sync::Mutex<Option<KeptKeys>>,
+}
+
+/// Keys, as a provider published them.
+#[derive(Clone, Debug)]
+struct KeptKeys {
+    keys: Keys,
+    asked: Instant,
+    /// The last time that it was asked because of a token that none of its keys had signed.
+    again: Option<Instant>,
 }
 
 impl Oidc {
@@ -122,18 +131,54 @@ impl Oidc {
 }
 
 impl Known {
-    /// The keys that tokens of this provider are signed by; asked for anew where they lack `wanted`.
-    async fn keys(&self, wanted: Option<&str>) -> Result<Keys, SignInFault> {
+    /// What `check` makes of a token, by the keys of this provider. Providers change keys, some without changing their
+    /// ids: where no key has signed the token, they are asked for anew, at most once a minute.
+    async fn verified<T>(
+        &self,
+        check: impl Fn(&Keys) -> Result<T, SignInFault>,
+    ) -> Result<T, SignInFault> {
+        let kept = self.keys().await?;
+        let fault = match check(&kept.keys) {
+            Err(fault @ SignInFault::Signature(_)) => fault,
+            checked => return checked,
+        };
+        match self.keys_after(kept.asked).await? {
+            Some(newer) => check(&newer),
+            None => Err(fault),
+        }
+    }
+
+    async fn keys(&self) -> Result<KeptKeys, SignInFault> {
         let mut kept = self.keys.lock().await;
-        if let Some((keys, asked)) = &*kept {
-            let age = asked.elapsed();
-            let serves = wanted.is_none_or(|kid| keys.have(kid)) && age < METADATA_LIFETIME;
-            if serves || age < KEYS_AGAIN_AFTER {
-                return Ok(keys.clone());
-            }
+        if let Some(kept) = &*kept
+            && kept.asked.elapsed() < METADATA_LIFETIME
+        {
+            return Ok(kept.clone());
         }
         let keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
-        *kept = Some((keys.clone(), Instant::now()));
-        Ok(keys)
+        let new = KeptKeys {
+            keys,
+            asked: Instant::now(),
+            again: None,
+        };
+        Ok(kept.insert(new).clone())
+    }
+
+    /// Keys that were asked for later than `asked`; none where that was done a moment ago.
+    async fn keys_after(&self, asked: Instant) -> Result<Option<Keys>, SignInFault> {
+        let mut kept = self.keys.lock().await;
+        let Some(kept) = &mut *kept else {
+            return Ok(None);
+        };
+        if kept.asked > asked {
+            return Ok(Some(kept.keys.clone()));
+        }
+        if kept.again.is_some_and(|at| at.elapsed() < KEYS_AGAIN_AFTER) {
+            return Ok(None);
+        }
+        kept.again = Some(Instant::now());
+        kept.keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
+        kept.asked = Instant::now();
+        Ok(Some(kept.keys.clone()))
     }
 }

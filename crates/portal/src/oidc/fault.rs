@@ -35,6 +35,9 @@ pub(crate) enum SignInFault {
     /// Its token proves nothing.
     #[error("What the identity provider says of you is not accepted: {0}")]
     Token(&'static str),
+    /// None of the provider's keys has signed its token.
+    #[error("What the identity provider says of you is not accepted: {0}")]
+    Signature(&'static str),
     /// It does not prove that the person has just signed in there.
     #[error("The identity provider does not say that you have just signed in there: {0}")]
     NotAnew(String),

@@ -21,9 +21,6 @@ pub fn id_token(
 ) -> Result<Believed, String> {
     let set: KeySet = serde_json::from_slice(key_set).map_err(|error| error.to_string())?;
     let keys = Keys::of(set.keys);
-    if let Some(kid) = id_token::key_of(token).map_err(|fault| fault.to_string())? {
-        keys.have(&kid);
-    }
     let wanted = Wanted {
         issuer,
         client_id,

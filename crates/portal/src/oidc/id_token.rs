@@ -65,13 +65,6 @@ enum Audience {
     None,
 }
 
-/// The key that a token says it is signed by, which nobody believes yet.
-pub(super) fn key_of(token: &str) -> Result<Option<String>, SignInFault> {
-    let header = decode_header(token);
-    let header = header.map_err(|_| SignInFault::Token("its ID token is none"))?;
-    Ok(header.kid)
-}
-
 /// What the token says, once it is proven that the provider says it, here and now, to this browser.
 pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
     let header = decode_header(token);
@@ -93,14 +86,19 @@ pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdCl
     validation.set_audience(&[wanted.client_id]);
     validation.set_issuer(&[wanted.issuer]);
     validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-    let mut refused = SignInFault::Token("it is signed by a key that the provider does not have");
+    let mut refused =
+        SignInFault::Signature("it is signed by a key that the provider does not have");
     for key in keys.for_token(header.kid.as_deref()) {
         let Ok(key) = DecodingKey::from_jwk(key) else {
             continue;
         };
         match decode::<IdClaims>(token, &key, &validation) {
             Ok(token) => return about(token.claims, wanted),
-            Err(error) => refused = SignInFault::Token(reason(error.kind())),
+            Err(error) => refused = refusal(error.kind()),
+        }
+        // Another key of the same id may have signed it.
+        if !matches!(refused, SignInFault::Signature(_)) {
+            break;
         }
     }
     Err(refused)
@@ -179,17 +177,20 @@ fn instant(at_s: u64) -> Timestamp {
     Timestamp::from_unix_ms(at_s.saturating_mul(1_000))
 }
 
-fn reason(kind: &ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::InvalidSignature => "its signature is wrong",
+fn refusal(kind: &ErrorKind) -> SignInFault {
+    SignInFault::Token(match kind {
+        ErrorKind::InvalidSignature => return SignInFault::Signature("its signature is wrong"),
+        ErrorKind::InvalidAlgorithm => {
+            let why = "its key is not for the way in which it is signed";
+            return SignInFault::Signature(why);
+        }
         ErrorKind::ExpiredSignature => "it has expired: compare the clocks",
         ErrorKind::ImmatureSignature => "it does not hold yet: compare the clocks",
         ErrorKind::InvalidIssuer => "it is from another issuer",
         ErrorKind::InvalidAudience => "it is for somebody else (aud)",
         ErrorKind::MissingRequiredClaim(_) => "it lacks a claim that it must have",
-        ErrorKind::InvalidAlgorithm => "its key is not for the way in which it is signed",
         _ => "its ID token is none",
-    }
+    })
 }
 
 #[cfg(test)]
@@ -231,7 +232,7 @@ mod tests {
 
     fn refused(token: &str, keys: &Keys) -> &'static str {
         match check(token, keys, WANTED) {
-            Err(SignInFault::Token(why)) => why,
+            Err(SignInFault::Token(why) | SignInFault::Signature(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -407,6 +408,29 @@ mod tests {
             "eyJhbGciOiJub25lIn0.e30.",
         ] {
             assert_eq!(refused(token, &keys), "its ID token is none", "{token}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_to_blame_only_where_other_keys_could_help() {
+        let (private, public) = key("a");
+        let (_, other) = key("a");
+        let is_about_keys = |keys: Vec<Value>, claims: &Value, kid| {
+            let token = sign(&private, kid, claims);
+            let checked = check(&token, &Keys::of(keys), WANTED);
+            matches!(checked, Err(SignInFault::Signature(_)))
+        };
+        let mut expired = claims();
+        expired["exp"] = json!(1);
+        assert!(is_about_keys(vec![other.clone()], &claims(), Some("a")));
+        assert!(is_about_keys(vec![other.clone()], &claims(), None));
+        assert!(is_about_keys(vec![], &claims(), Some("a")));
+        assert!(!is_about_keys(vec![public.clone()], &expired, Some("a")));
+        // Two keys of one id, while one takes the place of the other.
+        let token = sign(&private, Some("a"), &claims());
+        for keys in [vec![other.clone(), public.clone()], vec![public, other]] {
+            assert!(check(&token, &Keys::of(keys.clone()), WANTED).is_ok());
+            assert!(!is_about_keys(keys, &expired, Some("a")));
         }
     }
 }

@@ -130,12 +130,6 @@ impl Keys {
         Self(keys.filter(signs).collect())
     }
 
-    pub(super) fn have(&self, kid: &str) -> bool {
-        self.0
-            .iter()
-            .any(|key| key.common.key_id.as_deref() == Some(kid))
-    }
-
     /// Those that a token may be signed by that names `kid`, or none.
     pub(super) fn for_token<'k>(&'k self, kid: Option<&'k str>) -> impl Iterator<Item = &'k Jwk> {
         self.0

@@ -59,15 +59,15 @@ pub(super) async fn redeem(
     let answer = exchange(known, provider, secret, flow, code, redirect_uri).await?;
     let token = answer.id_token.map(Zeroizing::new);
     let token = token.ok_or_else(|| SignInFault::Wrong("it gave no ID token".to_owned()))?;
-    let kid = id_token::key_of(&token)?;
-    let keys = known.keys(kid.as_deref()).await?;
     let wanted = Wanted {
         issuer: &provider.issuer,
         client_id: &provider.client_id,
         nonce: &flow.nonce,
         asked_anew: flow.purpose.must_be_anew().then(|| flow.age()),
     };
-    let id = id_token::check(&token, &keys, wanted)?;
+    let id = known
+        .verified(|keys| id_token::check(&token, keys, wanted))
+        .await?;
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
         return Err(SignInFault::Token("its subject is no subject"));
     }

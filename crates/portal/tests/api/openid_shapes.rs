@@ -37,3 +37,29 @@ async fn a_provider_whose_tls_is_too_old_is_refused_with_the_reason() {
         assert!(text.contains(reason) && text.contains("ECDHE"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_key_that_changes_under_its_id_is_asked_for_once_and_not_again_within_a_minute() {
+    let stage = Stage::new(json!({"unknown_people": "make"})).await;
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.asked("/keys"), 1);
+    let change = |published: bool| {
+        let key = Key::new();
+        let mut script = stage.script.lock().unwrap();
+        script.key = key.clone();
+        if published {
+            script.published = key;
+        }
+    };
+    change(true);
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.asked("/keys"), 2);
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.asked("/keys"), 2, "the new key is remembered");
+    for published in [false, true] {
+        change(published);
+        let refused = stage.sign_in().await.expect(403);
+        assert!(refused.text.contains("signature"), "{}", refused.text);
+        assert_eq!(stage.asked("/keys"), 2, "once a minute");
+    }
+}
