@@ -1,10 +1,14 @@
 //! Why nobody was signed in.
 
 use crate::fault::Fault;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Characters of what a provider says that a page repeats.
 const MAX_REPEATED_CHARS: usize = 200;
+
+/// Characters of a URL or name that people copy. Longer issuers than this are rare, and a page stays a page.
+const MAX_COPIED_CHARS: usize = 400;
 
 /// Why nobody was signed in by a provider, as the page says it.
 #[derive(Debug, Error)]
@@ -21,8 +25,16 @@ pub(crate) enum SignInFault {
     #[error("This sign-in took longer than ten minutes. Sign in once more.")]
     ExpiredState,
     /// The answer is from somebody else than was asked (RFC 9207).
-    #[error("The answer is not from the identity provider that was asked.")]
-    WrongIssuer,
+    #[error(
+        "The answer is not from the identity provider that was asked: {came} came as its issuer (iss), and {expected} was \
+         expected. Sign in once more."
+    )]
+    WrongIssuer {
+        /// In a form to copy.
+        came: String,
+        /// As it was configured.
+        expected: String,
+    },
     /// The provider did not let the person in.
     #[error("The identity provider refused: {0}")]
     Refused(String),
@@ -34,7 +46,7 @@ pub(crate) enum SignInFault {
     Wrong(String),
     /// Its token proves nothing.
     #[error("What the identity provider says of you is not accepted: {0}")]
-    Token(&'static str),
+    Token(Cow<'static, str>),
     /// None of the provider's keys has signed its token.
     #[error("What the identity provider says of you is not accepted: {0}")]
     Signature(&'static str),
@@ -81,12 +93,29 @@ impl SignInFault {
         };
         Self::Refused(repeated(&said))
     }
+
+    pub(super) const fn token(why: &'static str) -> Self {
+        Self::Token(Cow::Borrowed(why))
+    }
 }
 
 /// The words of a provider, as far as a page has room for them.
 pub(super) fn repeated(said: &str) -> String {
     let said = said.chars().filter(|char| !char.is_control());
     said.take(MAX_REPEATED_CHARS).collect()
+}
+
+/// What a provider says, to be copied and compared: characters that are not visible ASCII are escaped, and it has an end.
+pub(super) fn copyable(said: &str) -> String {
+    let mut shown = String::new();
+    for (at, char) in said.chars().enumerate() {
+        match char {
+            _ if at == MAX_COPIED_CHARS => return shown + "…",
+            ' ' | '!'..='~' => shown.push(char),
+            char => shown.extend(char.escape_unicode()),
+        }
+    }
+    shown
 }
 
 impl From<Fault> for SignInFault {
@@ -102,5 +131,19 @@ impl From<SignInFault> for Fault {
             SignInFault::Away(_) | SignInFault::Wrong(_) => Self::Unavailable(fault.to_string()),
             fault => Self::Forbidden(fault.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_copied_has_no_invisible_character_and_an_end() {
+        let url = "https://id.example/realms/a?b=c&d";
+        assert_eq!(copyable(url), url);
+        assert_eq!(copyable("a\n\u{202e}é"), "a\\u{a}\\u{202e}\\u{e9}");
+        let long = copyable(&"é".repeat(100_000));
+        assert!(long.len() < 10 * MAX_COPIED_CHARS && long.ends_with('…'));
     }
 }

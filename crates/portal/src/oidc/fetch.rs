@@ -1,13 +1,15 @@
 //! Requests to a provider: HTTPS alone, no redirections, bounded in bytes and in time.
 
-use super::fault::SignInFault;
+use super::fault::{SignInFault, copyable, repeated};
 use crate::outbound;
 use culvert_link::{LookUp, system_look_up};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -25,6 +27,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of an answer. Keys of the largest providers take 20 KiB, a token with a thousand groups 100 KiB.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
+/// Bytes of an answer that is not JSON which an error shows: enough to tell a sign-in page from a proxy's.
+const MAX_SHOWN_BYTES: usize = 80;
+
 /// How a provider is asked.
 pub(super) struct Fetcher {
     tls: Arc<ClientConfig>,
@@ -39,9 +44,11 @@ pub(super) struct Ask<'a> {
     pub(super) form: Option<Zeroizing<String>>,
 }
 
-/// An answer in JSON, whatever its status.
+/// An answer, whatever its status.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
+    content_type: String,
+    location: Option<String>,
     bytes: Zeroizing<Vec<u8>>,
 }
 
@@ -73,16 +80,17 @@ impl Fetcher {
             Ok(answer) => answer,
             Err(_) => {
                 let seconds = LIMIT.as_secs();
-                let text = format!("{} did not answer within {seconds} s", ask.url);
+                let url = copyable(ask.url);
+                let text = format!("{url} did not answer within {seconds} s");
                 Err(SignInFault::Away(text))
             }
         }
     }
 
     async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
-        let url = ask.url;
-        let away = |error: &dyn fmt::Display| SignInFault::Away(format!("{url}: {error}"));
-        let uri = https(url)?;
+        let shown = copyable(ask.url);
+        let away = |error: &dyn fmt::Display| SignInFault::Away(format!("{shown}: {error}"));
+        let uri = https(ask.url)?;
         let (host, port) = (
             uri.host().unwrap_or_default(),
             uri.port_u16().unwrap_or(443),
@@ -98,10 +106,26 @@ impl Fetcher {
             let response = sender.send_request(request(&uri, ask)?).await;
             let response = response.map_err(|error| away(&error))?;
             let status = response.status();
+            let content_type = header(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+            let location = header(response.headers(), &LOCATION);
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
-            let body = body.await.map_err(|error| away(&error))?.to_bytes();
+            let body = body
+                .await
+                .map_err(|error| match error.is::<LengthLimitError>() {
+                    true => away(&format_args!(
+                        "its answer is longer than {} KiB ({error})",
+                        MAX_ANSWER_BYTES / 1024
+                    )),
+                    false => away(&error),
+                });
+            let body = body?.to_bytes();
             let bytes = Zeroizing::new(Vec::from(body));
-            Ok(Answer { status, bytes })
+            Ok(Answer {
+                status,
+                content_type,
+                location,
+                bytes,
+            })
         };
         let answer = answer.await;
         connection.abort();
@@ -118,18 +142,67 @@ impl fmt::Debug for Fetcher {
 impl Answer {
     /// What it says, where it says that all is well.
     pub(super) fn good<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
-        if self.status != StatusCode::OK {
-            let status = self.status;
-            return Err(SignInFault::Away(format!("{url} answers {status}")));
-        }
+        self.check_status(url)?;
         self.json(url)
+    }
+
+    /// Whether it says that all is well.
+    pub(super) fn check_status(&self, url: &str) -> Result<(), SignInFault> {
+        if self.status != StatusCode::OK {
+            let url = copyable(url);
+            let status = self.status;
+            let away = match &self.location {
+                Some(location) if status.is_redirection() => format!(
+                    "{url} answers {status} and leads to {} , where nobody is asked: configure the address that answers",
+                    copyable(location)
+                ),
+                _ => format!("{url} answers {status}"),
+            };
+            return Err(SignInFault::Away(away));
+        }
+        Ok(())
     }
 
     /// What it says.
     pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
-        serde_json::from_slice(&self.bytes)
-            .map_err(|error| SignInFault::Wrong(format!("{url}: {error}")))
+        serde_json::from_slice(&self.bytes).map_err(|error| {
+            let url = copyable(url);
+            // Only pages are shown: what the token endpoint says otherwise may hold secrets.
+            let text = match error.is_data() {
+                true => format!("the JSON of {url}: {}", repeated(&error.to_string())),
+                false => format!("{url} answers with {}, and JSON was expected", self.kind()),
+            };
+            SignInFault::Wrong(text)
+        })
     }
+
+    /// Whether it says that it is of this media type.
+    pub(super) fn is_of(&self, media_type: &str) -> bool {
+        let own = self.content_type.split(';').next().unwrap_or_default();
+        own.trim().eq_ignore_ascii_case(media_type)
+    }
+
+    /// What it is, for people who expected something else.
+    fn kind(&self) -> String {
+        let kind = match self.content_type.trim() {
+            "" => "something without a content type".to_owned(),
+            kind => copyable(kind),
+        };
+        let is_page = self.is_of("text/html");
+        let begin = &self.bytes[..self.bytes.len().min(MAX_SHOWN_BYTES)];
+        match is_page && !begin.is_empty() {
+            true => format!(
+                "{kind} that begins with {:?}",
+                repeated(&String::from_utf8_lossy(begin))
+            ),
+            false => kind,
+        }
+    }
+}
+
+fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// A URL of HTTPS that names a host, and nobody.
@@ -139,7 +212,7 @@ pub(crate) fn https(url: &str) -> Result<Uri, SignInFault> {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         uri.scheme_str() == Some("https") && !authority.is_empty() && !authority.contains('@')
     });
-    good.ok_or_else(|| SignInFault::Wrong(format!("{url:?} is no https:// URL")))
+    good.ok_or_else(|| SignInFault::Wrong(format!("{} is no https:// URL", copyable(url))))
 }
 
 /// The certificates in a text; nothing where one of them is none.
@@ -180,15 +253,61 @@ fn request(uri: &Uri, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault
 mod tests {
     use super::*;
 
+    fn answer(status: StatusCode, content_type: &str, body: &str) -> Answer {
+        Answer {
+            status,
+            content_type: content_type.to_owned(),
+            location: Some("https://elsewhere.example/\u{202e}".to_owned()),
+            bytes: Zeroizing::new(body.as_bytes().to_vec()),
+        }
+    }
+
     #[test]
     fn a_provider_that_redirects_has_not_answered() {
         let good = |status| {
-            let bytes = Zeroizing::new(b"{}".to_vec());
-            Answer { status, bytes }.good::<serde_json::Value>("https://id.example/")
+            let answer = answer(status, "application/json", "{}");
+            answer.good::<serde_json::Value>("https://id.example/")
         };
         assert!(good(StatusCode::OK).is_ok());
-        assert!(good(StatusCode::FOUND).is_err());
-        assert!(good(StatusCode::TEMPORARY_REDIRECT).is_err());
+        for status in [StatusCode::FOUND, StatusCode::TEMPORARY_REDIRECT] {
+            let text = good(status).unwrap_err().to_string();
+            assert!(
+                text.contains("https://elsewhere.example/\\u{202e} "),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_json_says_what_it_is_and_shows_no_secret() {
+        let of = |content_type: &str, body: &str| {
+            let answer = answer(StatusCode::OK, content_type, body);
+            let json =
+                answer.json::<std::collections::BTreeMap<String, String>>("https://id.example/");
+            json.unwrap_err().to_string()
+        };
+        let page = of(
+            "Text/HTML; charset=utf-8",
+            &"<!doctype html>\n".repeat(5_000),
+        );
+        assert!(
+            page.contains("Text/HTML") && page.contains("<!doctype html>"),
+            "{page}"
+        );
+        assert!(page.len() < 400, "{page}");
+        assert!(of("", "").contains("without a content type"));
+        for (content_type, body) in [
+            ("application/json", "{\"a\": secret"),
+            ("application/jwt", "secret"),
+            ("text/plain", "access_token=secret"),
+            ("", "secret"),
+        ] {
+            let text = of(content_type, body);
+            assert!(
+                !text.contains("secret") && text.contains("JSON was expected"),
+                "{text}"
+            );
+        }
     }
 
     /// Through the whole way that a sign-in takes, with a resolver of the test.

@@ -1,11 +1,14 @@
 //! Whether an ID token proves who somebody is (OpenID Connect Core 1.0 §3.1.3.7).
 
-use super::fault::{SignInFault, repeated};
+use super::fault::{SignInFault, copyable, repeated};
 use super::metadata::Keys;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_wire::Timestamp;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -25,6 +28,9 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::ES384,
     Algorithm::EdDSA,
 ];
+
+/// Of what is no JWT, or none of this kind.
+const UNREADABLE: &str = "its token is not a readable JWT";
 
 /// What a token must be about.
 #[derive(Clone, Copy, Debug)]
@@ -67,34 +73,46 @@ enum Audience {
 
 /// What the token says, once it is proven that the provider says it, here and now, to this browser.
 pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
+    let required = ["exp", "iss", "aud", "sub"];
+    let claims = verify(token, keys, (wanted.issuer, wanted.client_id), &required)?;
+    about(claims, wanted)
+}
+
+/// What a token says that one of the provider's keys has signed, from `issuer` for `client_id`.
+fn verify<T: DeserializeOwned>(
+    token: &str,
+    keys: &Keys,
+    (issuer, client_id): (&str, &str),
+    required: &[&str],
+) -> Result<T, SignInFault> {
     let header = decode_header(token);
-    let header = header.map_err(|_| SignInFault::Token("its ID token is none"))?;
+    let header = header.map_err(|_| SignInFault::token(UNREADABLE))?;
     if !ALGORITHMS.contains(&header.alg) {
-        return Err(SignInFault::Token(
+        return Err(SignInFault::token(
             "it is signed in a way that proves nothing",
         ));
     }
     // RFC 7515 §4.1.11: a signature with a critical extension that is not understood is invalid.
     if header.crit.is_some() {
-        return Err(SignInFault::Token(
+        return Err(SignInFault::token(
             "it needs an extension that is not supported (crit)",
         ));
     }
     let mut validation = Validation::new(header.alg);
     validation.leeway = LEEWAY_S;
     validation.validate_nbf = true;
-    validation.set_audience(&[wanted.client_id]);
-    validation.set_issuer(&[wanted.issuer]);
-    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    validation.set_audience(&[client_id]);
+    validation.set_issuer(&[issuer]);
+    validation.set_required_spec_claims(required);
     let mut refused =
         SignInFault::Signature("it is signed by a key that the provider does not have");
     for key in keys.for_token(header.kid.as_deref()) {
         let Ok(key) = DecodingKey::from_jwk(key) else {
             continue;
         };
-        match decode::<IdClaims>(token, &key, &validation) {
-            Ok(token) => return about(token.claims, wanted),
-            Err(error) => refused = refusal(error.kind()),
+        match decode::<T>(token, &key, &validation) {
+            Ok(token) => return Ok(token.claims),
+            Err(error) => refused = refusal(error.kind(), token, (issuer, client_id)),
         }
         // Another key of the same id may have signed it.
         if !matches!(refused, SignInFault::Signature(_)) {
@@ -106,7 +124,7 @@ pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdCl
 
 /// What the library does not compare.
 fn about(claims: IdClaims, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
-    let refuse = |why| Err(SignInFault::Token(why));
+    let refuse = |why| Err(SignInFault::token(why));
     if claims.nonce.as_deref() != Some(wanted.nonce) {
         return refuse("it is not about this sign-in (nonce)");
     }
@@ -177,20 +195,41 @@ fn instant(at_s: u64) -> Timestamp {
     Timestamp::from_unix_ms(at_s.saturating_mul(1_000))
 }
 
-fn refusal(kind: &ErrorKind) -> SignInFault {
-    SignInFault::Token(match kind {
-        ErrorKind::InvalidSignature => return SignInFault::Signature("its signature is wrong"),
+/// Why a token is refused. A claim that differs is shown beside what was expected: the signature was good then.
+fn refusal(kind: &ErrorKind, token: &str, (issuer, client_id): (&str, &str)) -> SignInFault {
+    let differs = |what: &str, claim: &str, expected: &str| {
+        let came = said(token, claim);
+        let text = format!("it is {what} ({claim}): {came} came, and {expected} was expected");
+        SignInFault::Token(text.into())
+    };
+    match kind {
+        ErrorKind::InvalidSignature => SignInFault::Signature("its signature is wrong"),
         ErrorKind::InvalidAlgorithm => {
-            let why = "its key is not for the way in which it is signed";
-            return SignInFault::Signature(why);
+            SignInFault::Signature("its key is not for the way in which it is signed")
         }
-        ErrorKind::ExpiredSignature => "it has expired: compare the clocks",
-        ErrorKind::ImmatureSignature => "it does not hold yet: compare the clocks",
-        ErrorKind::InvalidIssuer => "it is from another issuer",
-        ErrorKind::InvalidAudience => "it is for somebody else (aud)",
-        ErrorKind::MissingRequiredClaim(_) => "it lacks a claim that it must have",
-        _ => "its ID token is none",
-    })
+        ErrorKind::ExpiredSignature => SignInFault::token("it has expired: compare the clocks"),
+        ErrorKind::ImmatureSignature => {
+            SignInFault::token("it does not hold yet: compare the clocks")
+        }
+        ErrorKind::InvalidIssuer => differs("from another issuer", "iss", issuer),
+        ErrorKind::InvalidAudience => differs("for somebody else", "aud", client_id),
+        ErrorKind::MissingRequiredClaim(_) => {
+            SignInFault::token("it lacks a claim that it must have")
+        }
+        _ => SignInFault::token(UNREADABLE),
+    }
+}
+
+/// What a token has as a claim, for people to read and copy.
+fn said(token: &str, claim: &str) -> String {
+    let payload = token.split('.').nth(1).unwrap_or_default();
+    let payload = URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();
+    let claims: Value = serde_json::from_slice(&payload).unwrap_or_default();
+    match claims.get(claim) {
+        Some(Value::String(text)) => copyable(text),
+        Some(other) => copyable(&other.to_string()),
+        None => "none".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -230,9 +269,10 @@ mod tests {
         encode(&header, claims, key).unwrap()
     }
 
-    fn refused(token: &str, keys: &Keys) -> &'static str {
+    fn refused(token: &str, keys: &Keys) -> String {
         match check(token, keys, WANTED) {
-            Err(SignInFault::Token(why) | SignInFault::Signature(why)) => why,
+            Err(SignInFault::Token(why)) => why.into_owned(),
+            Err(SignInFault::Signature(why)) => why.to_owned(),
             other => panic!("{other:?}"),
         }
     }
@@ -261,7 +301,16 @@ mod tests {
         let now_s = jsonwebtoken::get_current_timestamp();
         for (claim, value, why) in [
             ("iss", json!("https://evil.example"), "another issuer"),
-            ("aud", json!("other"), "somebody else (aud)"),
+            (
+                "aud",
+                json!("other"),
+                "other came, and culvert was expected",
+            ),
+            (
+                "iss",
+                json!("https://evil.example/\u{202e}"),
+                "https://evil.example/\\u{202e} came, and https://id.example was expected",
+            ),
             ("aud", json!(["culvert", "other"]), "does not say for whom"),
             ("azp", json!("other"), "somebody else (azp)"),
             ("nonce", json!("other"), "nonce"),
@@ -407,7 +456,7 @@ mod tests {
             "..",
             "eyJhbGciOiJub25lIn0.e30.",
         ] {
-            assert_eq!(refused(token, &keys), "its ID token is none", "{token}");
+            assert_eq!(refused(token, &keys), UNREADABLE, "{token}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a provider says of itself (OpenID Connect Discovery 1.0), and its keys (RFC 7517).
 
-use super::fault::SignInFault;
+use super::fault::{SignInFault, copyable};
 use super::fetch::{Fetcher, https};
 use super::flows::Begun;
 use culvert_store::Provider;
@@ -33,8 +33,7 @@ impl Metadata {
         let metadata: Self = fetcher.get(&url).await?;
         // Discovery §4.3: "The issuer value returned MUST be identical to the Issuer URL".
         if metadata.issuer != issuer {
-            let said = &metadata.issuer;
-            let text = format!("{url} speaks for {said:?}, and not for {issuer:?}");
+            let text = other_issuer(&url, &metadata.issuer, issuer);
             return Err(SignInFault::Wrong(text));
         }
         let endpoints = [
@@ -89,7 +88,10 @@ impl Metadata {
         match said {
             Some(said) if said == self.issuer => Ok(()),
             None if !self.authorization_response_iss_parameter_supported => Ok(()),
-            Some(_) | None => Err(SignInFault::WrongIssuer),
+            Some(_) | None => Err(SignInFault::WrongIssuer {
+                came: said.map_or_else(|| "nothing".to_owned(), copyable),
+                expected: self.issuer.clone(),
+            }),
         }
     }
 
@@ -102,6 +104,19 @@ impl Metadata {
             knows("client_secret_post") && !knows("client_secret_basic")
         })
     }
+}
+
+/// Both issuers, ready to copy, and which one is to be used.
+fn other_issuer(url: &str, came: &str, expected: &str) -> String {
+    let hint = if came.contains('{') {
+        "It has a placeholder in braces: give the issuer of your own tenant"
+    } else if came.trim_end_matches('/') == expected.trim_end_matches('/') {
+        "They differ by the slash at the end alone: create the provider anew with the one that came"
+    } else {
+        "If the one that came is your provider's, create the provider anew with it"
+    };
+    let came = copyable(came);
+    format!("{url} speaks for another issuer: {came} came, and {expected} was expected. {hint}.")
 }
 
 /// The keys of a provider.

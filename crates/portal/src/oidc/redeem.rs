@@ -69,7 +69,7 @@ pub(super) async fn redeem(
         .verified(|keys| id_token::check(&token, keys, wanted))
         .await?;
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
-        return Err(SignInFault::Token("its subject is no subject"));
+        return Err(SignInFault::token("its subject is no subject"));
     }
     let claim = provider.settings.groups_claim.as_deref();
     let mut groups = claim.and_then(|claim| id.others.get(claim)).cloned();
@@ -83,7 +83,7 @@ pub(super) async fn redeem(
         let info = user_info(known, url, &access).await?;
         // Core §5.3.2: "The sub Claim in the UserInfo Response MUST be verified to exactly match".
         if info.sub != id.sub {
-            return Err(SignInFault::Token("it speaks of two people"));
+            return Err(SignInFault::token("it speaks of two people"));
         }
         groups = groups.or_else(|| claim.and_then(|claim| info.others.get(claim)).cloned());
         names.extend(self::names(&info.others));

@@ -39,6 +39,87 @@ async fn a_provider_whose_tls_is_too_old_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn discovery_that_is_wrong_is_shown_as_it_came_and_as_it_was_expected() {
+    let stage = Stage::new(json!({})).await;
+    let issuer = stage.issuer.clone();
+    let mut browser = at_own_name(&stage.running).await;
+    let long = format!("https://{}", "x".repeat(5_000));
+    let of = |said: &str| {
+        Reply::json(&json!({
+            "issuer": said, "authorization_endpoint": format!("{issuer}/auth"),
+            "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),
+        }))
+    };
+    let html = "<!doctype html><script>alert(1)</script>";
+    for (reply, says) in [
+        (
+            Reply::Body(200, "text/html; charset=utf-8", html.to_owned()),
+            vec!["text/html", "doctype", "JSON"],
+        ),
+        (Reply::Body(404, "text/html", html.to_owned()), vec!["404"]),
+        (
+            Reply::Body(302, "text/html", String::new()),
+            vec!["302", "https://elsewhere.example/"],
+        ),
+        (
+            Reply::json(&json!({"issuer": issuer})),
+            vec!["authorization_endpoint"],
+        ),
+        (Reply::json(&json!([])), vec!["openid-configuration"]),
+        (of(&format!("{issuer}/")), vec!["/</", &issuer]),
+        (
+            of("https://id.example/realms/a"),
+            vec!["https://id.example/realms/a", &issuer],
+        ),
+        (
+            of("https://login.example/{tenantid}/v2.0"),
+            vec!["{tenantid}", "tenant"],
+        ),
+        (
+            of("<script>alert(1)</script>\n\u{202e}"),
+            vec!["&#60;script&#62;", "u{202e}"],
+        ),
+        (of(&long), vec!["https://xxx", &issuer]),
+    ] {
+        stage.script.lock().unwrap().metadata = Some(reply);
+        let page = stage.begin(&mut browser).await.expect(502).text;
+        for said in says {
+            let said = if said == "/</" {
+                &*format!("{issuer}/ ")
+            } else {
+                said
+            };
+            assert!(page.contains(said), "{said}: {page}");
+        }
+        assert!(
+            !page.contains("<script>alert") && page.len() < 5_000,
+            "{page}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_differs_is_shown_beside_the_one_that_was_expected() {
+    let stage = Stage::new(json!({"unknown_people": "make"})).await;
+    let mut browser = at_own_name(&stage.running).await;
+    let more = "&iss=https%3A%2F%2Fother.example%2F%3Cb%3E";
+    let page = stage.arrive_with(&mut browser, more).await.expect(403).text;
+    for said in ["https://other.example/&#60;b&#62;", &stage.issuer] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    stage.says(&json!({"iss": "https://sts.example/1/"}), Reply::Silence);
+    let page = stage.sign_in().await.expect(403).text;
+    for said in ["https://sts.example/1/", &stage.issuer] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    stage.says(&json!({"aud": "someone"}), Reply::Silence);
+    let page = stage.sign_in().await.expect(403).text;
+    for said in ["someone", "culvert"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_changes_under_its_id_is_asked_for_once_and_not_again_within_a_minute() {
     let stage = Stage::new(json!({"unknown_people": "make"})).await;
     stage.sign_in().await.expect(303);
