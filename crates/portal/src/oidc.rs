@@ -9,14 +9,17 @@ mod fetch;
 mod flows;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod groups;
 mod id_token;
 mod metadata;
 mod redeem;
+mod user_info;
 
 pub(crate) use fault::SignInFault;
 pub(crate) use fetch::{certificates, https};
 pub(crate) use flows::{Begun, DEVICE_PAGE, Flow, Purpose};
-pub(crate) use redeem::Claims;
+pub(crate) use groups::Groups;
+pub(crate) use redeem::{Claims, Lookup, Proven};
 
 use crate::fault::Fault;
 use culvert_ids::ProviderId;
@@ -84,7 +87,7 @@ impl Oidc {
         Ok(Begun { url, ..begun })
     }
 
-    /// Who came back with a code.
+    /// Who came back with a code, by the ID token alone.
     pub(crate) async fn redeem(
         &self,
         provider: &Provider,
@@ -93,10 +96,10 @@ impl Oidc {
         code: &str,
         issuer_said: Option<&str>,
         redirect_uri: &str,
-    ) -> Result<Claims, SignInFault> {
+    ) -> Result<Proven, SignInFault> {
         let known = self.known(provider).await?;
         known.metadata.check_issuer(issuer_said)?;
-        redeem::redeem(&known, provider, secret, flow, code, redirect_uri).await
+        redeem::redeem(known, provider, secret, flow, code, redirect_uri).await
     }
 
     async fn known(&self, provider: &Provider) -> Result<Arc<Known>, SignInFault> {

@@ -50,6 +50,14 @@ pub(crate) enum SignInFault {
     /// None of the provider's keys has signed its token.
     #[error("What the identity provider says of you is not accepted: {0}")]
     Signature(&'static str),
+    /// The userinfo endpoint and the ID token name two subjects.
+    #[error(
+        "What the identity provider says of you is not accepted: its userinfo endpoint and its ID token speak of two people"
+    )]
+    OtherSubject,
+    /// It does not say which groups the person is in.
+    #[error("The identity provider does not say which groups you are in: {0}")]
+    Groups(String),
     /// It does not prove that the person has just signed in there.
     #[error("The identity provider does not say that you have just signed in there: {0}")]
     NotAnew(String),

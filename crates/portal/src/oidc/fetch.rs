@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 /// For how long a request may take, connecting included: a person waits for it.
-const LIMIT: Duration = Duration::from_secs(10);
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer. Keys of the largest providers take 20 KiB, a token with a thousand groups 100 KiB.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -42,6 +42,23 @@ pub(super) struct Ask<'a> {
     pub(super) authorization: Option<Zeroizing<String>>,
     /// A form that is sent; without one, something is asked for.
     pub(super) form: Option<Zeroizing<String>>,
+    /// Types of an answer that is understood.
+    pub(super) accept: &'static str,
+    /// For how long it may take.
+    pub(super) limit: Duration,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks for JSON, as nobody.
+    pub(super) const fn of(url: &'a str) -> Self {
+        Self {
+            url,
+            authorization: None,
+            form: None,
+            accept: "application/json",
+            limit: LIMIT,
+        }
+    }
 }
 
 /// An answer, whatever its status.
@@ -67,19 +84,14 @@ impl Fetcher {
 
     /// Asks for JSON, which a good answer is.
     pub(super) async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
-        let ask = Ask {
-            url,
-            authorization: None,
-            form: None,
-        };
-        self.send(&ask).await?.good(url)
+        self.send(&Ask::of(url)).await?.good(url)
     }
 
     pub(super) async fn send(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
-        match timeout(LIMIT, self.exchange(ask)).await {
+        match timeout(ask.limit, self.exchange(ask)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let seconds = LIMIT.as_secs();
+                let seconds = ask.limit.as_secs();
                 let url = copyable(ask.url);
                 let text = format!("{url} did not answer within {seconds} s");
                 Err(SignInFault::Away(text))
@@ -176,6 +188,11 @@ impl Answer {
         })
     }
 
+    /// What it says, as text.
+    pub(super) fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes).ok()
+    }
+
     /// Whether it says that it is of this media type.
     pub(super) fn is_of(&self, media_type: &str) -> bool {
         let own = self.content_type.split(';').next().unwrap_or_default();
@@ -228,7 +245,7 @@ fn request(uri: &Uri, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault
     let mut request = Request::builder()
         .uri(path)
         .header(HOST, host)
-        .header(ACCEPT, "application/json")
+        .header(ACCEPT, ask.accept)
         .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
     if let Some(authorization) = &ask.authorization {
         let value = HeaderValue::from_str(authorization);
@@ -328,12 +345,12 @@ mod tests {
             stream.write_all(&[21, 3, 3, 0, 2, 2, 70]).await.unwrap();
             stream
         };
-        let asked = timeout(
-            Duration::from_secs(5),
-            fetcher.get::<serde_json::Value>(&url),
-        );
-        let (asked, _open) = tokio::join!(asked, refusing);
-        let text = asked.expect("it takes one delay").unwrap_err().to_string();
+        let ask = Ask {
+            limit: Duration::from_secs(5),
+            ..Ask::of(&url)
+        };
+        let (asked, _open) = tokio::join!(fetcher.send(&ask), refusing);
+        let text = asked.err().expect("it is refused").to_string();
         assert!(text.contains("neither TLS 1.3 nor TLS 1.2"), "{text}");
     }
 }

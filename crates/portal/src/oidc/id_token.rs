@@ -4,6 +4,7 @@ use super::fault::{SignInFault, copyable, repeated};
 use super::metadata::Keys;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_store::Provider;
 use culvert_wire::Timestamp;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -76,6 +77,29 @@ pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdCl
     let required = ["exp", "iss", "aud", "sub"];
     let claims = verify(token, keys, (wanted.issuer, wanted.client_id), &required)?;
     about(claims, wanted)
+}
+
+/// What a signed answer of the userinfo endpoint says. Core §5.3.2 wants issuer and audience in it, and no time.
+pub(super) fn user_info(
+    token: &str,
+    keys: &Keys,
+    provider: &Provider,
+) -> Result<Map<String, Value>, SignInFault> {
+    let parties = (&*provider.issuer, &*provider.client_id);
+    verify_user_info(token, keys, parties)
+}
+
+fn verify_user_info(
+    token: &str,
+    keys: &Keys,
+    parties: (&str, &str),
+) -> Result<Map<String, Value>, SignInFault> {
+    let claims: Map<String, Value> = verify(token, keys, parties, &["iss", "aud", "sub"])?;
+    // The library accepts a list, which names no issuer.
+    match claims.get("iss").is_some_and(Value::is_string) {
+        true => Ok(claims),
+        false => Err(SignInFault::token(UNREADABLE)),
+    }
 }
 
 /// What a token says that one of the provider's keys has signed, from `issuer` for `client_id`.
@@ -480,6 +504,34 @@ mod tests {
         for keys in [vec![other.clone(), public.clone()], vec![public, other]] {
             assert!(check(&token, &Keys::of(keys.clone()), WANTED).is_ok());
             assert!(!is_about_keys(keys, &expired, Some("a")));
+        }
+    }
+
+    #[test]
+    fn userinfo_needs_issuer_audience_and_subject_and_no_time() {
+        let (private, public) = key("a");
+        let keys = Keys::of(vec![public]);
+        let parties = (WANTED.issuer, WANTED.client_id);
+        let read = |claims: &Value| {
+            let token = sign(&private, Some("a"), claims);
+            verify_user_info(&token, &keys, parties)
+        };
+        let good = json!({"iss": "https://id.example", "aud": ["culvert"], "sub": "1"});
+        assert_eq!(json!(read(&good).unwrap()), good);
+        for (claim, value) in [
+            ("iss", json!("https://evil.example")),
+            ("iss", json!(["https://id.example"])),
+            ("iss", Value::Null),
+            ("aud", json!("other")),
+            ("aud", Value::Null),
+            ("exp", json!(1)),
+        ] {
+            let mut wrong = good.clone();
+            match value {
+                Value::Null => drop(wrong.as_object_mut().unwrap().remove(claim)),
+                ref value => wrong[claim] = value.clone(),
+            }
+            assert!(read(&wrong).is_err(), "{claim} {value}");
         }
     }
 }

@@ -2,18 +2,23 @@
 
 use super::Known;
 use super::fault::SignInFault;
-use super::fetch::Ask;
+use super::fetch::{Ask, LIMIT};
 use super::flows::Flow;
-use super::id_token::{self, Wanted};
+use super::groups::{self, Groups, Reading};
+use super::id_token::{self, IdClaims, Wanted};
+use super::user_info;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_store::{MAX_SUBJECT_LEN, Provider, SecretBytes};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Values of the groups' claim that are looked at: the largest directories put some hundreds into a token.
-const MAX_GROUPS: usize = 1_000;
+/// For how long the userinfo endpoint may take where only a name is wanted, without which a person can sign in too.
+const NAME_LIMIT: Duration = Duration::from_secs(3);
 
 /// Who somebody is at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +27,27 @@ pub(crate) struct Claims {
     pub(crate) subject: String,
     /// What the person may be called, the best first.
     pub(crate) names: Vec<String>,
-    /// The values of the groups' claim.
-    pub(crate) groups: Vec<String>,
+    /// Their groups there.
+    pub(crate) groups: Groups,
     /// The time of the sign-in there, in seconds, if the provider says it.
     pub(crate) authenticated_s: Option<u64>,
+}
+
+/// What of somebody is wanted beside the subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    /// A name, for an actor that is to be made.
+    pub(crate) name: bool,
+    /// The groups, where any are mapped.
+    pub(crate) groups: bool,
+}
+
+/// Somebody whom the provider's ID token proves.
+pub(crate) struct Proven {
+    known: Arc<Known>,
+    provider: Provider,
+    id: IdClaims,
+    access: Option<Zeroizing<String>>,
 }
 
 #[derive(Deserialize)]
@@ -41,22 +63,15 @@ struct TokenError {
     error_description: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct UserInfo {
-    sub: String,
-    #[serde(flatten)]
-    others: Map<String, Value>,
-}
-
 pub(super) async fn redeem(
-    known: &Known,
+    known: Arc<Known>,
     provider: &Provider,
     secret: Option<&SecretBytes>,
     flow: &Flow,
     code: &str,
     redirect_uri: &str,
-) -> Result<Claims, SignInFault> {
-    let answer = exchange(known, provider, secret, flow, code, redirect_uri).await?;
+) -> Result<Proven, SignInFault> {
+    let answer = exchange(&known, provider, secret, flow, code, redirect_uri).await?;
     let token = answer.id_token.map(Zeroizing::new);
     let token = token.ok_or_else(|| SignInFault::Wrong("it gave no ID token".to_owned()))?;
     let wanted = Wanted {
@@ -71,29 +86,89 @@ pub(super) async fn redeem(
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
         return Err(SignInFault::token("its subject is no subject"));
     }
-    let claim = provider.settings.groups_claim.as_deref();
-    let mut groups = claim.and_then(|claim| id.others.get(claim)).cloned();
-    let mut names = names(&id.others);
-    // Core §5.4: what scopes ask for is at the userinfo endpoint, wherever there is an access token.
-    let lacks = (claim.is_some() && groups.is_none()) || names.is_empty();
-    if lacks
-        && let Some(url) = &known.metadata.userinfo_endpoint
-        && let Some(access) = answer.access_token.map(Zeroizing::new)
-    {
-        let info = user_info(known, url, &access).await?;
-        // Core §5.3.2: "The sub Claim in the UserInfo Response MUST be verified to exactly match".
-        if info.sub != id.sub {
-            return Err(SignInFault::token("it speaks of two people"));
-        }
-        groups = groups.or_else(|| claim.and_then(|claim| info.others.get(claim)).cloned());
-        names.extend(self::names(&info.others));
-    }
-    Ok(Claims {
-        subject: id.sub,
-        names,
-        groups: groups.map(values).unwrap_or_default(),
-        authenticated_s: id.auth_time.as_ref().and_then(id_token::seconds),
+    Ok(Proven {
+        known,
+        provider: provider.clone(),
+        id,
+        access: answer.access_token.map(Zeroizing::new),
     })
+}
+
+impl Proven {
+    pub(crate) fn subject(&self) -> &str {
+        &self.id.sub
+    }
+
+    /// What is known of the person. The userinfo endpoint is asked only for what the ID token lacks of `wanted`. Where that
+    /// fails, the claims are what the ID token has.
+    pub(crate) async fn claims(self, wanted: Lookup) -> Result<Claims, SignInFault> {
+        let mut names = names(&self.id.others);
+        let claim = self.provider.settings.groups_claim.as_deref();
+        let claim = claim.filter(|_| wanted.groups);
+        let mut reading = self.reading(&self.id.others, claim);
+        let lacks_groups = claim.is_some() && !matches!(reading, Reading::Listed(_));
+        let mut failed = None;
+        if lacks_groups || (wanted.name && names.is_empty()) {
+            match self.user_info(lacks_groups).await {
+                Ok(Some(info)) => {
+                    names.extend(self::names(&info));
+                    reading = or(reading, self.reading(&info, claim));
+                }
+                Ok(None) => {}
+                Err(fault @ SignInFault::OtherSubject) => return Err(fault),
+                Err(fault) => {
+                    tracing::warn!(provider = %self.provider.name, %fault, "userinfo was not read");
+                    failed = Some(fault);
+                }
+            }
+        }
+        let groups = match (reading, failed) {
+            (Reading::Listed(all), _) => Groups::Listed(all),
+            (Reading::Absent, Some(fault)) if claim.is_some() => {
+                Groups::Unknown(format!("the userinfo endpoint could not be read. {fault}"))
+            }
+            (Reading::Absent, _) => match claim {
+                Some(_) => Groups::Listed(BTreeSet::new()),
+                // It matters only where somebody maps groups while the person is on the way.
+                None => Groups::Unknown("they were not asked for. Sign in once more.".to_owned()),
+            },
+        };
+        Ok(Claims {
+            authenticated_s: self.id.auth_time.as_ref().and_then(id_token::seconds),
+            subject: self.id.sub,
+            names,
+            groups,
+        })
+    }
+
+    fn reading(&self, all: &Map<String, Value>, claim: Option<&str>) -> Reading {
+        claim.map_or(Reading::Absent, |claim| groups::read(all, claim))
+    }
+
+    /// Core §5.4: what scopes ask for is at the userinfo endpoint, wherever there is an access token.
+    async fn user_info(&self, for_groups: bool) -> Result<Option<Map<String, Value>>, SignInFault> {
+        let (Some(url), Some(access)) = (&self.known.metadata.userinfo_endpoint, &self.access)
+        else {
+            return Ok(None);
+        };
+        let limit = if for_groups { LIMIT } else { NAME_LIMIT };
+        let info = user_info::fetch(&self.known, &self.provider, url, access, limit).await?;
+        // Core §5.3.2: "The sub Claim in the UserInfo Response MUST be verified to exactly match".
+        match info.get("sub").and_then(Value::as_str) {
+            None => return Err(SignInFault::Wrong(format!("{url} says no sub"))),
+            Some(subject) if subject != self.id.sub => return Err(SignInFault::OtherSubject),
+            Some(_) => {}
+        }
+        Ok(Some(info))
+    }
+}
+
+/// What both answers say together.
+fn or(of_token: Reading, of_info: Reading) -> Reading {
+    match (of_token, of_info) {
+        (Reading::Listed(all), _) | (_, Reading::Listed(all)) => Reading::Listed(all),
+        (Reading::Absent, Reading::Absent) => Reading::Absent,
+    }
 }
 
 async fn exchange(
@@ -146,9 +221,9 @@ fn token_request<'a>(
         }
     };
     Ask {
-        url,
         authorization,
         form: Some(Zeroizing::new(form.finish())),
+        ..Ask::of(url)
     }
 }
 
@@ -164,32 +239,10 @@ fn basic(client_id: &str, secret: &str) -> Zeroizing<String> {
     Zeroizing::new(format!("Basic {}", *encoded))
 }
 
-async fn user_info(known: &Known, url: &str, access: &str) -> Result<UserInfo, SignInFault> {
-    let ask = Ask {
-        url,
-        authorization: Some(Zeroizing::new(format!("Bearer {access}"))),
-        form: None,
-    };
-    known.fetcher.send(&ask).await?.good(url)
-}
-
 fn names(claims: &Map<String, Value>) -> Vec<String> {
     let known = ["preferred_username", "name", "email"];
     let texts = known
         .iter()
         .filter_map(|claim| claims.get(*claim)?.as_str());
     texts.map(|text| text.trim().to_owned()).collect()
-}
-
-/// One value, or several; whatever is no text names no group.
-fn values(claim: Value) -> Vec<String> {
-    match claim {
-        Value::String(one) => vec![one],
-        Value::Array(all) => {
-            let texts = all.into_iter().take(MAX_GROUPS);
-            let texts = texts.filter_map(|value| value.as_str().map(str::to_owned));
-            texts.collect()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
-    }
 }

@@ -5,7 +5,7 @@ use super::people::Begun;
 use super::providers::{AS_USER, leave, new_identity};
 use super::{Caller, Service, birth};
 use crate::fault::Fault;
-use crate::oidc::{self, Claims, Flow, Purpose, SignInFault};
+use crate::oidc::{self, Claims, Flow, Groups, Lookup, Purpose, SignInFault};
 use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId, TokenId};
 use culvert_policy::readable_name;
 use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Proof, Stamp, StoreExt};
@@ -162,7 +162,7 @@ impl Service {
             }
             None => None,
         };
-        let claims = self
+        let proven = self
             .oidc
             .redeem(
                 &row,
@@ -173,6 +173,8 @@ impl Service {
                 &self.redirect_uri(),
             )
             .await?;
+        let lookup = self.lookup(&row, &flow, proven.subject()).await?;
+        let claims = proven.claims(lookup).await?;
         // The provider took its time: nobody deletes it, or ends that somebody signs in, until it is done.
         let _alone = self.shutting_out.lock().await;
         let row = self.enabled_provider(flow.provider).await?;
@@ -209,6 +211,28 @@ impl Service {
                 Ok(Arrived::SignedIn { begun, next })
             }
         }
+    }
+
+    /// What is wanted of a person beside the subject. Who is known needs no name, and who does not sign in no groups.
+    async fn lookup(
+        &self,
+        provider: &store::Provider,
+        flow: &Flow,
+        subject: &str,
+    ) -> Result<Lookup, SignInFault> {
+        if !matches!(flow.purpose, Purpose::SignIn { .. }) {
+            return Ok(Lookup {
+                name: false,
+                groups: false,
+            });
+        }
+        let known = self.store.identity(self.served, provider.id, subject);
+        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        let is_made = known.is_none() && provider.settings.unknown == store::UnknownPeople::Make;
+        Ok(Lookup {
+            name: is_made,
+            groups: (known.is_some() || is_made) && !provider.settings.groups.is_empty(),
+        })
     }
 
     async fn link(
@@ -251,10 +275,21 @@ impl Service {
         }
         let mut mutations = vec![proof_by(&identity, claims)];
         mutations.extend(self.crowded_out(actor.id).await?);
-        let members = self.memberships_of(self.served, actor.id).await?;
-        let wanted = self.wanted_groups(provider, claims).await?;
-        let (changes, made) = synchronise(&identity, &members, &wanted)?;
-        mutations.extend(changes);
+        let made = match self.wanted_groups(provider, claims).await? {
+            WantedGroups::Those(wanted) => {
+                let members = self.memberships_of(self.served, actor.id).await?;
+                let (changes, made) = synchronise(&identity, &members, &wanted)?;
+                mutations.extend(changes);
+                made
+            }
+            WantedGroups::Unknown(why) => {
+                tracing::warn!(
+                    provider = %provider.name, actor = %actor.name,
+                    "the person signs in with the groups of the last sign-in: {why}"
+                );
+                identity.memberships.clone()
+            }
+        };
         if made != identity.memberships {
             mutations.push(Mutation::Update {
                 entity: store::Identity {
@@ -285,7 +320,10 @@ impl Service {
         };
         let id = actor.id;
         let mut identity = new_identity(provider.id, &claims.subject, id)?;
-        let wanted = self.wanted_groups(provider, claims).await?;
+        let wanted = match self.wanted_groups(provider, claims).await? {
+            WantedGroups::Those(wanted) => wanted,
+            WantedGroups::Unknown(why) => return Err(SignInFault::Groups(why)),
+        };
         let (joins, made) = synchronise(&identity, &[], &wanted)?;
         identity.memberships = made;
         let mut mutations = vec![Mutation::Create(actor.into())];
@@ -323,24 +361,37 @@ impl Service {
         &self,
         provider: &store::Provider,
         claims: &Claims,
-    ) -> Result<BTreeSet<GroupId>, Fault> {
+    ) -> Result<WantedGroups, SignInFault> {
         let mut wanted = BTreeSet::new();
-        if provider.settings.groups_claim.is_none() {
-            return Ok(wanted);
+        let settings = &provider.settings;
+        if settings.groups_claim.is_none() || settings.groups.is_empty() {
+            return Ok(WantedGroups::Those(wanted));
         }
-        for mapped in &provider.settings.groups {
-            if !claims.groups.contains(&mapped.value) {
+        let listed = match &claims.groups {
+            Groups::Listed(listed) => listed,
+            Groups::Unknown(why) => return Ok(WantedGroups::Unknown(why.clone())),
+        };
+        for mapped in &settings.groups {
+            if !listed.contains(&mapped.value) {
                 continue;
             }
             let group = self.store.get_as::<store::Group>(self.served, mapped.group);
             match self.ask("get", group).await {
                 Ok(group) => wanted.insert(group.id),
                 Err(store::StoreError::NotFound(_)) => false,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(Fault::from(error).into()),
             };
         }
-        Ok(wanted)
+        Ok(WantedGroups::Those(wanted))
     }
+}
+
+/// The groups that a provider gives somebody.
+enum WantedGroups {
+    /// Those, and no others.
+    Those(BTreeSet<GroupId>),
+    /// The provider could not be asked, and why. Who was in a group stays in it.
+    Unknown(String),
 }
 
 /// The name of somebody by the claims, with room for a number behind it.
@@ -421,7 +472,7 @@ mod tests {
             name_by(&Claims {
                 subject: subject.to_owned(),
                 names: names.iter().map(|name| (*name).to_owned()).collect(),
-                groups: Vec::new(),
+                groups: Groups::Listed(BTreeSet::new()),
                 authenticated_s: None,
             })
         };

@@ -6,6 +6,108 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+/// How the userinfo endpoint fails at providers whose administrators never needed it.
+fn failures() -> Vec<Reply> {
+    let html = "<!doctype html><title>Sign in</title>";
+    vec![
+        Reply::Body(401, "application/json", "{}".to_owned()),
+        Reply::Body(403, "text/plain", "insufficient_scope".to_owned()),
+        Reply::Body(500, "text/html", html.to_owned()),
+        Reply::Body(200, "text/html", html.to_owned()),
+        Reply::Body(200, "application/json", r#"{"name":"Ada"}"#.to_owned()),
+        Reply::Body(302, "text/html", String::new()),
+        Reply::Body(200, "application/jwt", "e30.e30.e30".to_owned()),
+        Reply::Silence,
+    ]
+}
+
+#[tokio::test]
+async fn a_userinfo_endpoint_that_fails_keeps_nobody_out_whose_name_alone_was_wanted() {
+    for (at, failure) in failures().into_iter().enumerate() {
+        let mut stage = Stage::new(json!({"unknown_people": "make"})).await;
+        stage.says(&json!({}), failure);
+        let arrived = stage.sign_in().await;
+        assert_eq!(arrived.status, 303, "{at}: {}", arrived.text);
+        assert_eq!(stage.known().await.len(), 1, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn a_linked_person_signs_in_whatever_userinfo_answers_and_keeps_their_groups() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    stage.says(
+        &json!({}),
+        Reply::json(&json!({"sub": "s-1", "groups": ["staff"]})),
+    );
+    stage.sign_in().await.expect(303);
+    let ada = stage.known().await;
+    assert_eq!(stage.members(&staff).await, ada);
+    for failure in failures() {
+        stage.says(&json!({}), failure);
+        stage.sign_in().await.expect(303);
+        assert_eq!(stage.members(&staff).await, ada, "nobody said otherwise");
+    }
+    // An answer without the claim says that the person is in no group.
+    stage.says(&json!({}), Reply::json(&json!({"sub": "s-1"})));
+    stage.sign_in().await.expect(303);
+    assert!(stage.members(&staff).await.is_empty());
+}
+
+#[tokio::test]
+async fn somebody_new_whose_groups_nobody_says_is_not_let_in_and_not_made() {
+    let (mut stage, _) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    stage.says(
+        &json!({"name": "Ada"}),
+        Reply::Body(500, "text/plain", String::new()),
+    );
+    let refused = stage.sign_in().await.expect(403);
+    for said in ["groups", "/me", "500"] {
+        assert!(refused.text.contains(said), "{said}: {}", refused.text);
+    }
+    assert!(stage.known().await.is_empty());
+}
+
+#[tokio::test]
+async fn userinfo_about_somebody_else_is_refused() {
+    let stage = Stage::new(json!({"unknown_people": "make"})).await;
+    for reply in [
+        Reply::json(&json!({"sub": "s-2", "name": "Eve"})),
+        Reply::Signed(json!({"sub": "s-2", "iss": stage.issuer, "aud": "culvert"})),
+    ] {
+        stage.says(&json!({}), reply);
+        let refused = stage.sign_in().await.expect(403);
+        assert!(refused.text.contains("two people"), "{}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn userinfo_in_a_signed_token_is_verified_and_read() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let claims = |change: Value| {
+        let mut claims = json!({
+            "sub": "s-1", "iss": stage.issuer, "aud": ["culvert"], "groups": ["staff"],
+        });
+        let change = change.as_object().unwrap().clone();
+        claims.as_object_mut().unwrap().extend(change);
+        Reply::Signed(claims)
+    };
+    let (good, of_another, for_another) = (
+        claims(json!({})),
+        claims(json!({"iss": "https://evil.example"})),
+        claims(json!({"aud": "other"})),
+    );
+    // Nothing of a token that is not this provider's, or not for the portal, is believed.
+    for wrong in [of_another, for_another] {
+        stage.says(&json!({}), wrong);
+        stage.sign_in().await.expect(403);
+        assert!(stage.known().await.is_empty());
+    }
+    stage.says(&json!({}), good);
+    stage.sign_in().await.expect(303);
+    let ada = stage.known().await;
+    assert_eq!(stage.members(&staff).await, ada);
+}
+
 #[tokio::test]
 async fn a_provider_that_speaks_tls_1_2_signs_people_in() {
     let settings = json!({"unknown_people": "make"});
