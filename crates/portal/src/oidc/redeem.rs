@@ -124,6 +124,7 @@ impl Proven {
         }
         let groups = match (reading, failed) {
             (Reading::Listed(all), _) => Groups::Listed(all),
+            (Reading::Withheld(why), _) => Groups::Withheld(why),
             (Reading::Absent, Some(fault)) if claim.is_some() => {
                 Groups::Unknown(format!("the userinfo endpoint could not be read. {fault}"))
             }
@@ -163,10 +164,11 @@ impl Proven {
     }
 }
 
-/// What both answers say together.
+/// What both answers say together: a list counts before a reference to one.
 fn or(of_token: Reading, of_info: Reading) -> Reading {
     match (of_token, of_info) {
         (Reading::Listed(all), _) | (_, Reading::Listed(all)) => Reading::Listed(all),
+        (Reading::Withheld(why), _) | (_, Reading::Withheld(why)) => Reading::Withheld(why),
         (Reading::Absent, Reading::Absent) => Reading::Absent,
     }
 }

@@ -369,6 +369,7 @@ impl Service {
         }
         let listed = match &claims.groups {
             Groups::Listed(listed) => listed,
+            Groups::Withheld(why) => return Err(SignInFault::Groups(why.clone())),
             Groups::Unknown(why) => return Ok(WantedGroups::Unknown(why.clone())),
         };
         for mapped in &settings.groups {

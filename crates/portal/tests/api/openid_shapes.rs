@@ -108,6 +108,69 @@ async fn userinfo_in_a_signed_token_is_verified_and_read() {
     assert_eq!(stage.members(&staff).await, ada);
 }
 
+/// Entra ID puts up to 200 groups into a token, and a reference above that.
+#[tokio::test]
+async fn groups_that_a_token_only_refers_to_refuse_the_sign_in_and_change_no_group() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let nothing = || Reply::json(&json!({"sub": "s-1"}));
+    stage.says(&json!({"groups": ["staff"]}), nothing());
+    stage.sign_in().await.expect(303);
+    let ada = stage.known().await;
+    let source = json!({"src1": {"endpoint": "https://graph.example/getMemberObjects"}});
+    let too_many: Vec<String> = (0..6_000).map(|number| format!("g{number}")).collect();
+    for refers in [
+        json!({"_claim_names": {"groups": "src1"}, "_claim_sources": source}),
+        json!({"groups": "src1", "_claim_sources": source}),
+        json!({"groups": ["staff"], "_claim_names": {"groups": "src1"}}),
+        json!({"hasgroups": true}),
+        json!({"hasgroups": "true"}),
+        json!({"groups:src1": "https://graph.example/getMemberObjects"}),
+        json!({"groups": too_many}),
+    ] {
+        let mut there = refers.clone();
+        there["sub"] = json!("s-1");
+        for (id_token, user_info) in [
+            (refers.clone(), nothing()),
+            (json!({}), Reply::json(&there)),
+        ] {
+            stage.says(&id_token, user_info);
+            let refused = stage.sign_in().await;
+            assert_eq!(refused.status, 403, "{:.200}", refers.to_string());
+            assert!(
+                refused.text.contains("groups assigned to the application"),
+                "{}",
+                refused.text
+            );
+            assert_eq!(stage.members(&staff).await, ada);
+        }
+    }
+    // Another claim may be elsewhere, and what userinfo lists counts.
+    for (id_token, user_info) in [
+        (
+            json!({"groups": ["staff"], "_claim_names": {"address": "src1"}}),
+            nothing(),
+        ),
+        (
+            json!({"hasgroups": true}),
+            Reply::json(&json!({"sub": "s-1", "groups": ["staff"]})),
+        ),
+    ] {
+        stage.says(&id_token, user_info);
+        stage.sign_in().await.expect(303);
+        assert_eq!(stage.members(&staff).await, ada);
+    }
+}
+
+#[tokio::test]
+async fn no_group_of_many_is_cut_off() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let mut groups: Vec<String> = (0..2_500).map(|number| format!("g{number}")).collect();
+    groups.push("staff".to_owned());
+    stage.says(&json!({"groups": groups}), Reply::Silence);
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.members(&staff).await, stage.known().await);
+}
+
 #[tokio::test]
 async fn a_provider_that_speaks_tls_1_2_signs_people_in() {
     let settings = json!({"unknown_people": "make"});
