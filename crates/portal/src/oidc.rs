@@ -4,6 +4,7 @@
 //! Everything that comes from a provider is bounded in bytes and in time, and means
 //! nothing until the signature of its ID token is checked.
 
+mod claims;
 mod fault;
 mod fetch;
 mod flows;

@@ -117,7 +117,7 @@ fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
             .value(filled.scopes),
         Field::line("groups_claim", "Claim with groups")
             .optional()
-            .hint("Such as “groups”; without one, the provider brings no groups.")
+            .hint("Such as “groups”, “realm_access.roles” or “/realm_access/roles”; without one, the provider brings no groups.")
             .value(filled.groups_claim),
         Field::lines("groups", "Groups")
             .hint("A line each: a value of the claim, “=”, and the name of a group here.")

@@ -1,5 +1,6 @@
 //! The groups that a provider says somebody is in: all of them, or the reason why they are not known.
 
+use super::claims;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ pub(crate) enum Groups {
 pub(super) enum Reading {
     Listed(BTreeSet<String>),
     Withheld(String),
-    Absent,
+    /// Nothing, and perhaps why.
+    Absent(Option<&'static str>),
 }
 
 /// Reads the claim of that name.
@@ -36,10 +38,14 @@ pub(super) fn read(all: &Map<String, Value>, name: &str) -> Reading {
             "it refers to another place for them ({marker}), as Entra ID does for people in more than 200 groups. {FEWER}"
         ));
     }
-    let Some(claim) = all.get(name) else {
-        return Reading::Absent;
+    let Some(claim) = claims::find(all, name) else {
+        return Reading::Absent(None);
     };
-    let values = values(claim);
+    let Some(values) = values(claim) else {
+        return Reading::Absent(Some(
+            "it is neither a text, a list, an object with a name, nor one of roles by name",
+        ));
+    };
     match values.len() {
         0..=MAX_GROUPS => Reading::Listed(values),
         count => Reading::Withheld(format!(
@@ -52,20 +58,20 @@ pub(super) fn read(all: &Map<String, Value>, name: &str) -> Reading {
 /// Entra ID has made of them.
 fn reference(all: &Map<String, Value>, name: &str) -> Option<&'static str> {
     let member = |of: &str, name: &str| all.get(of).is_some_and(|of| of.get(name).is_some());
-    let roots = [name];
+    let roots = claims::roots(name);
     if roots.iter().any(|root| member("_claim_names", root)) {
         return Some("_claim_names");
     }
     // "groups": "src1", beside "_claim_sources": {"src1": …}
     if roots.iter().any(|root| {
-        let source = all.get(*root).and_then(Value::as_str);
+        let source = all.get(root).and_then(Value::as_str);
         source.is_some_and(|source| member("_claim_sources", source))
     }) {
         return Some("_claim_sources");
     }
     let is_source = |claim: &String| {
         let root = claim.split_once(":src").map(|(root, _)| root);
-        root.is_some_and(|root| roots.contains(&root))
+        root.is_some_and(|root| roots.iter().any(|wanted| wanted == root))
     };
     // A claim may be called so: then it is the wanted one.
     if all.keys().any(|claim| claim != name && is_source(claim)) {
@@ -76,20 +82,40 @@ fn reference(all: &Map<String, Value>, name: &str) -> Option<&'static str> {
         Value::String(has) => has.eq_ignore_ascii_case("true"),
         _ => false,
     });
-    let lists = || all.get(name).is_some_and(|claim| !values(claim).is_empty());
-    let is_groups = name == "groups";
+    let lists = || {
+        let found = claims::find(all, name).and_then(values);
+        found.is_some_and(|values| !values.is_empty())
+    };
+    let is_groups = roots.iter().any(|root| root == "groups");
     (has_groups && is_groups && !lists()).then_some("hasgroups")
 }
 
-/// One value, or several; whatever is no text names no group.
-fn values(claim: &Value) -> BTreeSet<String> {
+/// The values of a claim; `None` where it has none that can be read. Those in a list that can't be named here are passed
+/// over: no group can be mapped to them.
+fn values(claim: &Value) -> Option<BTreeSet<String>> {
     match claim {
-        Value::String(one) => [one.clone()].into(),
-        Value::Array(all) => {
-            let texts = all.iter().filter_map(Value::as_str);
-            texts.map(str::to_owned).collect()
+        Value::String(_) | Value::Number(_) => value(claim).map(|one| [one].into()),
+        Value::Array(all) => Some(all.iter().filter_map(value).collect()),
+        Value::Object(object) => match value(claim) {
+            Some(one) => Some([one].into()),
+            None if object.is_empty() => Some(BTreeSet::new()),
+            None if claims::is_keyed(object) => Some(object.keys().cloned().collect()),
+            None => None,
+        },
+        Value::Null | Value::Bool(_) => None,
+    }
+}
+
+/// One value: a text, a number, or an object with a name.
+fn value(of: &Value) -> Option<String> {
+    match of {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Object(object) => {
+            let mut names = ["name", "displayName", "display"].iter();
+            names.find_map(|name| object.get(*name)?.as_str().map(str::to_owned))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => BTreeSet::new(),
+        Value::Null | Value::Bool(_) | Value::Array(_) => None,
     }
 }
 
@@ -100,6 +126,72 @@ mod tests {
 
     fn map(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
+    }
+
+    fn listed(values: &[&str]) -> Reading {
+        Reading::Listed(values.iter().map(|value| (*value).to_owned()).collect())
+    }
+
+    /// Claims as the providers' documentation shows them.
+    #[test]
+    fn the_groups_of_each_provider_come_out_of_its_own_shape() {
+        let shapes: Vec<Value> =
+            serde_json::from_str(include_str!("shapes.json")).expect("the fixtures are JSON");
+        assert!(shapes.len() >= 12);
+        for shape in &shapes {
+            let name = &shape["provider"];
+            let claims = map(&shape["claims"]);
+            let claim = shape["groups_claim"].as_str().unwrap();
+            let reading = read(&claims, claim);
+            match &shape["groups"] {
+                Value::Array(groups) => {
+                    let groups: Vec<_> = groups.iter().filter_map(Value::as_str).collect();
+                    assert_eq!(reading, listed(&groups), "{name}");
+                }
+                Value::String(withheld) if withheld == "withheld" => {
+                    assert!(
+                        matches!(reading, Reading::Withheld(_)),
+                        "{name}: {reading:?}"
+                    );
+                }
+                _ => assert_eq!(reading, Reading::Absent(None), "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_texts_numbers_and_names_and_others_are_no_groups() {
+        for (claim, expected) in [
+            (json!("staff"), listed(&["staff"])),
+            (
+                json!(["a", 7, null, true, ["b"], {"id": 1}]),
+                listed(&["7", "a"]),
+            ),
+            (
+                json!([{"name": "a", "display": "x"}, {"value": "1", "display": "b"}, {"displayName": "c"}]),
+                listed(&["a", "b", "c"]),
+            ),
+            (json!({"name": "a"}), listed(&["a"])),
+            (
+                json!({"a": {"1": "x"}, "b": {"1": "x"}}),
+                listed(&["a", "b"]),
+            ),
+            (json!([]), listed(&[])),
+            (json!({}), listed(&[])),
+            (json!(null), Reading::Absent(None)),
+        ] {
+            let claims = map(&json!({"groups": claim}));
+            assert_eq!(read(&claims, "groups"), expected, "{claim}");
+        }
+        // The roles of Keycloak are below: an object of lists is not itself one of groups.
+        for unreadable in [
+            json!(true),
+            json!({"roles": ["a"]}),
+            json!({"app": {"roles": ["a"]}}),
+        ] {
+            let reading = read(&map(&json!({"groups": unreadable})), "groups");
+            assert!(matches!(reading, Reading::Absent(Some(_))), "{unreadable}");
+        }
     }
 
     #[test]
@@ -133,6 +225,8 @@ mod tests {
                 false,
             ),
             ("roles", json!({"_claim_names": {"groups": "src1"}}), false),
+            ("a.b", json!({"_claim_names": {"a": "src1"}}), true),
+            ("/a/b", json!({"_claim_names": {"a": "src1"}}), true),
             (
                 "groups",
                 json!({"groups": "src1", "_claim_sources": {"src1": {}}}),

@@ -1,6 +1,7 @@
 //! From a code to who somebody is: the token endpoint, the ID token, and what more is to be known.
 
 use super::Known;
+use super::claims;
 use super::fault::SignInFault;
 use super::fetch::{Ask, LIMIT};
 use super::flows::Flow;
@@ -86,6 +87,8 @@ pub(super) async fn redeem(
     if id.sub.is_empty() || id.sub.len() > MAX_SUBJECT_LEN {
         return Err(SignInFault::token("its subject is no subject"));
     }
+    let claims = claims::names(&id.others);
+    tracing::debug!(provider = %provider.name, claims, "the ID token has these claims");
     Ok(Proven {
         known,
         provider: provider.clone(),
@@ -125,11 +128,14 @@ impl Proven {
         let groups = match (reading, failed) {
             (Reading::Listed(all), _) => Groups::Listed(all),
             (Reading::Withheld(why), _) => Groups::Withheld(why),
-            (Reading::Absent, Some(fault)) if claim.is_some() => {
+            (Reading::Absent(_), Some(fault)) if claim.is_some() => {
                 Groups::Unknown(format!("the userinfo endpoint could not be read. {fault}"))
             }
-            (Reading::Absent, _) => match claim {
-                Some(_) => Groups::Listed(BTreeSet::new()),
+            (Reading::Absent(why), _) => match claim {
+                Some(claim) => {
+                    self.explain(claim, why);
+                    Groups::Listed(BTreeSet::new())
+                }
                 // It matters only where somebody maps groups while the person is on the way.
                 None => Groups::Unknown("they were not asked for. Sign in once more.".to_owned()),
             },
@@ -143,7 +149,7 @@ impl Proven {
     }
 
     fn reading(&self, all: &Map<String, Value>, claim: Option<&str>) -> Reading {
-        claim.map_or(Reading::Absent, |claim| groups::read(all, claim))
+        claim.map_or(Reading::Absent(None), |claim| groups::read(all, claim))
     }
 
     /// Core §5.4: what scopes ask for is at the userinfo endpoint, wherever there is an access token.
@@ -160,7 +166,19 @@ impl Proven {
             Some(subject) if subject != self.id.sub => return Err(SignInFault::OtherSubject),
             Some(_) => {}
         }
+        let claims = claims::names(&info);
+        tracing::debug!(provider = %self.provider.name, claims, "userinfo has these claims");
         Ok(Some(info))
+    }
+
+    /// A person may be in no group, and many providers leave the claim out then. A claim of another name looks the same.
+    fn explain(&self, claim: &str, why: Option<&str>) {
+        let came = claims::names(&self.id.others);
+        let why = why.unwrap_or("it was in neither the ID token nor userinfo");
+        tracing::info!(
+            provider = %self.provider.name, claim, id_token = came,
+            "the groups' claim brings no group: {why}; --log-level debug lists the claims that came"
+        );
     }
 }
 
@@ -169,7 +187,7 @@ fn or(of_token: Reading, of_info: Reading) -> Reading {
     match (of_token, of_info) {
         (Reading::Listed(all), _) | (_, Reading::Listed(all)) => Reading::Listed(all),
         (Reading::Withheld(why), _) | (_, Reading::Withheld(why)) => Reading::Withheld(why),
-        (Reading::Absent, Reading::Absent) => Reading::Absent,
+        (Reading::Absent(why), Reading::Absent(also)) => Reading::Absent(why.or(also)),
     }
 }
 

@@ -172,6 +172,44 @@ async fn no_group_of_many_is_cut_off() {
 }
 
 #[tokio::test]
+async fn groups_are_found_by_path_and_by_pointer_in_the_id_token_and_in_userinfo() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let realm = json!({"realm_access": {"roles": ["staff"]}});
+    let client = json!({"resource_access": {"my.app": {"roles": ["staff"]}}});
+    let flat = json!({
+        "realm_access.roles": ["staff"], "realm_access": {"roles": ["other"]},
+    });
+    for (claim, claims) in [
+        ("realm_access.roles", &realm),
+        ("/realm_access/roles", &realm),
+        ("resource_access.my.app.roles", &client),
+        ("/resource_access/my.app/roles", &client),
+        ("realm_access.roles", &flat),
+        ("groups", &json!({"groups": [{"id": 1, "name": "staff"}]})),
+        ("groups", &json!({"groups": {"name": "staff"}})),
+        (
+            "https://app.example/groups",
+            &json!({"https://app.example/groups": ["staff"]}),
+        ),
+    ] {
+        stage.change(json!({"groups_claim": claim})).await;
+        let mut info = claims.clone();
+        info["sub"] = json!("s-1");
+        for (id_token, user_info) in [
+            (claims.clone(), Reply::json(&json!({"sub": "s-1"}))),
+            (json!({}), Reply::json(&info)),
+        ] {
+            stage.says(&json!({"name": "Ada"}), Reply::json(&json!({"sub": "s-1"})));
+            stage.sign_in().await.expect(303);
+            assert!(stage.members(&staff).await.is_empty(), "{claim}");
+            stage.says(&id_token, user_info);
+            stage.sign_in().await.expect(303);
+            assert_eq!(stage.members(&staff).await, stage.known().await, "{claim}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_speaks_tls_1_2_signs_people_in() {
     let settings = json!({"unknown_people": "make"});
     let stage = Stage::speaking(&[&rustls::version::TLS12], settings).await;
