@@ -7,9 +7,9 @@ mod plan;
 
 use super::{Birth, Caller, Service, birth};
 use crate::fault::Fault;
-use culvert_store::StoreError;
+use culvert_store::{ListFilter, StoreError};
 use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
-use plan::Plan;
+use plan::{Now, Plan};
 
 /// How often a plan is made anew because something was changed under it.
 const ATTEMPTS: usize = 4;
@@ -44,7 +44,13 @@ impl Service {
         for _ in 0..ATTEMPTS {
             let snapshot = self.store.snapshot(caller.account());
             let snapshot = self.ask("snapshot", snapshot).await?;
-            let plan = Plan::make(&snapshot, desired, options.prune, births()?)?;
+            let everyone = ListFilter::default();
+            let by_providers = self.made_by_providers(caller.account(), &everyone).await?;
+            let now = Now {
+                snapshot: &snapshot,
+                by_providers: &by_providers,
+            };
+            let plan = Plan::make(now, desired, options.prune, births()?)?;
             if options.dry_run || plan.mutations.is_empty() {
                 return Ok(ApplyReport {
                     applied: !options.dry_run,

@@ -1,9 +1,10 @@
 use super::list::{cursor, page_limit};
-use super::{Caller, ListRequest, Service, birth, names, show};
+use super::{Caller, ListRequest, Service, birth, made, names, show};
 use crate::fault::Fault;
-use culvert_ids::{ActorId, GroupId, MembershipId};
-use culvert_store::{self as store, EntityId, Kind, ListFilter, Stamp};
+use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};
 use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
+use std::collections::BTreeSet;
 
 impl Service {
     pub(crate) async fn groups(
@@ -101,6 +102,7 @@ impl Service {
         })
     }
 
+    /// A membership that an identity provider has made becomes one that people made, which stays when the claim goes.
     pub(crate) async fn add_member(
         &self,
         caller: &Caller,
@@ -120,8 +122,40 @@ impl Service {
             actor: new.actor,
             stamp: Stamp::default(),
         };
-        let row = self.create(caller, row).await?;
+        // No sign-in by a provider reads the memberships before this and writes them after it.
+        let _alone = self.shutting_out.lock().await;
+        let filter = ListFilter {
+            refers_to: vec![group.into(), new.actor.into()],
+            ..ListFilter::default()
+        };
+        let there: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
+        let of_actor = ListFilter {
+            refers_to: vec![new.actor.into()],
+            ..ListFilter::default()
+        };
+        let by_providers = self.made_by_providers(caller.account(), &of_actor).await?;
+        let there = there.iter().find(|there| by_providers.contains(&there.id));
+        let row = match there {
+            Some(there) => {
+                let id = row.id.into();
+                let mutations = taken_over(there, row);
+                let written = self.write(caller.account(), caller.author(), mutations.into());
+                made(written.await?, id)?
+            }
+            None => self.create(caller, row).await?,
+        };
         Ok(show::member(&row, actor.name))
+    }
+
+    /// Memberships that identity providers have made for these identities, and take away again.
+    pub(super) async fn made_by_providers(
+        &self,
+        account: AccountId,
+        filter: &ListFilter,
+    ) -> Result<BTreeSet<MembershipId>, Fault> {
+        let identities: Vec<store::Identity> = self.all(account, filter).await?;
+        let made = identities.into_iter();
+        Ok(made.flat_map(|identity| identity.memberships).collect())
     }
 
     pub(crate) async fn remove_member(
@@ -142,4 +176,17 @@ impl Service {
         self.delete::<store::Membership>(caller, row.id, None, false)
             .await
     }
+}
+
+/// What puts `new`, which people want, in the place of a membership that a provider has made. The provider's identity
+/// goes on to list the old one, so it takes nothing away. The hub sees both changes at once, and ends nothing.
+pub(super) fn taken_over(there: &store::Membership, new: store::Membership) -> [Mutation; 2] {
+    [
+        Mutation::Delete {
+            id: there.id.into(),
+            expected_version: Some(there.stamp.version),
+            cascade: false,
+        },
+        Mutation::Create(new.into()),
+    ]
 }

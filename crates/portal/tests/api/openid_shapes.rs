@@ -347,3 +347,54 @@ async fn a_key_that_changes_under_its_id_is_asked_for_once_and_not_again_within_
         assert_eq!(stage.asked("/keys"), 2, "once a minute");
     }
 }
+
+#[tokio::test]
+async fn a_member_added_by_hand_stays_when_the_claim_that_gave_the_group_goes() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let nothing = || Reply::json(&json!({"sub": "s-1"}));
+    let says = |stage: &Stage, groups: &[&str]| stage.says(&json!({"groups": groups}), nothing());
+    says(&stage, &["staff"]);
+    stage.sign_in().await.expect(303);
+    let ada = stage.known().await;
+    let at = format!("/api/v1/groups/{staff}/members");
+    let member = json!({"actor": ada[0]});
+    stage.owner.post(&at, member.clone()).await.expect(201);
+    assert_eq!(stage.members(&staff).await, ada, "once");
+    stage.owner.post(&at, member.clone()).await.expect(409);
+    for groups in [&["staff"][..], &[], &["staff"], &[]] {
+        says(&stage, groups);
+        stage.sign_in().await.expect(303);
+        assert_eq!(stage.members(&staff).await, ada, "{groups:?}");
+    }
+    // Removed by hand, it is the provider's again.
+    let own = format!("{at}/{}", ada[0]);
+    stage.owner.delete(&own).await.expect(204);
+    says(&stage, &["staff"]);
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.members(&staff).await, ada);
+    says(&stage, &[]);
+    stage.sign_in().await.expect(303);
+    assert!(stage.members(&staff).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_member_that_a_file_declares_stays_when_the_claim_that_gave_the_group_goes() {
+    let (mut stage, staff) = Stage::with_staff("groups", json!({"unknown_people": "make"})).await;
+    let nothing = || Reply::json(&json!({"sub": "s-1"}));
+    stage.says(&json!({"name": "Ada", "groups": ["staff"]}), nothing());
+    stage.sign_in().await.expect(303);
+    let ada = stage.known().await;
+    let file = json!({"groups": [{"name": "Staff", "members": ["Ada"]}]});
+    let applied = async |stage: &mut Stage| {
+        let answer = stage.owner.post("/api/v1/apply", file.clone()).await;
+        answer.expect(200).json()["changes"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    applied(&mut stage).await;
+    assert_eq!(applied(&mut stage).await, 0, "nothing is left to do");
+    stage.says(&json!({}), nothing());
+    stage.sign_in().await.expect(303);
+    assert_eq!(stage.members(&staff).await, ada);
+}

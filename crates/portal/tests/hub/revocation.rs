@@ -4,8 +4,8 @@ use crate::world::{
     Manner, SITE, World, a_policy, actor, client, client_token, gateway, network, policy, resource,
     site_token,
 };
-use culvert_ids::SiteId;
-use culvert_store::Decision;
+use culvert_ids::{MembershipId, SiteId};
+use culvert_store::{Decision, Kind, Membership};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient, ToGateway};
 use culvert_wire::model::{Condition, Filter, TimeWindow, Weekday};
 use culvert_wire::{PublicKey, Timestamp};
@@ -78,6 +78,26 @@ fn a_removed_membership_cuts_the_grants_of_the_actors_clients() {
     let mut world = granted();
     world.remove_member(1, 1);
     assert_cut(&world, ReasonCode::NoAccess);
+}
+
+/// As where people add somebody whom an identity provider has made a member.
+#[test]
+fn a_membership_that_another_one_replaces_at_once_cuts_nothing() {
+    let mut world = granted();
+    let rows = world.rows.values();
+    let mut found = rows.filter_map(|row| Membership::from_entity(row.clone()));
+    let there = found.next().unwrap();
+    let row = Membership {
+        id: MembershipId::from_bytes([0xee; 16]),
+        ..there.clone()
+    };
+    world.apply(vec![
+        (there.id.into(), None),
+        (row.id.into(), Some(row.into())),
+    ]);
+    assert_eq!((world.to_clients.len(), world.to_gateways.len()), (0, 0));
+    assert_eq!((world.holds(1), world.grants_of(1)), (1, 1));
+    world.check();
 }
 
 #[test]

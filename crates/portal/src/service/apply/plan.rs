@@ -3,6 +3,7 @@
 use super::form::Form;
 use super::index::Index;
 use crate::fault::Fault;
+use crate::service::groups::taken_over;
 use crate::service::{Birth, dns_rules, names, show};
 use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
 use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
@@ -23,10 +24,19 @@ pub(super) struct Plan {
     pub(super) shut_out_actors: BTreeSet<ActorId>,
 }
 
+/// The configuration as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// Memberships that identity providers have made and take away again.
+    pub(super) by_providers: &'a BTreeSet<MembershipId>,
+}
+
 /// The making of a [`Plan`].
 struct Planner<'a, B> {
     plan: Plan,
     snapshot: &'a Snapshot,
+    by_providers: &'a BTreeSet<MembershipId>,
     prune: bool,
     birth: B,
     sites: Index<SiteId>,
@@ -37,10 +47,10 @@ struct Planner<'a, B> {
 }
 
 impl Plan {
-    /// The way from `snapshot` to `desired`. `birth` gives the time and the random bytes of a new
+    /// The way from `now` to `desired`. `birth` gives the time and the random bytes of a new
     /// id.
     pub(super) fn make<B>(
-        snapshot: &Snapshot,
+        now: Now<'_>,
         desired: &Desired,
         prune: bool,
         birth: B,
@@ -48,9 +58,14 @@ impl Plan {
     where
         B: FnMut() -> Birth,
     {
+        let Now {
+            snapshot,
+            by_providers,
+        } = now;
         let mut planner = Planner {
             plan: Self::default(),
             snapshot,
+            by_providers,
             prune,
             birth,
             sites: index("site", &snapshot.sites, |row| &row.name),
@@ -243,8 +258,12 @@ where
                     let detail = format!("{member:?} is named twice");
                     return Err(Fault::invalid(field, detail));
                 }
-                if gone.remove(&actor).is_none() {
-                    self.add_member(group, actor, &wanted.name, member)?;
+                match gone.remove(&actor) {
+                    None => self.add_member(group, actor, &wanted.name, member)?,
+                    Some(row) if self.by_providers.contains(&row.id) => {
+                        self.take_over(row, &wanted.name, member)?;
+                    }
+                    Some(_) => {}
                 }
             }
             for (actor, row) in gone {
@@ -252,6 +271,32 @@ where
                 self.remove_member(row, &wanted.name, &member);
             }
         }
+        Ok(())
+    }
+
+    /// A member that a file names stays when the provider no longer says so.
+    fn take_over(
+        &mut self,
+        there: &store::Membership,
+        group_name: &str,
+        actor_name: &str,
+    ) -> Result<(), Fault> {
+        let new = store::Membership {
+            id: self.id_or_new(None, MembershipId::new)?,
+            stamp: Stamp::default(),
+            ..there.clone()
+        };
+        let mutations = taken_over(there, new);
+        self.plan.mutations.extend(mutations);
+        self.tell::<store::Membership>(
+            Operation::Update,
+            format!("{group_name}/{actor_name}"),
+            vec![FieldChange {
+                field: "made_by".to_owned(),
+                before: Some("identity provider".into()),
+                after: Some("file".into()),
+            }],
+        );
         Ok(())
     }
 
