@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod authority;
 mod cipher;
 mod decode;
 mod grant;
@@ -26,6 +27,7 @@ mod timestamp;
 pub mod token;
 pub mod words;
 
+pub use authority::{AuthorityError, check_authority};
 pub use cipher::Cipher;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
 pub use grant::{GrantClaims, GrantTarget};

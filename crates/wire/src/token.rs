@@ -1,5 +1,6 @@
 //! Tokens: `cv_<kind>_<id>.<secret>[.<portal>]`.
 
+use crate::{AuthorityError, check_authority};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::TokenId;
@@ -206,6 +207,9 @@ pub enum TokenError {
     /// The URL is not one of a portal.
     #[error("a portal's URL is https://HOST or https://HOST:PORT")]
     Url,
+    /// Nobody can connect to what the URL names.
+    #[error("a portal's URL is https://HOST or https://HOST:PORT: {0}")]
+    Authority(#[from] AuthorityError),
     /// The pin is not a SHA-256.
     #[error("a certificate's pin is its SHA-256 in base64url, 43 characters")]
     Pin,
@@ -220,10 +224,11 @@ struct PortalText {
 }
 
 impl Portal {
-    /// Checks a URL that a person or a token gave.
+    /// Checks a URL that a person or a token gave. The port that browsers leave out is left out.
     ///
     /// # Errors
-    /// [`TokenError::Url`] unless it is `https://host[:port]`.
+    /// [`TokenError::Url`] unless it is `https://host[:port]`, [`TokenError::Authority`] where that is
+    /// nowhere to connect to.
     pub fn new(url: &str, pin: Option<CertificatePin>) -> Result<Self, TokenError> {
         let url = url.strip_suffix('/').unwrap_or(url);
         let authority = url.strip_prefix("https://").ok_or(TokenError::Url)?;
@@ -233,7 +238,8 @@ impl Portal {
         if authority.is_empty() || url.len() > MAX_URL_LEN || !authority.chars().all(plain) {
             return Err(TokenError::Url);
         }
-        let url = url.to_owned();
+        check_authority(authority)?;
+        let url = url.strip_suffix(":443").unwrap_or(url).to_owned();
         Ok(Self { url, pin })
     }
 }

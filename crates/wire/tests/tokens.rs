@@ -96,6 +96,36 @@ fn a_portal_is_reached_by_https_alone() {
     }
 }
 
+#[test]
+fn a_portal_is_where_somebody_can_connect_to() {
+    for (url, part) in [
+        ("https://portal.example:99999", "65535"),
+        ("https://portal.example:99999/", "65535"),
+        ("https://portal.example:0", "65535"),
+        ("https://portal.example:", "65535"),
+        ("https://:8443", "names no host"),
+        ("https://10.0.0.300", "IPv4"),
+        ("https://2001:db8::1", "brackets"),
+        ("https://[2001:db8::1", "brackets"),
+    ] {
+        let error = Portal::new(url, None).unwrap_err().to_string();
+        assert!(error.contains(part), "{url}: {error}");
+    }
+}
+
+#[test]
+fn the_port_that_browsers_leave_out_is_left_out() {
+    for (url, kept) in [
+        ("https://portal.example:443", "https://portal.example"),
+        ("https://portal.example:443/", "https://portal.example"),
+        ("https://[::1]:443", "https://[::1]"),
+        ("https://portal.example:8443", "https://portal.example:8443"),
+        ("https://portal.example:4443", "https://portal.example:4443"),
+    ] {
+        assert_eq!(Portal::new(url, None).unwrap().url, kept);
+    }
+}
+
 proptest! {
     #[test]
     fn every_token_survives_its_text(id: [u8; 16], secret: [u8; 32], kind in 0..4_usize) {

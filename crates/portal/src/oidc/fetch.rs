@@ -3,6 +3,7 @@
 use super::fault::{SignInFault, copyable, repeated};
 use crate::outbound;
 use culvert_link::{LookUp, system_look_up};
+use culvert_wire::check_authority;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -222,12 +223,12 @@ fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// A URL of HTTPS that names a host, and nobody.
+/// A URL of HTTPS that names a host and maybe a port, and nobody.
 pub(crate) fn https(url: &str) -> Result<Uri, SignInFault> {
     let uri = url.parse::<Uri>().ok();
     let good = uri.filter(|uri| {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
-        uri.scheme_str() == Some("https") && !authority.is_empty() && !authority.contains('@')
+        uri.scheme_str() == Some("https") && check_authority(authority).is_ok()
     });
     good.ok_or_else(|| SignInFault::Wrong(format!("{} is no https:// URL", copyable(url))))
 }

@@ -9,6 +9,7 @@ use culvert_store::{self as store, ListFilter, MAX_SECRET_LEN, Mutation, SecretB
 use culvert_wire::api::{
     Identity, NewIdentity, NewProvider, Page, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
 };
+use culvert_wire::check_authority;
 
 /// Providers of an account: those of several subsidiaries. All stand on the page for signing in.
 pub(crate) const MAX_PROVIDERS: usize = 32;
@@ -450,6 +451,9 @@ fn text(field: &str, given: &str, limit: usize) -> Result<String, Fault> {
 fn issuer(given: &str) -> Result<String, Fault> {
     let given = text("issuer", given, MAX_URL_LEN)?;
     let wrong = || Fault::invalid("issuer", "it is a URL like https://id.example.com/realm");
+    let rest = given.strip_prefix("https://").ok_or_else(wrong)?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    check_authority(authority).map_err(|error| Fault::invalid("issuer", error))?;
     oidc::https(&given).map_err(|_| wrong())?;
     match given.contains(['?', '#', ' ']) {
         true => Err(wrong()),

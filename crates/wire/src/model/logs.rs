@@ -1,5 +1,6 @@
 //! What becomes of the portal's logs (docs/logs.md).
 
+use crate::{AuthorityError, check_authority};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -273,13 +274,16 @@ fn check_url(url: &str) -> Result<(), (String, String)> {
         return wrong("it begins with https:// or http://");
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return wrong("it names no host, or has spaces or other signs that a URL has not");
+    if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return wrong("it has spaces or other signs that a URL has not");
     }
-    if authority.contains('@') {
-        return wrong("a user and a password do not go into the URL: give a token");
+    match check_authority(authority) {
+        Err(AuthorityError::User) => {
+            wrong("a user and a password do not go into the URL: give a token")
+        }
+        Err(error) => wrong(&error.to_string()),
+        Ok(()) => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -369,6 +373,11 @@ mod tests {
             "https:///x",
             "https://me:pw@a/",
             "https://a b",
+            "https://id.test:99999/",
+            "http://id.test:0",
+            "https://:443/",
+            "https://10.0.0.300/",
+            "http://2001:db8::1/",
         ] {
             assert_eq!(problem(vec![http(url)]).as_deref(), Some("url"), "{url}");
         }
