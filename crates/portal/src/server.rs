@@ -7,6 +7,7 @@ mod certificate;
 mod connection;
 mod evictions;
 mod health;
+mod hello;
 mod home;
 mod io;
 mod listener;

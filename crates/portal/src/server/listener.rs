@@ -3,6 +3,7 @@
 use super::bounds::{Bounds, Class};
 use super::certificate::{Certificate, provider};
 use super::connection::Connection;
+use super::hello::{HelloFault, HelloNotices, PREFIX_LEN, say_https};
 use super::io::BoundedIo;
 use super::metrics::Metrics;
 use axum::Router;
@@ -21,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
@@ -65,6 +66,7 @@ pub(crate) struct Server {
     pub(crate) metrics: Arc<Metrics>,
     /// Whether an address is exempt from the limit of each: a proxy speaks for many.
     pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    pub(super) hello_notices: HelloNotices,
 }
 
 /// TLS 1.3 with the portal's certificate.
@@ -168,11 +170,23 @@ async fn speak(
 ) {
     // Answers are small and whole; waiting for more of them only delays them.
     let _ = stream.set_nodelay(true);
-    let stream = BoundedIo::new(stream, Some(Arc::clone(&counted)));
     let Some(tls) = server.tls.clone() else {
+        let stream = BoundedIo::new(stream, Some(Arc::clone(&counted)));
         return http(stream, peer, server, counted, stop).await;
     };
-    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, tls)).await;
+    let began = Instant::now();
+    let fault = first_bytes(&stream, began).await;
+    let stream = BoundedIo::new(stream, Some(Arc::clone(&counted)));
+    if let Some(fault) = fault {
+        server.metrics.handshakes_failed.inc();
+        server.hello_notices.note(fault, peer, None);
+        if fault == HelloFault::PlainHttp {
+            let said = say_https(stream).await;
+            tracing::debug!(%peer, ?said, "plain HTTP");
+        }
+        return;
+    }
+    let shaken = timeout_at(began + HANDSHAKE_TIMEOUT, shake_hands(stream, tls, began)).await;
     match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(stream) if counted.has_shaken_hands() => {
             http(stream, peer, server, counted, stop).await;
@@ -181,8 +195,20 @@ async fn speak(
         Err(error) => {
             server.metrics.handshakes_failed.inc();
             tracing::debug!(%peer, %error, "TLS handshake");
+            if let Some(fault) = HelloFault::of_error(&error) {
+                server.hello_notices.note(fault, peer, Some(&error));
+            }
         }
     }
+}
+
+/// Looks at what a connection begins with, and leaves it to be read.
+async fn first_bytes(stream: &TcpStream, began: Instant) -> Option<HelloFault> {
+    let mut prefix = [0; PREFIX_LEN];
+    let looked = timeout_at(began + HELLO_TIMEOUT, stream.peek(&mut prefix)).await;
+    // Who says nothing within the time, or has gone, meets the same again where the hello is read.
+    let len = looked.ok()?.ok()?;
+    HelloFault::of_prefix(&prefix[..len])
 }
 
 /// HTTP as it is spoken here, within bounds of time, number and bytes.
@@ -196,12 +222,16 @@ pub(crate) fn protocol() -> http1::Builder {
     builder
 }
 
-async fn shake_hands<S>(stream: S, tls: Arc<ServerConfig>) -> io::Result<TlsStream<S>>
+async fn shake_hands<S>(
+    stream: S,
+    tls: Arc<ServerConfig>,
+    began: Instant,
+) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let hello = LazyConfigAcceptor::new(Acceptor::default(), stream);
-    let hello = timeout(HELLO_TIMEOUT, hello).await;
+    let hello = timeout_at(began + HELLO_TIMEOUT, hello).await;
     let hello = hello.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     hello.into_stream(tls).await
 }
@@ -244,7 +274,6 @@ mod tests {
     use rustls::server::{ClientHello, ResolvesServerCert};
     use rustls::sign::CertifiedKey;
     use tokio::io::AsyncWriteExt;
-    use tokio::time::Instant;
 
     #[derive(Debug)]
     struct NoCertificate;
@@ -279,7 +308,7 @@ mod tests {
                 io::Result::Ok(())
             });
             let began = Instant::now();
-            let error = shake_hands(ours, config()).await.unwrap_err();
+            let error = shake_hands(ours, config(), began).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert_eq!(began.elapsed(), Duration::from_secs(5));
             trickle.abort();

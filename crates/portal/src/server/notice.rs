@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 /// Between two lines about the same. An operator who looks sees it, and a flood fills no disk.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// The same for what a wrong configuration makes happen with every request, until somebody mends it.
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// Something that may happen often.
-#[derive(Debug, Default)]
-pub(crate) struct Notice(Mutex<Counted>);
+#[derive(Debug)]
+pub(crate) struct Notice {
+    every: Duration,
+    counted: Mutex<Counted>,
+}
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -16,12 +22,29 @@ struct Counted {
     since: u64,
 }
 
+impl Default for Notice {
+    fn default() -> Self {
+        Self {
+            every: EVERY,
+            counted: Mutex::default(),
+        }
+    }
+}
+
 impl Notice {
+    /// One with a line a minute at most.
+    pub(crate) fn once_a_minute() -> Self {
+        Self {
+            every: MINUTE,
+            ..Self::default()
+        }
+    }
+
     /// Notes that it happened. Where a line is due, says how often it has since the last one.
     pub(crate) fn due(&self, now: Instant) -> Option<u64> {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.since += 1;
-        let is_early = |said: Instant| now.saturating_duration_since(said) < EVERY;
+        let is_early = |said: Instant| now.saturating_duration_since(said) < self.every;
         if counted.said.is_some_and(is_early) {
             return None;
         }
@@ -43,5 +66,9 @@ mod tests {
             assert_eq!(notice.due(now + EVERY / 2), None);
         }
         assert_eq!(notice.due(now + EVERY), Some(1_001));
+        let slow = Notice::once_a_minute();
+        assert_eq!(slow.due(now), Some(1));
+        assert_eq!(slow.due(now + EVERY), None);
+        assert_eq!(slow.due(now + MINUTE), Some(2));
     }
 }

@@ -4,6 +4,7 @@ use super::address::portal_url;
 use super::bounds::{Bounds, DESCRIPTORS_NEEDED, Limits};
 use super::certificate::{Certificate, FileLook, Reloaded};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
+use super::hello::HelloNotices;
 use super::home::Home;
 use super::listener::{Server, serve, stopped, tls};
 use super::metrics::Metrics;
@@ -145,6 +146,7 @@ impl Portal {
             bounds: Bounds::new(limits(options.descriptors), Arc::clone(&metrics)),
             metrics,
             is_proxy: Box::new(proxies(options.trusted_proxies)),
+            hello_notices: HelloNotices::default(),
         };
 
         let (stop, stopped) = watch::channel(false);
@@ -302,6 +304,7 @@ async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Recei
         router: health_routes(health.clone()).merge(open_metrics(health)),
         tls: None,
         is_proxy: Box::new(|_| false),
+        hello_notices: HelloNotices::default(),
     };
     serve(listener, Arc::new(server), stop).await;
 }

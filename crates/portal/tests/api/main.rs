@@ -13,6 +13,7 @@ mod armed_console;
 mod armed_routes;
 #[path = "../authenticator/mod.rs"]
 mod authenticator;
+mod behind_a_proxy;
 mod bounds;
 mod browser;
 mod console;
