@@ -22,6 +22,7 @@ pub(crate) mod fuzzing;
 mod gateways;
 mod groups;
 mod guard;
+mod host;
 mod identities;
 mod live;
 mod log_settings;
@@ -51,6 +52,7 @@ use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get, post};
 use culvert_wire::token::Portal;
 pub(crate) use elsewhere::{nowhere, other_method};
+pub(crate) use host::Refusals;
 pub(crate) use live::Streams;
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub(crate) struct Console {
     pub(crate) portal: Arc<dyn Fn() -> Portal + Send + Sync>,
     /// Pages that follow what happens.
     pub(crate) streams: Streams,
+    /// Requests that got no page.
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 impl fmt::Debug for Console {

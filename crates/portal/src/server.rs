@@ -33,6 +33,7 @@ pub(crate) use evictions::Evictions;
 #[cfg(feature = "fuzzing")]
 pub(crate) use listener::protocol;
 pub(crate) use metrics::Metrics;
+pub(crate) use notice::Notice;
 pub(crate) use places::{Place, Places};
 #[cfg(feature = "fuzzing")]
 pub(crate) use public_address::Origin;

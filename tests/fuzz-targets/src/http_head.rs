@@ -100,6 +100,11 @@ fn assert_is_from_here(head: &Head, lines: &[(String, String)]) {
     let [host] = hosts[..] else {
         panic!("{hosts:?}");
     };
+    // The port that browsers leave out.
+    let host = match host.strip_suffix(":443") {
+        Some(name) if !name.contains(':') || name.ends_with(']') => name,
+        _ => host,
+    };
     // An address, with or without a port.
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -1,7 +1,8 @@
 //! The checks of heads and forms without a server.
 
 use super::forms::{Asked, Fields};
-use super::{guard, person};
+use super::host::Refusal;
+use super::person;
 use axum::http::{HeaderMap, Request};
 
 /// A parsed form.
@@ -36,7 +37,7 @@ impl Form {
 
 /// Whether a request is for the portal at `url`, and, if it changes something, from a page of its own.
 pub(crate) fn is_from_here<B>(url: &str, request: &Request<B>) -> bool {
-    guard::check(url, request).is_ok()
+    Refusal::of(url, request.method(), request.headers()).is_none()
 }
 
 /// The session that the browser presents.

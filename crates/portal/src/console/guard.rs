@@ -2,6 +2,7 @@
 //! of this portal sent it.
 
 use super::Console;
+use super::host::{Refusal, host_that_came, is_at_own_name, own_host};
 use super::person::{Person, session};
 use super::view::{Link, Page, Section};
 use crate::api;
@@ -12,7 +13,6 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_wire::api::Problem;
-use std::net::IpAddr;
 use zeroize::Zeroizing;
 
 /// What pages may load and where their forms may go: this portal, and nothing that stands in the page
@@ -34,12 +34,21 @@ const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 /// Refuses to begin a way to a provider under another name: the provider sends people to the portal's own name, and the cookie
 /// that is kept meanwhile is of one name.
 pub(super) fn must_be_at_own_name(console: &Console, headers: &HeaderMap) -> Result<(), Fault> {
-    if is_at_own_name(console, headers) {
-        return Ok(());
-    }
     let url = (console.portal)().url;
-    let detail = format!("The provider sends people back to {url}: open the console there.");
-    Err(Fault::Conflict(detail))
+    match is_at_own_name(&url, headers) {
+        true => Ok(()),
+        false => Err(Fault::Conflict(elsewhere(&url, headers))),
+    }
+}
+
+/// What to say where the console is asked by an address, and only its own name will do.
+pub(super) fn elsewhere(url: &str, headers: &HeaderMap) -> String {
+    format!(
+        "The provider sends people back to {url}: open the console there. The request came {}, and `Host: {}` was \
+         expected; a reverse proxy must pass it on.",
+        host_that_came(headers),
+        own_host(url)
+    )
 }
 
 pub(super) async fn around(
@@ -52,11 +61,15 @@ pub(super) async fn around(
         path: request.uri().path().to_owned(),
         session: session(request.headers()),
     };
-    let checked = check(&(console.portal)().url, &request);
-    let response = match (checked, check_address(request.uri())) {
-        (Ok(()), Ok(())) => next.run(request).await,
-        (Err(page), _) => *page,
-        (Ok(()), Err(fault)) => fault.into_response(),
+    let url = (console.portal)().url;
+    let refusal = Refusal::of(&url, request.method(), request.headers());
+    let response = match (refusal, check_address(request.uri())) {
+        (None, Ok(())) => next.run(request).await,
+        (Some(refusal), _) => {
+            console.refusals.note(&refusal);
+            render(refusal, request.headers())
+        }
+        (None, Err(fault)) => fault.into_response(),
     };
     let mut response = in_html(&console, response, &asker).await;
     let headers = response.headers_mut();
@@ -84,77 +97,39 @@ impl Asker {
     }
 }
 
-/// Whether a request was meant for the portal at `url`, and, if it changes something, sent by one of its pages.
-pub(super) fn check<B>(url: &str, request: &axum::http::Request<B>) -> Result<(), Box<Response>> {
-    let headers = request.headers();
-    let host = match one(headers, &header::HOST) {
-        Some(host) if is_ours(url, host) => host,
-        _ => {
-            let text = format!("This portal is at {url}, and is not asked under another name.");
-            return Err(refuse(
-                StatusCode::MISDIRECTED_REQUEST,
-                "Another address",
-                text,
-            ));
-        }
-    };
-    if request.method().is_safe() || came_from(headers, host) {
-        return Ok(());
+/// A refusal as a page, or as text for programs that ask for that.
+fn render(refusal: Refusal, headers: &HeaderMap) -> Response {
+    let Refusal {
+        status,
+        title,
+        text,
+        fix,
+    } = refusal;
+    if !wants_text(headers) {
+        let mut page = plain(title.to_owned(), text);
+        page.sections.splice(
+            1..1,
+            fix.map(|fix| Section::Lines {
+                title: "Where a reverse proxy is in front of the portal".to_owned(),
+                text: fix.to_owned(),
+            }),
+        );
+        return page.with_status(status);
     }
-    let text = "The form was not sent by a page of this portal. Open the page again and send it from \
-                there.";
-    Err(refuse(
-        StatusCode::FORBIDDEN,
-        "Nothing was changed",
-        text.to_owned(),
-    ))
-}
-
-/// The portal's own name. An address is no name that someone else could make lead here.
-fn is_ours(url: &str, host: &str) -> bool {
-    let own = url.trim_start_matches("https://");
-    own.eq_ignore_ascii_case(host) || is_address(host)
-}
-
-/// Whether the browser asks for the portal under the name of its URL.
-pub(super) fn is_at_own_name(console: &Console, headers: &HeaderMap) -> bool {
-    let url = (console.portal)().url;
-    let own = url.trim_start_matches("https://");
-    one(headers, &header::HOST).is_some_and(|host| own.eq_ignore_ascii_case(host))
-}
-
-fn is_address(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+    let text = match fix {
+        Some(fix) => format!("{text}\n{fix}\n"),
+        None => format!("{text}\n"),
     };
-    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    (status, headers, text).into_response()
 }
 
-/// Browsers say where a form came from, in at least one of two headers; what none of them vouches for
-/// came from nowhere.
-fn came_from(headers: &HeaderMap, host: &str) -> bool {
-    let origin = one(headers, &header::ORIGIN).map(|origin| origin == format!("https://{host}"));
-    let site = headers
-        .get("sec-fetch-site")
-        .map(|site| site == "same-origin");
-    match (origin, site) {
-        (Some(origin), Some(site)) => origin && site,
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => false,
-    }
-}
-
-/// The value of a header that is there once.
-fn one<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().filter(|_| values.next().is_none())?;
-    value.to_str().ok()
-}
-
-fn refuse(status: StatusCode, title: &str, text: String) -> Box<Response> {
-    let page = plain(title.to_owned(), text);
-    Box::new(page.with_status(status))
+/// Whether text is asked for, and no page: `culvert netcheck` does so.
+fn wants_text(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let accepted = accepted.collect::<Vec<_>>().join(",");
+    accepted.contains("text/plain") && !accepted.contains("text/html")
 }
 
 fn plain(title: String, text: String) -> Page {
@@ -212,69 +187,4 @@ async fn in_html(console: &Console, mut response: Response, asker: &Asker) -> Re
         page.headers_mut().insert(header::RETRY_AFTER, wait);
     }
     page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
-        let pairs = given
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-        pairs
-            .collect::<Vec<(header::HeaderName, HeaderValue)>>()
-            .into_iter()
-            .collect()
-    }
-
-    #[test]
-    fn a_form_is_taken_from_a_page_of_this_portal_and_from_nowhere_else() {
-        let here = "portal.example:8443";
-        for given in [
-            &[("origin", "https://portal.example:8443")] as &[_],
-            &[("sec-fetch-site", "same-origin")],
-            &[
-                ("origin", "https://portal.example:8443"),
-                ("sec-fetch-site", "same-origin"),
-            ],
-        ] {
-            assert!(came_from(&headers(given), here), "{given:?}");
-        }
-        for given in [
-            &[] as &[_],
-            &[("origin", "null")],
-            &[("origin", "http://portal.example:8443")],
-            &[("origin", "https://portal.example")],
-            &[("origin", "https://evil.example")],
-            &[("sec-fetch-site", "same-site")],
-            &[("sec-fetch-site", "cross-site")],
-            &[("sec-fetch-site", "none")],
-            &[
-                ("origin", "https://portal.example:8443"),
-                ("sec-fetch-site", "cross-site"),
-            ],
-            &[
-                ("origin", "https://evil.example"),
-                ("sec-fetch-site", "same-origin"),
-            ],
-        ] {
-            assert!(!came_from(&headers(given), here), "{given:?}");
-        }
-    }
-
-    #[test]
-    fn an_address_is_nobodys_name() {
-        for host in ["127.0.0.1:8443", "[::1]:8443", "192.0.2.7", "localhost:1"] {
-            assert!(is_address(host), "{host}");
-        }
-        for host in [
-            "evil.example",
-            "127.0.0.1.evil.example:8443",
-            "localhost.evil",
-            "",
-        ] {
-            assert!(!is_address(host), "{host}");
-        }
-    }
 }

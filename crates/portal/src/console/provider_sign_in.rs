@@ -5,6 +5,7 @@ use super::confirm;
 use super::first::with_session;
 use super::forms::Fields;
 use super::guard;
+use super::host::is_at_own_name;
 use super::person::{self, cookie_of};
 use crate::api::Id;
 use crate::fault::Fault;
@@ -21,6 +22,9 @@ use zeroize::Zeroizing;
 /// What a browser keeps that is on the way to a provider: for ten minutes, for this host alone.
 const COOKIE: &str = "__Host-culvert-way";
 
+/// In the query of who was led to the portal's own name.
+const MOVED: &str = "moved";
+
 pub(super) async fn begin(
     State(console): State<Console>,
     Extension(PublicAddress(from)): Extension<PublicAddress>,
@@ -29,14 +33,20 @@ pub(super) async fn begin(
     Id(id): Id<ProviderId>,
 ) -> Result<Response, Fault> {
     // The provider sends people to the portal's own name, and the cookie is kept for one name.
-    if !guard::is_at_own_name(&console, &headers) {
-        let url = (console.portal)().url;
+    let fields = Fields::parse_query(uri.query().unwrap_or_default())?;
+    let url = (console.portal)().url;
+    if !is_at_own_name(&url, &headers) {
+        // A proxy that changes `Host` would have the browser come back for ever.
+        if !fields.text(MOVED).is_empty() {
+            return Err(Fault::Conflict(guard::elsewhere(&url, &headers)));
+        }
         let path = uri
             .path_and_query()
             .map_or("/sign-in", |path| path.as_str());
-        return Ok(Redirect::to(&format!("{url}{path}")).into_response());
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let to = format!("{url}{path}{mark}{MOVED}=1");
+        return Ok(Redirect::to(&to).into_response());
     }
-    let fields = Fields::parse_query(uri.query().unwrap_or_default())?;
     let next = person::next_page(fields.text("next"));
     let begun = console.service.begin_provider_sign_in(from, id, next);
     match begun.await {

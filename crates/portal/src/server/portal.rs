@@ -138,6 +138,7 @@ impl Portal {
             service: Arc::clone(&service),
             portal: Arc::new(move || whereabouts.portal()),
             streams: console::Streams::default(),
+            refusals: Arc::default(),
         };
         let router = main_router(&sessions, health.clone(), keeper, console);
         let server = Server {

@@ -1,13 +1,123 @@
 //! What a portal behind a reverse proxy says when the proxy passes on too little.
 
-use crate::support::Running;
+use crate::support::{Answer, Client, Running};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const URL: &str = "https://portal.example:8443";
+const OWN: &str = "portal.example:8443";
+
+async fn at(running: &Running, host: &str) -> Client {
+    let mut client = running.client().await;
+    host.clone_into(&mut client.host);
+    client
+}
 
 async fn running() -> Running {
     Running::start_as(tempfile::tempdir().unwrap(), Some(URL)).await
+}
+
+/// Checks that an answer holds all of this.
+#[track_caller]
+fn says(answer: &Answer, parts: &[&str]) {
+    for part in parts {
+        assert!(answer.text.contains(part), "{part:?}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_page_asked_under_another_host_names_the_host_that_came_and_the_line_to_add() {
+    let running = running().await;
+    for host in [
+        "portal.example",
+        "portal.example:8444",
+        "portal",
+        "backend:8443",
+        "other.example",
+    ] {
+        let mut client = at(&running, host).await;
+        for accept in ["text/html", "text/plain"] {
+            let answer = client
+                .send("GET", "/sign-in", &[("accept", accept)], None)
+                .await
+                .expect(421);
+            assert!(answer.header("content-type").starts_with(accept));
+            let came = format!("Host: {host}`");
+            says(&answer, &[&came, "Host: portal.example:8443`", URL]);
+            says(&answer, &["proxy_set_header Host $http_host;"]);
+            says(&answer, &["header_up Host {hostport}", "HAProxy"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_writes_the_name_elsewhere_is_told_that_it_is_not_read_there() {
+    let running = running().await;
+    let mut client = at(&running, "backend:8443").await;
+    let headers = [("accept", "text/plain"), ("x-forwarded-host", OWN)];
+    let answer = client.send("GET", "/sign-in", &headers, None).await;
+    let answer = answer.expect(421);
+    says(&answer, &["X-Forwarded-Host", "is not read"]);
+    says(&answer, &["Host: backend:8443`"]);
+}
+
+#[tokio::test]
+async fn a_host_that_is_no_text_of_a_host_is_not_repeated() {
+    let running = running().await;
+    let long = "a".repeat(300);
+    for host in ["<script>alert(1)</script>", "a b", &long] {
+        let mut client = at(&running, host).await;
+        let headers = [("accept", "text/plain")];
+        let answer = client.send("GET", "/sign-in", &headers, None).await;
+        let answer = answer.expect(421);
+        assert!(!answer.text.contains(host), "{}", answer.text);
+        says(&answer, &["Host: portal.example:8443`"]);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_is_refused_names_what_came_and_what_was_expected() {
+    let running = running().await;
+    let evil = ("origin", "https://evil.example");
+    let own = ("origin", URL);
+    let same = ("sec-fetch-site", "same-origin");
+    for (host, headers, parts) in [
+        // The proxy wrote its own address for the portal's name.
+        (
+            "127.0.0.1:8443",
+            &[own, same] as &[_],
+            &[
+                "Origin: https://portal.example:8443`",
+                "Host: 127.0.0.1:8443`",
+                "Host: portal.example:8443`",
+                "proxy_set_header Host $http_host;",
+            ] as &[_],
+        ),
+        // Somebody else's page.
+        (OWN, &[evil], &["Origin: https://evil.example`", URL]),
+        (
+            OWN,
+            &[own, ("sec-fetch-site", "cross-site")],
+            &["Sec-Fetch-Site: cross-site`", URL],
+        ),
+        // A proxy that passes neither on.
+        (OWN, &[], &["neither `Origin` nor `Sec-Fetch-Site`", URL]),
+        // A page that was loaded without TLS.
+        (
+            OWN,
+            &[("origin", "http://portal.example:8443")],
+            &["Origin: http://portal.example:8443`", URL],
+        ),
+    ] {
+        let mut client = at(&running, host).await;
+        let headers = [headers, &[("accept", "text/plain")]].concat();
+        let answer = client.send("POST", "/sign-out", &headers, None).await;
+        let answer = answer.expect(403);
+        says(&answer, parts);
+        let is_of_proxy = host != OWN;
+        let names_line = answer.text.contains("proxy_set_header Host");
+        assert_eq!(names_line, is_of_proxy, "{}", answer.text);
+    }
 }
 
 #[tokio::test]

@@ -413,5 +413,10 @@ async fn signing_in_by_a_provider_leads_to_no_other_site() {
     let way = format!("/sign-in/with/{}?next=/clients", scene.id);
     let answer = browser.get(&way).await.expect(303);
     let own = scene.running.portal.whereabouts().url;
-    assert_eq!(answer.header("location"), format!("{own}{way}"));
+    let led = format!("{way}&moved=1");
+    assert_eq!(answer.header("location"), format!("{own}{led}"));
+    // Behind a proxy that changes the name, it would lead there for ever.
+    let answer = browser.get(&led).await.expect(409);
+    assert!(answer.text.contains("Host: localhost`"), "{answer:?}");
+    assert!(answer.text.contains(&own), "{answer:?}");
 }
