@@ -89,7 +89,7 @@ pub enum ConnectError {
     Unauthorized,
 
     /// Peer: the portal does not want a session now.
-    #[error("the portal answered HTTP {status} instead of opening a session")]
+    #[error("the portal answered HTTP {status} instead of opening a session{}", hint(*status))]
     Refused {
         /// The HTTP status.
         status: u16,
@@ -112,6 +112,17 @@ pub enum ConnectError {
         /// Host and port.
         authority: String,
     },
+}
+
+/// What usually stands behind a status.
+const fn hint(status: u16) -> &'static str {
+    match status {
+        400 | 426 => {
+            ": a reverse proxy in front of it must pass `Upgrade` and `Connection` on (`culvert netcheck` says more)"
+        }
+        502..=504 => ": it does not run, or the reverse proxy in front of it does not reach it",
+        _ => "",
+    }
 }
 
 impl ConnectError {
@@ -141,6 +152,21 @@ impl ConnectError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_that_a_proxy_does_not_pass_on_leads_to_the_proxy() {
+        let of = |status| {
+            let retry_after_ms = None;
+            let refused = ConnectError::Refused {
+                status,
+                retry_after_ms,
+            };
+            refused.to_string()
+        };
+        assert!(of(400).contains("`Upgrade`"), "{}", of(400));
+        assert!(of(502).contains("proxy"), "{}", of(502));
+        assert!(of(429).ends_with("session"), "{}", of(429));
+    }
 
     #[test]
     fn a_certificate_out_of_its_dates_leads_to_the_clock() {

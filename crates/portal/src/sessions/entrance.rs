@@ -70,13 +70,20 @@ impl IntoResponse for Refused {
     }
 }
 
-async fn admit(shared: Arc<Shared>, side: Side, request: Request) -> Result<Response, Refused> {
+async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<Response, Refused> {
     if shared.stopping.load(Ordering::Relaxed) {
         return Err(Refused::later(COME_BACK, "the portal is stopping"));
     }
     let Some(PublicAddress(from)) = request.extensions().get().copied() else {
         return Err(Fault::internal("a request without the address that it comes from").into());
     };
+    // Before the token: who looks for a fault without one is told of it as well.
+    let upgrade = Upgrade::of(&mut request).map_err(|error| {
+        if let Some(count) = shared.no_upgrade.due(Instant::now()) {
+            tracing::warn!(count, %from, "a machine is refused: {error}");
+        }
+        Fault::Malformed(error.to_string())
+    })?;
     let bearer = bearer(request.headers(), side).ok_or(Fault::Unauthenticated)?;
     shared
         .token_pace
@@ -99,9 +106,6 @@ async fn admit(shared: Arc<Shared>, side: Side, request: Request) -> Result<Resp
         return Err(full());
     }
     let is_named = request.extensions().get::<UnnamedClient>().is_none();
-    let upgrade = Upgrade::of(request).ok_or_else(|| {
-        Fault::Malformed("this is a WebSocket: send `Upgrade: websocket`".to_owned())
-    })?;
     let visitor = Visitor {
         side,
         principal,

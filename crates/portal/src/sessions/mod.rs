@@ -27,6 +27,7 @@ use crate::hub::{
     ClientView, Directory, Explained, Facts, GatewayView, Hub, HubStatus, PORTAL_SECRET_LEN,
     PortalKeys,
 };
+use crate::server::Notice;
 use culvert_ids::{AccountId, ClientId, ResourceId};
 use culvert_policy::Country;
 use culvert_store::{
@@ -99,6 +100,7 @@ struct Shared {
     places: Arc<Semaphore>,
     token_pace: Pace,
     machine_pace: Pace,
+    no_upgrade: Notice,
     stopping: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -137,6 +139,7 @@ impl Sessions {
             places: Arc::new(Semaphore::new(MAX_SESSIONS)),
             token_pace: Pace::new(STARTS_PER_S, STARTS_AT_ONCE),
             machine_pace: Pace::new(MACHINE_STARTS_PER_S, MACHINE_STARTS_AT_ONCE),
+            no_upgrade: Notice::once_a_minute(),
             stopping: AtomicBool::new(false),
             tasks: Mutex::new(tasks),
         })))

@@ -1,11 +1,12 @@
 //! From a request to a WebSocket (RFC 6455 §4.2).
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use culvert_wire::MAX_MESSAGE_LEN;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use std::fmt;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -29,20 +30,30 @@ pub(super) struct Upgrade {
     on_upgrade: OnUpgrade,
 }
 
+/// Why a request can't become a WebSocket: what came, and what a proxy in front is to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NoUpgrade(String);
+
+impl fmt::Display for NoUpgrade {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(wrong) = self;
+        write!(
+            out,
+            "a session is a WebSocket, but {wrong}. A reverse proxy in front of the portal must pass WebSockets on. \
+             nginx: `proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \
+             upgrade;`. HAProxy and Caddy do by themselves, unless a line takes the headers away"
+        )
+    }
+}
+
 impl Upgrade {
-    /// Takes the request apart; none where it asks for something else.
-    pub(super) fn of(mut request: Request) -> Option<Self> {
-        let headers = request.headers();
-        let is_asked = request.method() == Method::GET
-            && has_word(headers, &header::CONNECTION, "upgrade")
-            && has_word(headers, &header::UPGRADE, "websocket")
-            && has_word(headers, &header::SEC_WEBSOCKET_VERSION, VERSION);
-        let key = headers
-            .get(header::SEC_WEBSOCKET_KEY)
-            .filter(|_| is_asked)?;
-        let accept = derive_accept_key(key.as_bytes());
-        let on_upgrade = request.extensions_mut().remove()?;
-        Some(Self { accept, on_upgrade })
+    /// Takes the request apart.
+    pub(super) fn of(request: &mut Request) -> Result<Self, NoUpgrade> {
+        let accept = check(request).map_err(NoUpgrade)?;
+        let on_upgrade = request.extensions_mut().remove();
+        let on_upgrade =
+            on_upgrade.ok_or_else(|| NoUpgrade("the connection can't become one".to_owned()))?;
+        Ok(Self { accept, on_upgrade })
     }
 
     /// The answer that agrees to it, and what to wait for once it has been sent. A message of the peer has
@@ -68,6 +79,33 @@ impl Upgrade {
         };
         (response, socket)
     }
+}
+
+/// What the answer to the key of the request is, or why there is none.
+fn check(request: &Request) -> Result<String, String> {
+    let headers = request.headers();
+    if request.version() < Version::HTTP_11 {
+        return Err(format!("the request came by {:?}", request.version()));
+    }
+    if request.method() != Method::GET {
+        return Err(format!("the method is {}", request.method()));
+    }
+    for (name, shown, word) in [
+        (header::CONNECTION, "Connection", "upgrade"),
+        (header::UPGRADE, "Upgrade", "websocket"),
+        (
+            header::SEC_WEBSOCKET_VERSION,
+            "Sec-WebSocket-Version",
+            VERSION,
+        ),
+    ] {
+        if !has_word(headers, &name, word) {
+            return Err(format!("it came without `{shown}: {word}`"));
+        }
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let key = key.ok_or_else(|| "it came without `Sec-WebSocket-Key`".to_owned())?;
+    Ok(derive_accept_key(key.as_bytes()))
 }
 
 /// Whether the header's list has the word, whatever the case of its letters.

@@ -1,11 +1,20 @@
 //! What a portal behind a reverse proxy says when the proxy passes on too little.
 
 use crate::support::{Answer, Client, Running};
+use culvert_wire::CLIENT_SESSION_PATH;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const URL: &str = "https://portal.example:8443";
 const OWN: &str = "portal.example:8443";
+
+/// The headers of a WebSocket's request.
+pub(crate) const UPGRADE: [(&str, &str); 4] = [
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
 
 async fn at(running: &Running, host: &str) -> Client {
     let mut client = running.client().await;
@@ -118,6 +127,57 @@ async fn a_form_that_is_refused_names_what_came_and_what_was_expected() {
         let names_line = answer.text.contains("proxy_set_header Host");
         assert_eq!(names_line, is_of_proxy, "{}", answer.text);
     }
+}
+
+#[tokio::test]
+async fn who_asks_for_a_session_without_an_upgrade_is_told_so_before_any_token_is_looked_at() {
+    let running = running().await;
+    let mut client = at(&running, OWN).await;
+    let answer = client
+        .send("GET", CLIENT_SESSION_PATH, &UPGRADE, None)
+        .await;
+    answer.expect(401);
+    for (missing, parts) in [
+        ("upgrade", &["`Upgrade: websocket`"] as &[_]),
+        ("connection", &["`Connection: upgrade`"]),
+        ("sec-websocket-version", &["`Sec-WebSocket-Version: 13`"]),
+        ("sec-websocket-key", &["`Sec-WebSocket-Key`"]),
+    ] {
+        let mut client = at(&running, OWN).await;
+        let headers: Vec<_> = UPGRADE.into_iter().filter(|it| it.0 != missing).collect();
+        let answer = client
+            .send("GET", CLIENT_SESSION_PATH, &headers, None)
+            .await;
+        let detail = answer.problem(400)["detail"].as_str().unwrap().to_owned();
+        let lines = [
+            "proxy_http_version 1.1;",
+            "proxy_set_header Upgrade $http_upgrade;",
+            "proxy_set_header Connection",
+        ];
+        for part in parts.iter().chain(&lines) {
+            assert!(detail.contains(part), "{part}: {detail}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_speaks_http_1_0_is_told_the_version() {
+    let running = running().await;
+    let portal = &running.portal;
+    let from = std::net::Ipv4Addr::LOCALHOST;
+    let mut stream = crate::support::tls_stream(from, portal.address(), portal).await;
+    let headers: String = UPGRADE
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let request = format!("GET {CLIENT_SESSION_PATH} HTTP/1.0\r\nhost: {OWN}\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains(" 400 "), "{answer}");
+    assert!(answer.contains("HTTP/1.0"), "{answer}");
+    assert!(answer.contains("proxy_http_version 1.1;"), "{answer}");
 }
 
 #[tokio::test]

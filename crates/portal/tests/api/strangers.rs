@@ -1,5 +1,6 @@
 //! Every route that is served, with nobody and with tokens that are for other places.
 
+use crate::behind_a_proxy::UPGRADE;
 use crate::console_routes::with_ids;
 use crate::roles::Route;
 use crate::served::{Served, served};
@@ -77,10 +78,11 @@ async fn cve_2026_29771_no_route_answers_a_stranger_or_a_machine() {
             match is_of_api(&route) {
                 true => {
                     client.set_token(token);
-                    let is_plain = route.template == "/metrics";
-                    let answer = match is_plain || side(&route.template).is_some() {
-                        true => client.get(&route.template).await,
-                        false => route.send(&mut client, &things).await,
+                    let path = &*route.template;
+                    let answer = match side(path) {
+                        Some(_) => client.send("GET", path, &UPGRADE, None).await,
+                        None if path == "/metrics" => client.get(path).await,
+                        None => route.send(&mut client, &things).await,
                     };
                     assert_eq!(answer.status, 401, "{route:?} {answer:?}");
                     assert!(answer.header("www-authenticate").starts_with("Bearer"));
