@@ -1,6 +1,7 @@
 //! `culvert netcheck`: what stands in the way between this machine, the portal and gateways, each with what
 //! to do about it. It asks nobody else.
 
+mod exchange;
 mod finding;
 mod gateways;
 mod machine;
@@ -119,8 +120,7 @@ async fn check(arguments: &NetcheckArguments) -> Result<Report, Failure> {
     let status = match ask_status(&arguments.socket.path()?).await {
         Ok(status) => Some(status),
         Err(error) => {
-            let found = "no client was asked".to_owned();
-            findings.push(Finding::warns("client", found, error.to_string()));
+            findings.push(machine::no_client(&error));
             None
         }
     };

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use culvert_client::status::{DnsControlStatus, ServiceState, Status};
-use culvert_host::{require_net_admin, require_nft, require_tun_device};
+use culvert_host::{StatusError, require_net_admin, require_nft, require_tun_device};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 const RESOLVER: &str = "resolver";
@@ -34,6 +34,29 @@ pub(super) fn client(status: &Status) -> Finding {
             let fix = "mend that, and then `culvert up`".to_owned();
             Finding::fails("client", why, fix)
         }
+    }
+}
+
+/// That no client says how it is. Where none runs, there may be none to run; one that runs and does not answer is
+/// in the way.
+pub(super) fn no_client(error: &StatusError) -> Finding {
+    match error {
+        StatusError::NotRunning { .. } | StatusError::Forbidden { .. } => Finding::warns(
+            "client",
+            "no client was asked".to_owned(),
+            error.to_string(),
+        ),
+        error if error.is_timeout() => Finding::fails(
+            "client",
+            format!("a client runs, and does not answer: {error}"),
+            "start it anew (`systemctl restart culvert-client`), and look into its log for the reason"
+                .to_owned(),
+        ),
+        error => Finding::fails(
+            "client",
+            format!("a client runs, and does not say how it is: {error}"),
+            "start it anew in the version of this program".to_owned(),
+        ),
     }
 }
 
@@ -192,6 +215,28 @@ mod tests {
         let resolved = servers("nameserver 127.0.0.53\noptions edns0\n");
         assert!(resolved.found.contains("systemd-resolved"));
         assert_eq!(servers("search example\n").verdict, Verdict::Warning);
+    }
+
+    #[test]
+    fn a_client_that_runs_and_does_not_answer_is_in_the_way_and_one_that_does_not_run_is_not() {
+        let path = std::path::PathBuf::from("/run/culvert/culvert.sock");
+        let of = |kind: std::io::ErrorKind| {
+            let (path, source) = (path.clone(), kind.into());
+            no_client(&StatusError::Io { path, source })
+        };
+        let frozen = of(std::io::ErrorKind::TimedOut);
+        assert_eq!(frozen.verdict, Verdict::Failed);
+        assert!(frozen.found.contains("does not answer"), "{frozen:?}");
+        assert!(frozen.fix.unwrap().contains("restart"));
+        assert_eq!(of(std::io::ErrorKind::InvalidData).verdict, Verdict::Failed);
+        let program = "client";
+        let absent = no_client(&StatusError::NotRunning {
+            path: path.clone(),
+            program,
+        });
+        assert_eq!(absent.verdict, Verdict::Warning);
+        let forbidden = no_client(&StatusError::Forbidden { path });
+        assert_eq!(forbidden.verdict, Verdict::Warning);
     }
 
     #[test]

@@ -1,9 +1,13 @@
-//! The way to the portal: its name, TCP, TLS, the session's path, and its clock.
+//! The way to the portal: its name, TCP, TLS, the session's path, what a proxy passes on, and its clock.
 
+use super::exchange::{Said, ask};
 use super::finding::Finding;
+use crate::visible::visible;
 use culvert_link::{CLOCK_TOLERANCE_MS, ConnectError, PortalAnswer, Probe, probe};
 use culvert_wire::CLIENT_SESSION_PATH;
+use culvert_wire::api::Problem;
 use culvert_wire::token::Portal;
+use hyper::Method;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a portal says to who asks for a session without a token.
@@ -13,7 +17,29 @@ const NAME: &str = "portal-dns";
 const TCP: &str = "portal-tcp";
 const TLS: &str = "portal-tls";
 const HTTP: &str = "portal-http";
+const CONSOLE: &str = "portal-form";
 const CLOCK: &str = "clock";
+
+/// What a request for a WebSocket has (RFC 6455 §4.1), with the key of the standard's own example.
+const UPGRADE: [(&str, &str); 4] = [
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+/// A form of the console that changes nothing for somebody who is not signed in.
+const FORM: &str = "/sign-out";
+
+/// What a console says that was asked under another name, and to a form that came from elsewhere.
+const MISDIRECTED: u16 = 421;
+const FORBIDDEN: u16 = 403;
+
+/// What a proxy is to be told where the portal does not say it itself.
+const PASS_WEBSOCKETS: &str = "nginx: `proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; \
+     proxy_set_header Connection upgrade;`";
+const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`, Caddy: `header_up Host {hostport}`; HAProxy \
+     passes `Host` on by itself";
 
 /// What is to be done where somebody else answers in the portal's place.
 const CAPTIVE: &str = "if this network has a page to log in at, open it in a browser first; otherwise compare \
@@ -27,7 +53,16 @@ pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
             let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
-            findings(&portal.url, &probe, unix_ms)
+            let mut findings = findings(&portal.url, &probe, unix_ms);
+            if let Some(Ok(answer)) = &probe.answer {
+                let further = passes_on(portal, answer).await;
+                // The portal's own words say more than its status.
+                if further.iter().any(|it| it.check == HTTP) {
+                    findings.retain(|it| it.check != HTTP);
+                }
+                findings.extend(further);
+            }
+            findings
         }
         Err(error) => vec![Finding::fails(
             NAME,
@@ -35,6 +70,60 @@ pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
             "get a new token".to_owned(),
         )],
     }
+}
+
+/// What a proxy in front of the portal does not pass on, in the portal's own words.
+async fn passes_on(portal: &Portal, answer: &PortalAnswer) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // Whoever leads elsewhere is no proxy of the portal.
+    if answer.location.is_some() {
+        return findings;
+    }
+    if answer.status != UNAUTHORIZED {
+        let said = ask(portal, Method::GET, CLIENT_SESSION_PATH, &UPGRADE).await;
+        findings.extend(said.as_ref().and_then(no_session));
+    }
+    let headers = [
+        ("accept", "text/plain"),
+        ("origin", portal.url.as_str()),
+        ("sec-fetch-site", "same-origin"),
+    ];
+    let said = ask(portal, Method::POST, FORM, &headers).await;
+    findings.extend(said.as_ref().map(|said| console(&portal.url, said)));
+    findings
+}
+
+/// Why no session is opened, where the portal says so.
+fn no_session(said: &Said) -> Option<Finding> {
+    let problem: Problem = serde_json::from_str(&said.text).ok()?;
+    let detail = visible(&problem.detail?);
+    Some(Finding::fails(HTTP, detail, PASS_WEBSOCKETS.to_owned()))
+}
+
+/// How the console takes a form, as a browser that has it open at `url` sends it.
+fn console(url: &str, said: &Said) -> Finding {
+    if !matches!(said.status, MISDIRECTED | FORBIDDEN) {
+        return Finding::ok(CONSOLE, format!("forms of {url} get there"));
+    }
+    // A page is of an older portal, or of somebody else.
+    let is_text = !said.text.is_empty() && !said.text.starts_with('<');
+    let (found, fix) = match said.text.split_once('\n').filter(|_| is_text) {
+        Some((found, fix)) => {
+            let lines: Vec<String> = fix.lines().map(visible).collect();
+            (visible(found), lines.join("; "))
+        }
+        None => (
+            format!("it refuses forms of {url} (HTTP {})", said.status),
+            String::new(),
+        ),
+    };
+    let fix = match fix.is_empty() {
+        true => {
+            format!("what stands before the portal must pass `Host` and `Origin` on. {PASS_HOST}")
+        }
+        false => format!("what stands before the portal must pass it on. {fix}"),
+    };
+    Finding::fails(CONSOLE, found, fix)
 }
 
 /// What the steps came to. `unix_ms` is this machine's clock.
@@ -114,7 +203,7 @@ fn http(answer: &Result<PortalAnswer, ConnectError>) -> Finding {
             );
             let fix = format!(
                 "what stands before the portal must pass {CLIENT_SESSION_PATH} on, with `Upgrade` and \
-                 `Connection`"
+                 `Connection`. {PASS_WEBSOCKETS}"
             );
             Finding::fails(HTTP, found, fix)
         }
@@ -187,6 +276,50 @@ mod tests {
             "{findings:?}"
         );
         assert_eq!(verdict_of(CLOCK, &findings), Verdict::Ok);
+    }
+
+    #[test]
+    fn a_proxy_that_passes_no_websockets_on_is_named_in_the_portals_words() {
+        let detail = "a session is a WebSocket, but it came without `Upgrade: websocket`";
+        let problem = format!(r#"{{"type":"urn:a","title":"A","status":400,"detail":"{detail}"}}"#);
+        let of = |text: &str| {
+            let text = text.to_owned();
+            no_session(&Said { status: 400, text })
+        };
+        let finding = of(&problem).unwrap();
+        assert_eq!(finding.verdict, Verdict::Failed);
+        assert_eq!(finding.found, detail);
+        assert!(finding.fix.unwrap().contains("proxy_set_header Upgrade"));
+        assert_eq!(of("<html>"), None);
+        let bare = http(&Ok(answer(400, None)));
+        assert_eq!(bare.verdict, Verdict::Failed);
+        assert!(bare.fix.unwrap().contains("proxy_set_header Upgrade"));
+    }
+
+    #[test]
+    fn a_proxy_that_changes_the_host_is_named_in_the_portals_words() {
+        let url = "https://portal.example";
+        let of = |status, text: &str| {
+            let text = text.to_owned();
+            console(url, &Said { status, text })
+        };
+        for status in [200, 303, 401] {
+            assert_eq!(of(status, "").verdict, Verdict::Ok, "{status}");
+        }
+        for status in [403, 421] {
+            let said = of(
+                status,
+                "It came with `Host: a`.\nnginx: `b`\nCaddy: `\u{1b}c`\n",
+            );
+            assert_eq!(said.verdict, Verdict::Failed);
+            assert_eq!(said.found, "It came with `Host: a`.");
+            let fix = said.fix.unwrap();
+            assert!(fix.ends_with("nginx: `b`; Caddy: `\\u{1b}c`"), "{fix}");
+            // An older portal answers with a page.
+            let page = of(status, "<!doctype html>\n<p>");
+            assert!(page.found.contains(&status.to_string()), "{page:?}");
+            assert!(page.fix.unwrap().contains("proxy_set_header Host"));
+        }
     }
 
     #[test]
