@@ -112,11 +112,14 @@ struct RunArguments {
     metrics: Option<SocketAddr>,
 
     /// A proxy in front of the portal, whose X-Forwarded-For is believed; may be repeated
+    ///
+    /// An address such as 127.0.0.1, or a network such as 10.0.0.0/8.
     #[arg(
         long,
-        value_name = "CIDR",
+        value_name = "ADDR|CIDR",
         env = "CULVERT_PORTAL_TRUSTED_PROXY",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = parse_proxy
     )]
     trusted_proxy: Vec<Prefix>,
 
@@ -179,6 +182,10 @@ Examples:
 
   Behind a name, with a certificate of a public authority:
     culvert portal run --listen [::]:443 --url https://portal.example \\
+      --cert /etc/culvert/portal.pem --key /etc/culvert/portal.key
+
+  Behind a reverse proxy on the same machine, which has the same certificate:
+    culvert portal run --listen 127.0.0.1:8443 --url https://portal.example --trusted-proxy 127.0.0.1 \\
       --cert /etc/culvert/portal.pem --key /etc/culvert/portal.key
 
   With metrics for a collector on the same machine:
@@ -401,6 +408,17 @@ async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
+/// An address is the network of itself alone.
+fn parse_proxy(text: &str) -> Result<Prefix, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(Prefix::host(address.to_canonical()));
+    }
+    let prefix = text.parse::<Prefix>();
+    prefix.map_err(|error| {
+        format!("{error}; write an address such as 127.0.0.1, or a network such as 10.0.0.0/8")
+    })
+}
+
 fn failure(error: PortalError) -> Failure {
     let status = match error {
         PortalError::Url { .. } => Status::Usage,
@@ -485,6 +503,13 @@ mod tests {
     fn proxies_are_ranges_and_may_be_several() {
         let run = parse(&["--trusted-proxy", "10.0.0.0/8,fd00::/8"]).unwrap();
         assert_eq!(run.trusted_proxy.len(), 2);
+        let run = parse(&["--trusted-proxy", "127.0.0.1,::1,::ffff:192.0.2.7"]).unwrap();
+        let written: Vec<String> = run.trusted_proxy.iter().map(Prefix::to_string).collect();
+        assert_eq!(written, ["127.0.0.1/32", "::1/128", "192.0.2.7/32"]);
+        for wrong in ["localhost", "127.0.0.1:80", "127.0.0", "", "[::1]"] {
+            let error = parse(&["--trusted-proxy", wrong]).unwrap_err().to_string();
+            assert!(error.contains("such as 127.0.0.1"), "{error}");
+        }
         let error = parse(&["--trusted-proxy", "10.0.0.1/8"]).unwrap_err();
         assert!(error.to_string().contains("10.0.0.0/8"), "{error}");
     }

@@ -32,6 +32,13 @@ pub enum PortalError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Local: nobody said where machines reach the portal, and this machine has no address that others could reach.
+    #[error(
+        "this machine has no address that others reach, so it is not known what tokens are to name: wait for its \
+         network, or name the portal's URL by --url https://HOST[:PORT] (https://127.0.0.1:8443 to try it on this \
+         machine alone)"
+    )]
+    NoAddress,
     /// Configuration: no portal ever ran there.
     #[error("{} does not exist: start the portal first (culvert portal run)", path.display())]
     NoHome {

@@ -1,8 +1,17 @@
-//! Under which address machines reach the portal, where nobody said so.
+//! Under which URL machines reach the portal, and what is doubtful about it.
 
+use super::options::host_of;
 use crate::PortalError;
 use culvert_wire::token::Portal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The port of a URL that names none.
+const HTTPS_PORT: u16 = 443;
+
+/// How long the look-up of the portal's own name may take: nothing waits for it but a line of the log.
+const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Addresses of the Internet, to ask the routing table which of this machine's own would be used on
 /// the way there. They are set aside for documentation (RFC 5737, RFC 3849), and nothing is sent.
@@ -17,22 +26,120 @@ const FAR_AWAY: [(IpAddr, IpAddr); 2] = [
     ),
 ];
 
-/// The URL as configured, or one made of an address of this machine.
+/// Where the portal is, and what is doubtful about that.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    pub(crate) url: Portal,
+    pub(crate) doubts: Vec<String>,
+}
+
+/// The URL as configured, or one made of an address of this machine, or the one of the last start where this
+/// machine has no address yet.
 ///
 /// # Errors
-/// [`PortalError::Url`] where the configured one can't be used.
-pub(crate) fn portal_url(
+/// [`PortalError::Url`] where the configured one can't be used, [`PortalError::NoAddress`] where there is none.
+pub(crate) fn whereabouts(
     configured: Option<&str>,
     listening: SocketAddr,
-) -> Result<Portal, PortalError> {
-    let url = match configured {
-        Some(url) => url.to_owned(),
-        None => url_of(reachable_address(listening.ip()), listening.port()),
+    before: Option<&Portal>,
+) -> Result<Whereabouts, PortalError> {
+    let address = reachable_address(listening.ip());
+    locate(configured, listening, address, before)
+}
+
+/// The same, on a machine that reaches others from `own`.
+fn locate(
+    configured: Option<&str>,
+    listening: SocketAddr,
+    own: Option<IpAddr>,
+    before: Option<&Portal>,
+) -> Result<Whereabouts, PortalError> {
+    let mut doubts = Vec::new();
+    let of_own = own.map(|address| url_of(address, listening.port()));
+    let lasting = before.filter(|before| !is_loopback(before));
+    let text = match (configured, of_own, lasting) {
+        (Some(url), _, _) => url.to_owned(),
+        (None, Some(url), _) => url,
+        (None, None, Some(before)) => {
+            doubts.push(format!(
+                "this machine has no address towards the Internet, so the URL is {} as at the last start: name it \
+                 by --url",
+                before.url
+            ));
+            before.url.clone()
+        }
+        (None, None, None) => return Err(PortalError::NoAddress),
     };
-    Portal::new(&url, None).map_err(|error| PortalError::Url {
-        reason: error.to_string(),
-        url,
-    })
+    let wrong = |reason: String| PortalError::Url {
+        url: text.clone(),
+        reason,
+    };
+    let url = Portal::new(&text, None).map_err(|error| wrong(error.to_string()))?;
+    let host = host_of(&url).parse::<IpAddr>();
+    if host.is_ok_and(|host| host.is_unspecified()) {
+        let reason = "nobody can connect to it: name an address of this machine, or its name";
+        return Err(wrong(reason.to_owned()));
+    }
+    if configured.is_none() && is_loopback(&url) {
+        doubts.push(format!(
+            "tokens lead to {}, where this machine alone finds the portal: name by --url where others find it, and \
+             then make their tokens",
+            url.url
+        ));
+    }
+    doubts.extend(before.and_then(|before| change(before, &url, configured.is_some())));
+    Ok(Whereabouts { url, doubts })
+}
+
+/// What a change of the URL since the last start means.
+fn change(before: &Portal, now: &Portal, is_configured: bool) -> Option<String> {
+    let (was, is) = (&before.url, &now.url);
+    if was == is {
+        return None;
+    }
+    let fix = match is_configured {
+        true => "make new tokens, or start it with the former --url".to_owned(),
+        false => format!(
+            "an address may change at every start: name a lasting one by --url, such as --url {was}"
+        ),
+    };
+    Some(format!(
+        "the portal's URL is {is}, and was {was} at the last start: tokens that were made before, and machines that \
+         came with them, look for it there; {fix}"
+    ))
+}
+
+/// Whether machines would see the certificate of something in front of the portal, as far as that is known: a
+/// proxy whose word is taken, a port that is not listened on, or a host that is elsewhere.
+pub(crate) async fn is_behind_another(
+    url: &Portal,
+    listening: SocketAddr,
+    has_proxies: bool,
+) -> bool {
+    let authority = url.url.trim_start_matches("https://");
+    let port = authority
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok())
+        .unwrap_or(HTTPS_PORT);
+    if has_proxies || port != listening.port() {
+        return true;
+    }
+    let found = tokio::net::lookup_host((host_of(url), port));
+    let Ok(Ok(found)) = timeout(LOOK_UP_LIMIT, found).await else {
+        return false;
+    };
+    let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    !addresses.is_empty() && !addresses.iter().any(|address| is_of_this_machine(*address))
+}
+
+fn is_of_this_machine(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+fn is_loopback(portal: &Portal) -> bool {
+    let host = host_of(portal);
+    host.parse::<IpAddr>()
+        .is_ok_and(|host| host.to_canonical().is_loopback())
 }
 
 fn url_of(address: IpAddr, port: u16) -> String {
@@ -44,19 +151,15 @@ fn url_of(address: IpAddr, port: u16) -> String {
 }
 
 /// The address that is listened on; where that is every address, the one that this machine uses
-/// towards the Internet; where there is no way there, the loopback one.
-fn reachable_address(listening: IpAddr) -> IpAddr {
+/// towards the Internet; none where there is no way there.
+fn reachable_address(listening: IpAddr) -> Option<IpAddr> {
     if !listening.is_unspecified() {
-        return listening;
+        return Some(listening);
     }
     FAR_AWAY
         .iter()
         .filter(|(any, _)| listening.is_ipv6() || any.is_ipv4())
         .find_map(|(any, far)| own_address_towards(*any, *far))
-        .unwrap_or(match listening {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        })
 }
 
 fn own_address_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
@@ -71,18 +174,36 @@ fn own_address_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
+    const ANY: &str = "[::]:8443";
+
+    fn of(
+        configured: Option<&str>,
+        listening: &str,
+        own: Option<&str>,
+        before: Option<&str>,
+    ) -> Result<Whereabouts, PortalError> {
+        let before = before.map(|url| Portal::new(url, None).unwrap());
+        let own = own.map(|own| own.parse().unwrap());
+        locate(configured, listening.parse().unwrap(), own, before.as_ref())
+    }
+
     #[test]
     fn a_configured_url_is_taken_as_it_is() {
-        let listening = "[::]:8443".parse().unwrap();
-        let portal = portal_url(Some("https://portal.example:8443/"), listening).unwrap();
-        assert_eq!(portal.url, "https://portal.example:8443");
+        let found = of(Some("https://portal.example:8443/"), ANY, None, None).unwrap();
+        assert_eq!(found.url.url, "https://portal.example:8443");
+        assert_eq!(found.doubts, [] as [String; 0]);
         for wrong in [
             "http://portal.example",
             "portal.example",
             "https://",
             "https://a/b",
+            "https://portal.example:99999",
+            "https://portal.example:0",
+            "https://10.0.0.300",
+            "https://0.0.0.0:8443",
+            "https://[::]:8443",
         ] {
-            let error = portal_url(Some(wrong), listening).unwrap_err();
+            let error = of(Some(wrong), ANY, None, None).unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
         }
     }
@@ -90,15 +211,76 @@ mod tests {
     #[test]
     fn without_one_the_address_that_is_listened_on_is_used() {
         for (listening, url) in [
-            ("127.0.0.1:8443", "https://127.0.0.1:8443"),
-            ("[::1]:443", "https://[::1]"),
+            ("192.0.2.7:8443", "https://192.0.2.7:8443"),
+            ("[2001:db8::7]:443", "https://[2001:db8::7]"),
         ] {
-            assert_eq!(
-                portal_url(None, listening.parse().unwrap()).unwrap().url,
-                url
-            );
+            let own = listening.parse::<SocketAddr>().unwrap().ip();
+            assert_eq!(reachable_address(own), Some(own));
+            let found = of(None, listening, Some(&own.to_string()), None).unwrap();
+            assert_eq!(found.url.url, url);
+            assert_eq!(found.doubts, [] as [String; 0]);
         }
-        let any = portal_url(None, "[::]:8443".parse().unwrap()).unwrap();
-        assert!(any.url.ends_with(":8443") && !any.url.contains("[::]"));
+    }
+
+    #[test]
+    fn a_portal_without_an_address_keeps_the_url_of_its_last_start_or_does_not_start() {
+        let kept = of(None, ANY, None, Some("https://192.0.2.7:8443")).unwrap();
+        assert_eq!(kept.url.url, "https://192.0.2.7:8443");
+        assert_eq!(kept.doubts.len(), 1, "{kept:?}");
+        assert!(kept.doubts[0].contains("--url"), "{kept:?}");
+        for before in [
+            None,
+            Some("https://[::1]:8443"),
+            Some("https://127.0.0.1:8443"),
+        ] {
+            let error = of(None, ANY, None, before).unwrap_err();
+            assert!(matches!(error, PortalError::NoAddress), "{error}");
+            assert!(error.to_string().contains("--url"), "{error}");
+        }
+    }
+
+    #[test]
+    fn tokens_that_would_lead_to_a_loopback_address_are_doubted_unless_that_was_asked_for() {
+        for own in ["127.0.0.1", "127.0.0.2", "::1"] {
+            let listening = SocketAddr::new(own.parse().unwrap(), 8443).to_string();
+            let found = of(None, &listening, Some(own), None).unwrap();
+            assert_eq!(found.doubts.len(), 1, "{found:?}");
+            assert!(found.doubts[0].contains("--url"), "{found:?}");
+        }
+        let asked = of(Some("https://127.0.0.1:8443"), ANY, None, None).unwrap();
+        assert_eq!(asked.doubts, [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_url_that_has_changed_since_the_last_start_is_doubted_with_the_one_before() {
+        let before = Some("https://192.0.2.7:8443");
+        for (configured, own) in [
+            (None, Some("192.0.2.8")),
+            (Some("https://portal.example"), None),
+        ] {
+            let found = of(configured, ANY, own, before).unwrap();
+            assert_eq!(found.doubts.len(), 1, "{found:?}");
+            assert!(found.doubts[0].contains("192.0.2.7"), "{found:?}");
+            assert!(found.doubts[0].contains("--url"), "{found:?}");
+        }
+        let same = of(None, ANY, Some("192.0.2.7"), before).unwrap();
+        assert_eq!(same.doubts, [] as [String; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_portal_is_behind_another_where_its_url_leads_to_another_machine_or_port() {
+        let listening = "127.0.0.1:8443".parse().unwrap();
+        for (url, has_proxies, expected) in [
+            ("https://127.0.0.1:8443", false, false),
+            ("https://localhost:8443", false, false),
+            ("https://127.0.0.1:8443", true, true),
+            ("https://127.0.0.1", false, true),
+            ("https://192.0.2.7:8443", false, true),
+            ("https://portal.invalid:8443", false, false),
+        ] {
+            let portal = Portal::new(url, None).unwrap();
+            let found = is_behind_another(&portal, listening, has_proxies).await;
+            assert_eq!(found, expected, "{url}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A running portal.
 
-use super::address::portal_url;
+use super::address::{Whereabouts, is_behind_another, whereabouts};
 use super::bounds::{Bounds, DESCRIPTORS_NEEDED, Limits};
 use super::certificate::{Certificate, FileLook, Reloaded};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
@@ -91,7 +91,14 @@ impl Portal {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        let url = portal_url(options.url.as_deref(), address)?;
+        // What is damaged there is written anew.
+        let before = home.whereabouts().ok().flatten();
+        let Whereabouts { url, doubts } =
+            whereabouts(options.url.as_deref(), address, before.as_ref())?;
+        for doubt in doubts {
+            tracing::warn!("{doubt}");
+        }
+        let has_own_certificate = options.certificate.is_none();
         home.seal_files(store.as_ref()).await?;
         let certificate =
             Certificate::open(options.certificate, &home, store.as_ref(), &url).await?;
@@ -110,6 +117,7 @@ impl Portal {
             |file| file as Arc<dyn Countries>,
         );
         let tls = tls(Arc::clone(&certificate))?;
+        let has_proxies = !options.trusted_proxies.is_empty();
         // The last that makes anything: whatever fails before it loses no set-up token.
         let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
 
@@ -152,6 +160,16 @@ impl Portal {
 
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
+        if has_own_certificate {
+            let doubt = doubt_own_certificate(certificate.portal(), address, has_proxies);
+            let mut stopped = stopped.clone();
+            tasks.spawn(async move {
+                tokio::select! {
+                    () = doubt => {}
+                    () = self::stopped(&mut stopped) => {}
+                }
+            });
+        }
         tasks.spawn(serve(listener, Arc::new(server), stopped.clone()));
         tasks.spawn(note_uses(Arc::clone(&service), stopped.clone()));
         tasks.spawn(sinks.run(stopped.clone()));
@@ -325,6 +343,18 @@ fn limits(descriptors: Option<u64>) -> Limits {
         );
     }
     limits
+}
+
+/// Warns where tokens name the portal's own certificate, and machines would see another.
+async fn doubt_own_certificate(portal: PortalUrl, listening: SocketAddr, has_proxies: bool) {
+    if is_behind_another(&portal, listening, has_proxies).await {
+        tracing::warn!(
+            url = portal.url,
+            "tokens name the certificate that the portal made for itself. A proxy that ends TLS in front of it shows \
+             another, and machines refuse that: give the portal the proxy's certificate by --cert and --key, and \
+             then make tokens. A router or proxy that passes TLS on as it is changes nothing"
+        );
+    }
 }
 
 fn proxies(trusted: Vec<Prefix>) -> impl Fn(IpAddr) -> bool {
