@@ -2,8 +2,9 @@
 # Builds the WireGuard implementations that tests speak to and that the benchmark measures against,
 # at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
 # tests speak to come from Debian and are unpacked there, not installed: that would have them take over
-# this machine's own names. The identity provider that people sign in by in tests comes from npm, by the lock
-# file in tests/openid. What is there already at that version is left alone.
+# this machine's own names. Reverse proxies come from there likewise: installed, they would listen. The
+# identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid.
+# What is there already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
 #   scripts/peers.sh wireguard-go boringtun
@@ -25,6 +26,9 @@ boringtun      cargo boringtun-cli                    0.7.1                     
 gotatun        cargo gotatun-cli                      0.10.2                              gotatun
 resolved       debian systemd-resolved                any                                 lib/systemd/systemd-resolved
 openresolv     debian openresolv                      any                                 sbin/resolvconf
+nginx          debian_libs nginx                     any                                 usr/sbin/nginx
+haproxy        debian_libs haproxy                   any                                 usr/sbin/haproxy
+caddy          debian_libs caddy                     any                                 usr/bin/caddy
 oidc-provider  npm    tests/openid                    9.13.3                              provider.js
 TABLE
 }
@@ -38,7 +42,7 @@ program_of() {
         gotatun) echo gotatun-cli ;;
         resolved) echo systemd-resolved ;;
         openresolv) echo resolvconf ;;
-        oidc-provider) echo oidc-provider ;;
+        *) echo "$1" ;;
     esac
 }
 
@@ -105,6 +109,34 @@ build_debian() { # build_debian NAME PACKAGE VERSION PATH_IN_PACKAGE
     [ -e "$root_dir/$4" ] || ln -s usr/lib "$root_dir/lib" 2>/dev/null
     [ -e "$root_dir/$4" ] || ln -s usr/sbin "$root_dir/sbin" 2>/dev/null
     ln -sf "$root_dir/$4" "$bin_dir/$(program_of "$1")"
+}
+
+# As build_debian, with the libraries that installing the package would install.
+build_debian_libs() { # build_debian_libs NAME PACKAGE VERSION PATH_IN_PACKAGE
+    local root_dir=$peers_dir/debian-$1 program=$bin_dir/$1 file dirs
+    rm -rf "$root_dir" "$program"
+    mkdir -p "$root_dir"
+    # shellcheck disable=SC2046  # a list of packages is meant to be split
+    if ! (cd "$root_dir" && { quietly "$1" apt-get download "$2" $(missing_libraries "$2") ||
+        { quietly "$1" apt-get update && quietly "$1" apt-get download "$2" $(missing_libraries "$2"); }; }); then
+        complain 4 "$1: 'apt-get download $2' failed: is this Debian or Ubuntu, and its archive reachable?"
+        return 1
+    fi
+    for file in "$root_dir"/*.deb; do
+        if ! dpkg -x "$file" "$root_dir"; then
+            complain 4 "$1: ${file##*/} can't be unpacked."
+            return 1
+        fi
+        rm "$file"
+    done
+    dirs=$(find "$root_dir" -name 'lib*.so.*' -printf '%h\n' | sort -u | paste -sd :)
+    printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$dirs" "$root_dir/$4" >"$program"
+    chmod +x "$program"
+}
+
+missing_libraries() { # missing_libraries PACKAGE: those that installing it would install
+    LC_ALL=C apt-get install --simulate --no-install-recommends "$1" 2>/dev/null |
+        awk '$1 == "Inst" && $2 ~ /^lib/ { print $2 }'
 }
 
 build_npm() { # build_npm NAME DIRECTORY VERSION PROGRAM

@@ -49,6 +49,7 @@ const ORDER: [(&str, &[&str]); 5] = [
             "docs/console.md",
             "docs/sign-in.md",
             "docs/portal.md",
+            "docs/behind-a-proxy.md",
             "docs/gateway.md",
             "docs/client.md",
             "docs/access-toml.md",

@@ -24,6 +24,8 @@ pub struct Portal {
     pub family: Family,
     /// The name that machines and people are told, in the place of the address.
     pub name: Option<String>,
+    /// The URL of a proxy in front of it, which machines and people are told instead.
+    pub front: Option<String>,
     /// Further arguments of `culvert portal run`, for every start from here on.
     pub arguments: String,
     /// What stands in front of the command, such as one that enters other mounts.
@@ -38,6 +40,7 @@ impl Portal {
             namespace,
             family: Family::V4,
             name: None,
+            front: None,
             arguments: String::new(),
             wrapper: String::new(),
             dir,
@@ -162,6 +165,9 @@ impl Portal {
     /// Its address on the lab's internet.
     #[must_use]
     pub fn url(&self) -> String {
+        if let Some(front) = &self.front {
+            return front.clone();
+        }
         if let Some(name) = &self.name {
             return format!("https://{name}:8443");
         }

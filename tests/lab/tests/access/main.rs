@@ -33,6 +33,8 @@ mod options;
 mod outage;
 mod private_keys;
 mod privileges;
+mod proxies;
+mod proxy_scene;
 mod reach;
 mod readiness;
 mod resolver;

@@ -6,6 +6,7 @@ use culvert_lab::product::{PRIVATE_V4, Product};
 use serde_json::Value;
 
 /// Exit statuses (docs/exit-status.md).
+const FAILED: i32 = 1;
 const UNREACHABLE: i32 = 4;
 
 /// What it says at the client's machine, and how it ends.
@@ -52,6 +53,7 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
         ("portal-tcp", "takes connections"),
         ("portal-tls", "right one"),
         ("portal-http", "sessions are opened there"),
+        ("portal-form", "get there"),
         ("clock", " s off the portal's"),
         ("gateway", "answers at "),
         ("mtu", "fit to "),
@@ -61,6 +63,13 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
         says(&findings, check, "ok", holds);
     }
     assert_eq!(status, 0, "{findings:#?}");
+
+    // A client that does not answer is in the way.
+    bed.product.client.process().unwrap().pause().unwrap();
+    let (status, findings) = netcheck(&bed.product, "");
+    assert_eq!(status, FAILED, "{findings:#?}");
+    says(&findings, "client", "failed", "does not answer");
+    bed.product.client.process().unwrap().resume().unwrap();
 
     // A gateway that is not heard any more.
     bed.product.gateways[0].kill().unwrap();
