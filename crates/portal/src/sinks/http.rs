@@ -4,6 +4,7 @@ use super::SinkError;
 use crate::outbound;
 use culvert_link::{LookUp, system_look_up};
 use culvert_store::SecretBytes;
+use culvert_wire::check_authority;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -44,6 +45,8 @@ impl Endpoint {
             .authority()
             .filter(|authority| uri.scheme().is_some() && !authority.host().is_empty())
             .ok_or_else(|| SinkError::new("the URL names no host"))?;
+        let is_good = check_authority(authority.as_str());
+        is_good.map_err(|error| SinkError::new(format!("the URL: {error}")))?;
         let host = authority.host();
         let host = host
             .strip_prefix('[')
@@ -205,6 +208,7 @@ mod tests {
         assert_eq!(http, (false, "::1".into(), 8080, "/".into()));
         assert!(check_url("https://:80").is_err());
         assert!(check_url("nonsense").is_err());
+        assert!(check_url("https://siem.example:99999/in").is_err());
     }
 
     #[test]
