@@ -56,7 +56,7 @@ fn locate(
 ) -> Result<Whereabouts, PortalError> {
     let mut doubts = Vec::new();
     let of_own = own.map(|address| url_of(address, listening.port()));
-    let lasting = before.filter(|before| !is_loopback(before));
+    let lasting = before.filter(|before| !is_local(before));
     let text = match (configured, of_own, lasting) {
         (Some(url), _, _) => url.to_owned(),
         (None, Some(url), _) => url,
@@ -80,10 +80,10 @@ fn locate(
         let reason = "nobody can connect to it: name an address of this machine, or its name";
         return Err(wrong(reason.to_owned()));
     }
-    if configured.is_none() && is_loopback(&url) {
+    if configured.is_none() && is_local(&url) {
         doubts.push(format!(
-            "tokens lead to {}, where this machine alone finds the portal: name by --url where others find it, and \
-             then make their tokens",
+            "tokens lead to {}, where other machines do not find the portal: name by --url where they do, and \
+             then make tokens",
             url.url
         ));
     }
@@ -136,10 +136,16 @@ fn is_of_this_machine(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-fn is_loopback(portal: &Portal) -> bool {
-    let host = host_of(portal);
-    host.parse::<IpAddr>()
-        .is_ok_and(|host| host.to_canonical().is_loopback())
+/// Whether it is a loopback or link-local address, which leads other machines nowhere or elsewhere.
+fn is_local(portal: &Portal) -> bool {
+    match host_of(portal)
+        .parse::<IpAddr>()
+        .map(|host| host.to_canonical())
+    {
+        Ok(IpAddr::V4(host)) => host.is_loopback() || host.is_link_local(),
+        Ok(IpAddr::V6(host)) => host.is_loopback() || host.is_unicast_link_local(),
+        Err(_) => false,
+    }
 }
 
 fn url_of(address: IpAddr, port: u16) -> String {
@@ -240,8 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_would_lead_to_a_loopback_address_are_doubted_unless_that_was_asked_for() {
-        for own in ["127.0.0.1", "127.0.0.2", "::1"] {
+    fn tokens_that_would_lead_to_an_address_of_this_machine_or_link_alone_are_doubted_unless_that_was_asked_for()
+     {
+        for own in ["127.0.0.1", "127.0.0.2", "::1", "169.254.7.7", "fe80::7"] {
             let listening = SocketAddr::new(own.parse().unwrap(), 8443).to_string();
             let found = of(None, &listening, Some(own), None).unwrap();
             assert_eq!(found.doubts.len(), 1, "{found:?}");
