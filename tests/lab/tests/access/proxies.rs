@@ -128,9 +128,9 @@ fn a_proxy_that_speaks_no_tls_1_3_or_no_tls_is_named_with_the_line_to_add() {
 
 #[test]
 fn a_proxy_that_does_not_pass_the_host_on_is_named_on_the_page_in_the_log_and_by_netcheck() {
-    let mut scene = Scene::new().unwrap();
     const LINE: &str = "proxy_set_header Host $http_host;";
     const EXPECTED: &str = "Host: portal.example`";
+    let mut scene = Scene::new().unwrap();
 
     // nginx writes the address that it connects to.
     let without = nginx_without(&["proxy_set_header Host"]);
