@@ -2,14 +2,13 @@
 
 use super::Shell;
 use super::api::Query;
-use super::common::{Switch, ask, something, usage};
-use super::output::{Format, instant, note};
+use super::common::{Switch, ask, can_ask, something, usage};
+use super::output::{instant, note};
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
 use culvert_wire::model::Applications;
-use std::io::IsTerminal;
 
 /// The account: its name, how long grants last, the networks of the tunnel, and who may use it
 #[derive(Debug, Subcommand)]
@@ -174,7 +173,7 @@ async fn confirm_cut(shell: &mut Shell, is_agreed: bool) -> Result<(), Failure> 
     if is_agreed {
         return Ok(());
     }
-    if shell.format != Format::Table || !std::io::stdin().is_terminal() {
+    if !can_ask(shell.format) {
         return Err(usage(
             "gateways that are not verified would lose access: verify them first (`culvert admin gateway \
              verify`), or add --yes",

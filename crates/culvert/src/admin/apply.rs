@@ -3,16 +3,18 @@
 use super::CommonArguments;
 use super::access_file::AccessFile;
 use super::api::{Api, Query};
-use super::common::{ask, usage};
+use super::common::{ask, can_ask, usage};
 use super::diff::{render, summary};
 use super::http::Refusal;
 use super::output;
 use super::output::{Colours, Format, print_json, print_line};
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::Args;
-use culvert_wire::api::{ApplyChange, ApplyReport};
+use culvert_wire::api::{
+    Actor, ActorKind, ApplyChange, ApplyReport, Group, Operation, Policy, Resource, Site,
+};
 use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a file: what the portal takes, 4 MiB of JSON, takes less room in TOML than twice that.
@@ -34,9 +36,13 @@ pub(super) struct ApplyArguments {
     dry_run: bool,
     /// Delete sites, actors, groups, resources and policies that the file does not name
     ///
-    /// Admins stay, and so do all tokens and machines of what stays.
+    /// Admins stay, and so do all tokens and machines of what stays. A file that would delete all
+    /// there is of a kind is refused: see --prune-all.
     #[arg(long)]
     prune: bool,
+    /// As --prune, and also where that deletes all there is of a kind
+    #[arg(long)]
+    prune_all: bool,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
@@ -52,14 +58,29 @@ pub(super) async fn run(
     common: &CommonArguments,
     arguments: &ApplyArguments,
 ) -> Result<(), Failure> {
-    let (path, prune) = (&arguments.file, arguments.prune);
+    let path = &arguments.file;
+    let prune = arguments.prune || arguments.prune_all;
     let file = read(path)?;
     if !arguments.dry_run && !arguments.yes {
-        can_ask(common.output, path)?;
+        check_terminal(common.output, path)?;
     }
     let mut shell = common.shell()?;
     let planned = send(&mut shell.api, (path, &file), prune, true).await?;
     planned.warnings.iter().for_each(|text| output::warn(text));
+    if !arguments.prune_all {
+        let lost = kinds_lost(&mut shell.api, &planned.changes).await?;
+        if !lost.is_empty() {
+            let refused = format!(
+                "{}: --prune would delete {}: is the file complete? If that is meant, say --prune-all",
+                path.display(),
+                lost.join(", ")
+            );
+            if !arguments.dry_run {
+                return Err(usage(refused));
+            }
+            output::warn(&refused);
+        }
+    }
     if arguments.dry_run || planned.changes.is_empty() {
         return tell_plan(shell.format, &planned);
     }
@@ -100,11 +121,51 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     })
 }
 
+/// What is there of a kind and all of it would be deleted, in words. Such a file is more often cut short
+/// or another one than meant.
+async fn kinds_lost(api: &mut Api, changes: &[ApplyChange]) -> Result<Vec<String>, Failure> {
+    let mut lost = Vec::new();
+    for (kind, several) in [
+        ("site", "sites"),
+        ("actor", "users and service accounts"),
+        ("group", "groups"),
+        ("resource", "resources"),
+        ("policy", "policies"),
+    ] {
+        let deleted = changes
+            .iter()
+            .filter(|change| change.entity == kind && change.operation == Operation::Delete)
+            .count();
+        if deleted == 0 || deleted < count(api, kind).await? {
+            continue;
+        }
+        lost.push(match deleted {
+            1 => format!("the only {kind}"),
+            count => format!("all {count} {several}"),
+        });
+    }
+    Ok(lost)
+}
+
+/// How many there are of a kind that may be deleted.
+async fn count(api: &mut Api, kind: &str) -> Result<usize, Failure> {
+    let all = &Query::default();
+    Ok(match kind {
+        "site" => api.list::<Site>(all).await?.len(),
+        "group" => api.list::<Group>(all).await?.len(),
+        "resource" => api.list::<Resource>(all).await?.len(),
+        "policy" => api.list::<Policy>(all).await?.len(),
+        _ => {
+            let actors: Vec<Actor> = api.list(all).await?;
+            let is_pruned = |actor: &&Actor| actor.kind != ActorKind::Admin;
+            actors.iter().filter(is_pruned).count()
+        }
+    })
+}
+
 /// Refuses before anything is shown where nobody can answer.
-fn can_ask(format: Format, path: &Path) -> Result<(), Failure> {
-    let is_possible =
-        format == Format::Table && path != Path::new("-") && std::io::stdin().is_terminal();
-    match is_possible {
+fn check_terminal(format: Format, path: &Path) -> Result<(), Failure> {
+    match can_ask(format) && path != Path::new("-") {
         true => Ok(()),
         false => Err(usage(
             "nobody can be asked whether to go on: add --yes, or --dry-run to see what would change",

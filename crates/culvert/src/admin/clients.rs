@@ -1,7 +1,7 @@
 //! `culvert admin client`.
 
 use super::Shell;
-use super::common::{Rename, Search, Seen, Which};
+use super::common::{Delete, Rename, Search, Seen, Which};
 use super::output::{day, instant};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
@@ -27,7 +27,7 @@ pub(super) enum ClientCommand {
     /// Refuse a client from now on, for good; its access ends at once
     Revoke(Seen),
     /// Delete a client; with a good token it may come back as a new one
-    Delete(Seen),
+    Delete(Delete),
 }
 
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ pub(super) async fn run(shell: &mut Shell, command: ClientCommand) -> Result<(),
             shell.act::<Client>(&seen, "unverify", done).await
         }
         ClientCommand::Revoke(seen) => shell.act::<Client>(&seen, "revoke", "revoked").await,
-        ClientCommand::Delete(seen) => shell.delete::<Client>(&seen).await,
+        ClientCommand::Delete(delete) => shell.delete::<Client>(&delete).await,
     }
 }
 

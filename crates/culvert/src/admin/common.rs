@@ -2,10 +2,12 @@
 
 use super::Shell;
 use super::api::{Entity, Query};
+use super::output::Format;
 use crate::exit::{Failure, Status};
+use crate::visible::visible;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 
 /// Which of a kind.
 #[derive(Debug, Args)]
@@ -48,14 +50,31 @@ pub(super) struct Rename {
     pub(super) name: String,
 }
 
+/// A thing to delete.
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    #[command(flatten)]
+    seen: Seen,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+/// Whether somebody has agreed to what can't be undone.
+#[derive(Debug, Args)]
+pub(super) struct Consent {
+    /// Do not ask; needed where no terminal is
+    #[arg(long, short)]
+    yes: bool,
+}
+
 /// A thing that takes others along when it is deleted.
 #[derive(Debug, Args)]
 pub(super) struct DeleteWithOthers {
     #[command(flatten)]
-    pub(super) seen: Seen,
+    delete: Delete,
     /// Delete what belongs to it as well; without it that is refused while there is any
     #[arg(long)]
-    pub(super) cascade: bool,
+    cascade: bool,
 }
 
 impl Shell {
@@ -91,8 +110,9 @@ impl Shell {
     }
 
     /// Deletes a thing, and says so.
-    pub(super) async fn delete<T: Entity>(&mut self, seen: &Seen) -> Result<(), Failure> {
-        self.delete_by::<T>(seen, &Query::default(), "").await
+    pub(super) async fn delete<T: Entity>(&mut self, delete: &Delete) -> Result<(), Failure> {
+        self.delete_by::<T>(delete, &Query::default(), ("", ""))
+            .await
     }
 
     /// Deletes a thing, with what belongs to it where that is asked for, and says so.
@@ -100,23 +120,37 @@ impl Shell {
         &mut self,
         delete: &DeleteWithOthers,
     ) -> Result<(), Failure> {
-        let (query, fix) = match delete.cascade {
-            true => (Query::default().with("cascade", true), ""),
+        let (query, also, fix) = match delete.cascade {
+            true => (
+                Query::default().with("cascade", true),
+                " and everything that belongs to it",
+                "",
+            ),
             false => (
                 Query::default(),
+                "",
                 "; delete those first, or all of it by --cascade",
             ),
         };
-        self.delete_by::<T>(&delete.seen, &query, fix).await
+        self.delete_by::<T>(&delete.delete, &query, (also, fix))
+            .await
     }
 
     async fn delete_by<T: Entity>(
         &mut self,
-        seen: &Seen,
+        delete: &Delete,
         query: &Query,
-        fix: &str,
+        (also, fix): (&str, &str),
     ) -> Result<(), Failure> {
+        let seen = &delete.seen;
+        let mut consent = delete.consent.asked_for(self.format)?;
         let found: T = self.api.find(&seen.which.which).await?;
+        consent.obtain(format_args!(
+            "delete {} {:?} ({}){also}",
+            T::KIND,
+            found.name(),
+            found.id()
+        ))?;
         self.api.delete(&found, seen.if_version, query, fix).await?;
         self.format
             .deleted(found.id(), sentence::<T>("deleted", &found))
@@ -159,6 +193,39 @@ pub(super) enum Switch {
 
 pub(super) const fn on_or_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
+}
+
+impl Consent {
+    /// Refuses before anything is looked up where nobody has agreed and nobody can be asked.
+    pub(super) fn asked_for(&self, format: Format) -> Result<Question, Failure> {
+        match self.yes || can_ask(format) {
+            true => Ok(Question {
+                is_answered: self.yes,
+            }),
+            false => Err(usage("nobody can be asked whether to go on: add --yes")),
+        }
+    }
+}
+
+/// A question to whoever sits at the terminal, unless the command line answers it.
+#[derive(Debug)]
+pub(super) struct Question {
+    is_answered: bool,
+}
+
+impl Question {
+    pub(super) fn obtain(&mut self, to_do: impl std::fmt::Display) -> Result<(), Failure> {
+        if !self.is_answered {
+            ask(visible(&to_do.to_string()))?;
+            self.is_answered = true;
+        }
+        Ok(())
+    }
+}
+
+/// Whether somebody sees a question and can answer it.
+pub(super) fn can_ask(format: Format) -> bool {
+    format == Format::Table && std::io::stdin().is_terminal()
 }
 
 /// Most bytes of an answer to the question whether to go on.

@@ -1,7 +1,7 @@
 //! `culvert admin gateway`.
 
 use super::Shell;
-use super::common::{Rename, Search, Seen, Which};
+use super::common::{Delete, Rename, Search, Seen, Which};
 use super::output::{day, instant};
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
@@ -34,7 +34,7 @@ pub(super) enum GatewayCommand {
     /// Refuse a gateway from now on, for good; access through it moves to others
     Revoke(Seen),
     /// Delete a gateway; with a good token it may come back as a new one
-    Delete(Seen),
+    Delete(Delete),
 }
 
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ pub(super) async fn run(shell: &mut Shell, command: GatewayCommand) -> Result<()
             shell.act::<Gateway>(&seen, "undrain", done).await
         }
         GatewayCommand::Revoke(seen) => shell.act::<Gateway>(&seen, "revoke", "revoked").await,
-        GatewayCommand::Delete(seen) => shell.delete::<Gateway>(&seen).await,
+        GatewayCommand::Delete(delete) => shell.delete::<Gateway>(&delete).await,
     }
 }
 

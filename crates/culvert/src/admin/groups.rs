@@ -2,7 +2,7 @@
 
 use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
-use super::common::{Rename, Search, Seen, Which};
+use super::common::{Delete, Rename, Search, Which};
 use super::output::instant;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
@@ -23,7 +23,7 @@ pub(super) enum GroupCommand {
     /// Rename a group
     Set(Rename),
     /// Delete a group; its policies and memberships go with it
-    Delete(Seen),
+    Delete(Delete),
     /// Add actors to a group
     AddMember(MemberArguments),
     /// Remove actors from a group; access that they had by it ends at once
@@ -82,7 +82,7 @@ pub(super) async fn run(shell: &mut Shell, command: GroupCommand) -> Result<(), 
             let patch = |_: &Group| Ok(GroupPatch { name });
             shell.change(&rename.seen, patch).await
         }
-        GroupCommand::Delete(seen) => shell.delete::<Group>(&seen).await,
+        GroupCommand::Delete(delete) => shell.delete::<Group>(&delete).await,
         GroupCommand::AddMember(members) => add(shell, &members).await,
         GroupCommand::RemoveMember(members) => remove(shell, &members).await,
     }

@@ -1,7 +1,7 @@
 //! `culvert admin policy`.
 
 use super::Shell;
-use super::common::{Search, Seen, Which, something, usage, yes_or_no};
+use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::output::instant;
 use super::words::{Ahead, ConditionKind, Wanted, conditions, parse_ahead};
 use crate::exit::Failure;
@@ -28,7 +28,7 @@ pub(super) enum PolicyCommand {
     /// stay.
     Set(SetArguments),
     /// Delete a policy; access that nothing else allows ends at once
-    Delete(Seen),
+    Delete(Delete),
 }
 
 #[derive(Debug, Args)]
@@ -138,7 +138,7 @@ pub(super) async fn run(shell: &mut Shell, command: PolicyCommand) -> Result<(),
         PolicyCommand::Show(which) => show(shell, &which).await,
         PolicyCommand::Create(create) => self::create(shell, create).await,
         PolicyCommand::Set(set) => self::set(shell, set).await,
-        PolicyCommand::Delete(seen) => shell.delete::<Policy>(&seen).await,
+        PolicyCommand::Delete(delete) => shell.delete::<Policy>(&delete).await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
-use super::common::{Search, Seen, Which, something, usage, yes_or_no};
+use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::output::instant;
 use crate::exit::{Failure, Status};
 use crate::token_input;
@@ -33,7 +33,7 @@ pub(super) enum ProviderCommand {
     /// Change an identity provider; its issuer stays what it is
     Set(Box<SetArguments>),
     /// Delete an identity provider: whom it knows, the groups that it brought and their sessions go
-    Delete(Seen),
+    Delete(Delete),
     /// Let an actor sign in as whom the provider knows under a subject
     Link(LinkArguments),
     /// Take that back; the actor's sessions end
@@ -165,7 +165,7 @@ pub(super) async fn run(shell: &mut Shell, command: ProviderCommand) -> Result<(
         ProviderCommand::Show(which) => show(shell, &which).await,
         ProviderCommand::Create(create) => self::create(shell, *create).await,
         ProviderCommand::Set(set) => self::set(shell, *set).await,
-        ProviderCommand::Delete(seen) => shell.delete::<Provider>(&seen).await,
+        ProviderCommand::Delete(delete) => shell.delete::<Provider>(&delete).await,
         ProviderCommand::Link(link) => self::link(shell, &link).await,
         ProviderCommand::Unlink { identity } => {
             shell.api.remove(&format!("/identities/{identity}")).await?;

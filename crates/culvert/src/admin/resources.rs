@@ -1,7 +1,7 @@
 //! `culvert admin resource`.
 
 use super::Shell;
-use super::common::{Search, Seen, Which, something, usage};
+use super::common::{Delete, Search, Seen, Which, something, usage};
 use super::output::{self, instant};
 use super::words::{
     Allowed, allowed, applications, filters, parse_allowed, parse_applications, target_kind, within,
@@ -24,7 +24,7 @@ pub(super) enum ResourceCommand {
     /// Change a resource; live connections that it no longer allows end at once
     Set(SetArguments),
     /// Delete a resource; its policies go with it
-    Delete(Seen),
+    Delete(Delete),
 }
 
 #[derive(Debug, Args)]
@@ -134,7 +134,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
             })?;
             shell.change(&set.seen, |_: &Resource| Ok(patch)).await
         }
-        ResourceCommand::Delete(seen) => shell.delete::<Resource>(&seen).await,
+        ResourceCommand::Delete(delete) => shell.delete::<Resource>(&delete).await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Shell;
 use super::api::Query;
-use super::common::usage;
+use super::common::{Consent, usage};
 use super::output::instant;
 use crate::exit::{Failure, Status};
 use crate::token_input;
@@ -27,7 +27,7 @@ pub(super) enum SinkCommand {
     /// Have a sink take one line that is of no log
     Test(Name),
     /// Delete a sink; what it has stays where it is
-    Delete(Name),
+    Delete(DeleteArguments),
 }
 
 #[derive(Debug, Args)]
@@ -35,6 +35,14 @@ pub(super) struct Name {
     /// The sink
     #[arg(value_name = "SINK")]
     name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeleteArguments {
+    #[command(flatten)]
+    name: Name,
+    #[command(flatten)]
+    consent: Consent,
 }
 
 #[derive(Debug, Args)]
@@ -84,7 +92,10 @@ pub(super) async fn run(shell: &mut Shell, command: SinkCommand) -> Result<(), F
         SinkCommand::Pause(Name { name }) => pause(shell, &name, true).await,
         SinkCommand::Resume(Name { name }) => pause(shell, &name, false).await,
         SinkCommand::Test(Name { name }) => test(shell, &name).await,
-        SinkCommand::Delete(Name { name }) => {
+        SinkCommand::Delete(delete) => {
+            let name = delete.name.name;
+            let mut consent = delete.consent.asked_for(shell.format)?;
+            consent.obtain(format_args!("delete sink {name:?}"))?;
             shell.api.remove(&path(&name)?).await?;
             let sentence = format!("sink {name} deleted");
             shell.format.deleted(&name, sentence)

@@ -2,7 +2,7 @@
 
 use super::Shell;
 use super::api::{Api, Query};
-use super::common::{Search, Seen, Which, usage, yes_or_no};
+use super::common::{Delete, Search, Seen, Which, usage, yes_or_no};
 use super::credentials::SecretFile;
 use super::interrupt::uninterrupted;
 use super::output::{Format, day, instant, note, print_secret_json};
@@ -32,7 +32,7 @@ pub(super) enum TokenCommand {
     /// Refuse a token from now on, for good; clients and gateways that connected with it are cut off
     Revoke(Seen),
     /// Delete a token
-    Delete(Seen),
+    Delete(Delete),
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ pub(super) async fn run(shell: &mut Shell, command: TokenCommand) -> Result<(), 
         TokenCommand::Show(which) => show(shell, &which).await,
         TokenCommand::Create(create) => self::create(shell, create).await,
         TokenCommand::Revoke(seen) => shell.act::<Token>(&seen, "revoke", "revoked").await,
-        TokenCommand::Delete(seen) => shell.delete::<Token>(&seen).await,
+        TokenCommand::Delete(delete) => shell.delete::<Token>(&delete).await,
     }
 }
 

@@ -20,7 +20,7 @@ fn nobody_overwrites_what_they_have_not_seen() {
             "--if-version",
             &seen,
         ][..],
-        &["site", "delete", "hq", "--if-version", &seen],
+        &["site", "delete", "hq", "--yes", "--if-version", &seen],
     ] {
         let error = shell.run(words).fails(1);
         assert!(

@@ -61,7 +61,7 @@ fn each_condition_that_does_not_hold_is_named_with_its_policy() {
             "{text}"
         );
         assert!(line.contains(says), "{condition:?}: {text}");
-        shell.line("policy delete p").ok();
+        shell.line("policy delete p --yes").ok();
     }
 }
 
@@ -86,7 +86,7 @@ fn each_condition_that_holds_allows() {
         if condition.contains(&"--expires") {
             assert!(text.contains("until 2099-01-31T18:00:00Z"), "{text}");
         }
-        shell.line("policy delete p").ok();
+        shell.line("policy delete p --yes").ok();
     }
 }
 

@@ -55,7 +55,7 @@ fn clients_are_renamed_revoked_and_deleted() {
     shell.line("client revoke thinkpad").ok();
     let shown = shell.line("client show thinkpad").ok();
     assert!(shown.contains("revoked"), "{shown}");
-    shell.line("client delete thinkpad").ok();
+    shell.line("client delete thinkpad --yes").ok();
     assert_eq!(shell.json(&["client", "list"])["items"], json!([]));
 }
 

@@ -5,6 +5,7 @@
 mod apply;
 mod backup;
 mod conflicts;
+mod deleting;
 mod dns;
 mod explaining;
 mod first_start;

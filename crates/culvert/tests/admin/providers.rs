@@ -48,7 +48,7 @@ fn a_provider_is_made_linked_changed_and_deleted_and_its_secret_is_never_said() 
     shell.line("provider set Example").fails(2);
     said.push(shell.line("provider list").ok());
     said.push(shell.line("actor end-sessions grace").ok());
-    said.push(shell.line("provider delete Example").ok());
+    said.push(shell.line("provider delete Example --yes").ok());
     said.push(text);
     said.push(shell.json(&["log", "changes"]).to_string());
     for said in said {

@@ -111,18 +111,18 @@ fn things_are_changed_and_deleted_by_name_or_id() {
     );
     assert_eq!(policy["disabled"], true);
 
-    let error = shell.line("site delete hq").fails(1);
+    let error = shell.line("site delete hq --yes").fails(1);
     assert!(
         error.contains("in use") && error.contains("--cascade"),
         "{error}"
     );
-    shell.line("site delete hq --cascade").ok();
+    shell.line("site delete hq --cascade --yes").ok();
     assert_eq!(
         shell.json(&["policy", "list"])["items"],
         serde_json::json!([])
     );
-    shell.line("group delete builders").ok();
-    shell.line("actor delete ci").ok();
+    shell.line("group delete builders --yes").ok();
+    shell.line("actor delete ci --yes").ok();
     assert!(
         shell
             .line("actor show ci")

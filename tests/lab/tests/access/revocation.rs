@@ -17,7 +17,7 @@ fn cuts(bed: &Bed, command: &str) -> Result<()> {
 #[test]
 fn a_deleted_policy_cuts_a_running_download_within_a_second() {
     let bed = Bed::new(1).unwrap();
-    cuts(&bed, "policy delete staff-web").unwrap();
+    cuts(&bed, "policy delete staff-web --yes").unwrap();
 }
 
 #[test]

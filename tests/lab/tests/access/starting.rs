@@ -235,7 +235,7 @@ fn a_gateway_that_restarts_without_the_portal_serves_no_grant_that_is_over() {
     const LEAD_S: u64 = 15;
     let mut bed = three_grants();
     let portal = &bed.product.portal;
-    portal.admin("policy delete staff-six").unwrap();
+    portal.admin("policy delete staff-six --yes").unwrap();
     wait_until_kept(&bed.product, 2);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let end_unix_s = now.as_secs() + LEAD_S;
@@ -278,7 +278,7 @@ fn what_was_revoked_while_a_gateway_was_away_ends_when_it_hears_the_portal() {
     product.portal.kill().unwrap();
     product.gateways[0].kill().unwrap();
     product.portal.start().unwrap();
-    product.portal.admin("policy delete staff-web").unwrap();
+    product.portal.admin("policy delete staff-web --yes").unwrap();
     product.portal.kill().unwrap();
     start(product, Program::Gateway);
     // It can't know.

@@ -29,7 +29,7 @@ fn a_gateway_that_enrols_waits_until_it_is_verified_and_unverified_it_carries_no
 
     // As a gateway that enrols for the first time.
     bed.product.gateways[0].stop().unwrap();
-    let delete = format!("gateway delete {name}");
+    let delete = format!("gateway delete {name} --yes");
     bed.product.portal.admin(&delete).unwrap();
     bed.product.gateways[0].start().unwrap();
     let gateway = &bed.product.gateways[0];
