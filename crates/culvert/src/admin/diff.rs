@@ -68,6 +68,21 @@ pub(super) fn field(change: &FieldChange) -> String {
     }
 }
 
+/// Whether a field's value is written in words of its own, however it is put together.
+pub(super) fn is_in_words(field: &str) -> bool {
+    WORDED.contains(&field)
+}
+
+/// Fields that [`value`] has words for.
+const WORDED: [&str; 6] = [
+    "filters",
+    "conditions",
+    "applications",
+    "dns.search",
+    "dns.domains",
+    "within",
+];
+
 fn value(field: &str, value: &Value) -> String {
     let as_words = match field {
         "filters" => Vec::<Filter>::deserialize(value)

@@ -4,18 +4,18 @@ use crate::exit::{Failure, Status, print, print_once};
 use crate::visible::visible;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
 use culvert_wire::Timestamp;
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write};
+use unicode_width::UnicodeWidthStr;
 use zeroize::Zeroizing;
 
 /// Counts changes of the JSON that programs must know of: within one, fields are added alone.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Columns of a table where no terminal says how many there are, and the fewest.
-const MIN_WIDTH: u16 = 80;
+/// The fewest columns of a terminal that tables are laid out for.
+const MIN_WIDTH: usize = 80;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -142,63 +142,95 @@ pub(super) fn warn(text: &str) {
     note(format_args!("warning: {text}"));
 }
 
-/// Rows under headings. The first column, which holds ids or times, is never wrapped.
+/// Rows under headings. No cell is broken, so that what is copied or searched for is whole. A row is one
+/// line where no terminal is; where one is, cells that do not fit go below, indented.
 pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = plain_table();
-    table.set_header(columns.to_vec());
-    for row in rows {
-        table.add_row(Row::from(
-            row.iter()
-                .map(|cell| visible_lines(cell))
-                .collect::<Vec<_>>(),
-        ));
-    }
-    finished(table)
+    table_within(width(), columns, rows)
 }
 
-/// Fields, each with its name before it.
-pub(super) fn record(fields: &[(&'static str, String)]) -> String {
-    let mut table = plain_table();
-    for (name, value) in fields {
-        table.add_row(vec![format!("{name}:"), visible_lines(value)]);
-    }
-    finished(table)
+/// The same for a terminal of that many columns, or for none.
+fn table_within(
+    width: Option<usize>,
+    columns: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
+    let heading = columns.iter().map(|&column| column.to_owned()).collect();
+    let lines = std::iter::once(heading).chain(rows.map(|row| {
+        let cells = row.iter().map(|cell| visible(&cell.replace('\n', "; ")));
+        cells.collect::<Vec<_>>()
+    }));
+    let lines: Vec<Vec<String>> = lines.collect();
+    let widths = column_widths(&lines);
+    let lines = lines.iter().map(|cells| line(width, &widths, cells));
+    lines.collect()
 }
 
-fn plain_table() -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(TableStyle::new())
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width());
-    table
-}
+/// Spaces between columns.
+const GAP: usize = 2;
 
-fn finished(mut table: Table) -> String {
-    table.discover_columns();
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+/// Spaces before what did not fit into the line above.
+const INDENT: usize = 4;
+
+/// A row. All of a column stands below its heading, so only the last one depends on its own width.
+fn line(width: Option<usize>, widths: &[usize], cells: &[String]) -> String {
+    let mut text = String::new();
+    let mut used = 0;
+    for (at, cell) in cells.iter().enumerate() {
+        let own = cell.width();
+        let needed = match at + 1 == cells.len() {
+            true => own,
+            false => widths.get(at).copied().unwrap_or(own),
+        };
+        if at > 0 && width.is_some_and(|width| used + needed > width) {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            text.extend(std::iter::repeat_n(' ', INDENT));
+            used = INDENT;
+        }
+        text.push_str(cell);
+        text.extend(std::iter::repeat_n(' ', needed - own + GAP));
+        used += needed + GAP;
     }
-    if let Some(first) = table.column_mut(0) {
-        first.set_constraint(ColumnConstraint::ContentWidth);
-    }
-    let mut text = table.trim_fmt();
+    text.truncate(text.trim_end().len());
     text.push('\n');
     text
 }
 
-fn width() -> u16 {
-    let columns = match std::io::stdout().is_terminal() {
-        true => rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| size.ws_col),
-        false => Ok(MIN_WIDTH),
-    };
-    columns.unwrap_or(MIN_WIDTH).max(MIN_WIDTH)
+fn column_widths(lines: &[Vec<String>]) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for cells in lines {
+        widths.resize(widths.len().max(cells.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = cell.width().max(*width);
+        }
+    }
+    widths
 }
 
-/// The lines of a cell, without what would control the terminal.
-fn visible_lines(text: &str) -> String {
-    let lines: Vec<String> = text.split('\n').map(visible).collect();
-    lines.join("\n")
+/// Fields, each with its name before it. Lines of a value stand one below the other.
+pub(super) fn record(fields: &[(&'static str, String)]) -> String {
+    let names = fields.iter().map(|(name, _)| name.len());
+    let width = names.max().unwrap_or(0) + ":".len() + GAP;
+    let mut text = String::new();
+    for (name, value) in fields {
+        let mut name = format!("{name}:");
+        for part in value.split('\n') {
+            let line = format!("{name:<width$}{}", visible(part));
+            text.push_str(line.trim_end());
+            text.push('\n');
+            name.clear();
+        }
+    }
+    text
+}
+
+/// Columns of the terminal; none where there is no terminal, or one that does not say.
+fn width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col).max(MIN_WIDTH))
 }
 
 /// An instant to the second, or a dash where there is none.
@@ -263,16 +295,43 @@ mod tests {
 
     const ID: &str = "pol_01jd7m2v9q8k4x0c5t3w6y1z2a";
 
+    /// A table of one row.
+    fn one_row(width: Option<usize>, cells: &[&str]) -> String {
+        let columns = &["ID", "NAME", "GROUP", "RESOURCE"][..cells.len()];
+        let row = cells.iter().map(|&cell| cell.to_owned()).collect();
+        table_within(width, columns, std::iter::once(row))
+    }
+
     #[test]
-    fn a_long_row_is_wrapped_within_80_columns_and_its_id_is_whole() {
-        let long = "everybody who develops the new warehouse and its many scanners".to_owned();
-        let row = vec![ID.to_owned(), long.clone(), long.clone(), long];
-        let text = table(&["ID", "NAME", "GROUP", "RESOURCE"], [row].into_iter());
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
+    fn a_row_is_one_line_where_no_terminal_is() {
+        let long = "everybody who develops the new warehouse and its many scanners";
+        let text = one_row(None, &[ID, long, long, long]);
+        let line = format!("{ID}  {long}  {long}  {long}");
+        assert_eq!(text.lines().nth(1), Some(line.as_str()));
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let text = one_row(None, &[ID, "two\nlines"]);
+        assert_eq!(
+            text.lines().nth(1),
+            Some(format!("{ID}  two; lines").as_str())
         );
-        assert!(text.contains(ID), "{text}");
+    }
+
+    #[test]
+    fn on_a_terminal_a_cell_that_does_not_fit_goes_below_and_is_whole() {
+        let long = "everybody who develops the new warehouse and its scanners";
+        assert_eq!(
+            one_row(Some(80), &[ID, "db", long]),
+            format!("ID                              NAME  GROUP\n{ID}  db\n    {long}\n")
+        );
+        let names = ["a name of some twenty-five", "another name of that length"];
+        assert_eq!(
+            one_row(Some(80), &[ID, names[0], names[1], "last"]),
+            format!(
+                "ID                              NAME\n    GROUP                        RESOURCE\n\
+                 {ID}  {}\n    {}  last\n",
+                names[0], names[1]
+            )
+        );
     }
 
     #[test]
@@ -305,18 +364,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_table_is_wider_than_80_columns(
-            rows in prop::collection::vec(prop::collection::vec("[a-zäß世 ]{0,90}", 4), 0..5)
+        fn every_cell_is_whole_and_only_a_cell_alone_is_wider_than_the_terminal(
+            rows in prop::collection::vec(prop::collection::vec("[a-zäß世][a-zäß世 ]{0,89}[a-z世]", 4), 0..5),
+            width in 80_usize..200,
         ) {
-            let rows = rows.into_iter().map(|mut row| {
-                row[0] = ID.to_owned();
-                row
-            });
-            let text = table(&["ID", "NAME", "GROUP", "RESOURCE"], rows);
+            let text = table_within(Some(width), &["ID", "NAME", "GROUP", "RESOURCE"], rows.iter().cloned());
+            for cell in rows.iter().flatten() {
+                prop_assert!(text.contains(cell.as_str()), "{cell:?}\n{text}");
+            }
             for line in text.lines() {
-                // A letter of another script may take two columns.
-                let columns: usize = line.chars().map(|c| if c == '世' { 2 } else { 1 }).sum();
-                prop_assert!(columns <= 80, "{line:?}");
+                let is_one_cell = rows.iter().flatten().any(|cell| line.trim_start() == cell);
+                prop_assert!(line.width() <= width || is_one_cell, "{line:?}");
             }
         }
     }

@@ -1,9 +1,10 @@
 //! What commands print.
 
 use crate::scene::Portal;
+use crate::terminal::on_terminal;
 
 #[test]
-fn every_table_fits_80_columns_and_shows_whole_ids() {
+fn in_a_pipe_every_row_of_a_table_is_one_line_with_whole_ids_and_names() {
     let (portal, shell) = Portal::set_up();
     let long = "the very long name of something that many people talk about";
     let (site, resource) = (format!("site, {long}"), format!("resource, {long}"));
@@ -57,16 +58,25 @@ fn every_table_fits_80_columns_and_shows_whole_ids() {
         ("status", ""),
     ] {
         let text = shell.line(line).ok();
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{line}:\n{text}"
-        );
+        for wrapped in [long, &site, &resource, &group, address] {
+            let start: String = wrapped.chars().take(12).collect();
+            let whole = text.matches(wrapped).count();
+            assert_eq!(text.matches(&start).count(), whole, "{line}:\n{text}");
+        }
         let first = text.lines().nth(1).unwrap_or(&text);
         assert!(first.starts_with(shows_id), "{line}:\n{text}");
         if shows_id.ends_with('_') {
             let id = first.split_whitespace().next().unwrap();
             assert_eq!(id.len(), shows_id.len() + 26, "{line}:\n{text}");
+            let words: Vec<_> = line.split(' ').collect();
+            let items = shell.json(&words)["items"].as_array().unwrap().len();
+            assert_eq!(text.lines().count(), items + 1, "{line}:\n{text}");
         }
+    }
+    // On a terminal, cells go below the others and are whole all the same.
+    let (shown, _) = on_terminal(shell.command(&["policy", "list"]), "");
+    for whole in [long, &resource, &group] {
+        assert!(shown.contains(whole), "{shown}");
     }
     let shown = shell.run(&["policy", "show", long]).ok();
     assert!(shown.contains(time), "{shown}");

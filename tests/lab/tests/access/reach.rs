@@ -68,7 +68,10 @@ fn of_resources_that_overlap_the_more_specific_decides_alone() {
         "what the address's filters refuse is not looked for in the network"
     );
     // Without the narrow resource the wide one is all there is.
-    bed.product.portal.admin("policy delete staff-web --yes").unwrap();
+    bed.product
+        .portal
+        .admin("policy delete staff-web --yes")
+        .unwrap();
     culvert_lab::wait_until("the network's grant", crate::common::SOON, || {
         bed.reaches(PRIVATE_V4, OTHER_PORT)
     })

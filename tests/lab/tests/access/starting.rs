@@ -278,7 +278,10 @@ fn what_was_revoked_while_a_gateway_was_away_ends_when_it_hears_the_portal() {
     product.portal.kill().unwrap();
     product.gateways[0].kill().unwrap();
     product.portal.start().unwrap();
-    product.portal.admin("policy delete staff-web --yes").unwrap();
+    product
+        .portal
+        .admin("policy delete staff-web --yes")
+        .unwrap();
     product.portal.kill().unwrap();
     start(product, Program::Gateway);
     // It can't know.

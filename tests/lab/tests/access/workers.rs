@@ -131,7 +131,10 @@ fn with_two_workers_a_deleted_policy_cuts_all_flows_within_a_second() {
     let bed = bed();
     let downloads = [(); 4].map(|()| bed.download().unwrap());
     let stream = bed.numbered_stream().unwrap();
-    bed.product.portal.admin("policy delete staff-web --yes").unwrap();
+    bed.product
+        .portal
+        .admin("policy delete staff-web --yes")
+        .unwrap();
     // The change was committed before the command ended.
     let committed = Instant::now();
     for download in &downloads {

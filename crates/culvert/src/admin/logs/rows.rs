@@ -130,20 +130,81 @@ const STAMP: [&str; 3] = ["version", "created", "updated"];
 
 /// The fields that differ.
 fn changed_fields(before: &Map<String, Value>, after: &Map<String, Value>) -> String {
-    let keys = before
-        .keys()
-        .chain(after.keys().filter(|key| !before.contains_key(*key)));
-    let differ =
-        keys.filter(|key| !STAMP.contains(&key.as_str()) && before.get(*key) != after.get(*key));
-    let shown = differ.map(|key| {
-        let change = FieldChange {
-            field: key.clone(),
-            before: before.get(key).cloned(),
-            after: after.get(key).cloned(),
+    let mut changes = Vec::new();
+    let fields = of_both(before, after).filter(|field| !STAMP.contains(&field.name));
+    for field in fields {
+        match (field.name, field.before, field.after) {
+            // What holds for a whole account. It is known by the names of its parts.
+            ("settings", Some(Value::Object(before)), Some(Value::Object(after))) => {
+                for part in of_both(before, after) {
+                    part.differences(part.name, &mut changes);
+                }
+            }
+            _ => field.differences(field.name, &mut changes),
+        }
+    }
+    let shown: Vec<String> = changes.iter().map(diff::field).collect();
+    shown.join("; ")
+}
+
+/// A field as it was and as it is.
+struct Field<'a> {
+    name: &'a str,
+    before: Option<&'a Value>,
+    after: Option<&'a Value>,
+}
+
+/// The fields of two objects.
+fn of_both<'a>(
+    before: &'a Map<String, Value>,
+    after: &'a Map<String, Value>,
+) -> impl Iterator<Item = Field<'a>> {
+    let new = after.keys().filter(|key| !before.contains_key(*key));
+    before.keys().chain(new).map(|name| Field {
+        name,
+        before: before.get(name),
+        after: after.get(name),
+    })
+}
+
+impl Field<'_> {
+    /// What differs in it, down to the values that changed: not the whole of it for a part.
+    fn differences(&self, path: &str, changes: &mut Vec<FieldChange>) {
+        if self.before == self.after {
+            return;
+        }
+        let parts = match (self.before, self.after) {
+            _ if diff::is_in_words(path) => None,
+            (Some(Value::Object(before)), Some(Value::Object(after))) => {
+                Some((before.clone(), after.clone()))
+            }
+            (Some(Value::Array(before)), Some(Value::Array(after))) => {
+                by_name(before).zip(by_name(after))
+            }
+            _ => None,
         };
-        diff::field(&change)
+        match &parts {
+            Some((before, after)) => {
+                for part in of_both(before, after) {
+                    part.differences(&format!("{path}.{}", part.name), changes);
+                }
+            }
+            None => changes.push(FieldChange {
+                field: path.to_owned(),
+                before: self.before.cloned(),
+                after: self.after.cloned(),
+            }),
+        }
+    }
+}
+
+/// A list of things with names, such as sinks, by those names.
+fn by_name(list: &[Value]) -> Option<Map<String, Value>> {
+    let named = list.iter().map(|item| {
+        let name = item.get("name")?.as_str()?;
+        Some((name.to_owned(), item.clone()))
     });
-    shown.collect::<Vec<_>>().join("; ")
+    named.collect()
 }
 
 const fn decision(decision: AccessDecision) -> &'static str {
@@ -152,5 +213,67 @@ const fn decision(decision: AccessDecision) -> &'static str {
         AccessDecision::Denied => "denied",
         AccessDecision::Revoked => "revoked",
         AccessDecision::Ended => "ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn changed(before: &Value, after: &Value) -> String {
+        changed_fields(before.as_object().unwrap(), after.as_object().unwrap())
+    }
+
+    #[test]
+    fn of_settings_only_what_changed_is_shown() {
+        let settings = |days: u32, sinks: Value| {
+            json!({
+                "version": days,
+                "settings": {
+                    "ranges": {"machines_ipv4": "100.64.0.0/11"},
+                    "dns": {"search": [], "domains": []},
+                    "logs": {"access": {"days": days, "entries": 100}, "sinks": sinks},
+                }
+            })
+        };
+        let siem =
+            |paused: bool| json!({"name": "siem", "paused": paused, "url": "https://a.example"});
+        assert_eq!(
+            changed(&settings(30, json!([])), &settings(60, json!([]))),
+            "logs.access.days: 30 → 60"
+        );
+        let archive = json!({"name": "archive"});
+        assert_eq!(
+            changed(
+                &settings(30, json!([siem(false), archive])),
+                &settings(30, json!([archive, siem(true)]))
+            ),
+            "logs.sinks.siem.paused: no → yes"
+        );
+        assert_eq!(
+            changed(
+                &settings(30, json!([siem(false), archive])),
+                &settings(30, json!([siem(false)]))
+            ),
+            "logs.sinks.archive: {\"name\":\"archive\"} → (none)"
+        );
+    }
+
+    #[test]
+    fn what_has_words_is_shown_in_words() {
+        let dns = |search: Value| json!({"settings": {"dns": {"search": search, "domains": []}}});
+        assert_eq!(
+            changed(&dns(json!([])), &dns(json!(["corp.example"]))),
+            "dns.search: (none) → corp.example"
+        );
+        assert_eq!(
+            changed(
+                &json!({"filters": [{"protocol": "tcp", "ports": [80]}], "name": "db"}),
+                &json!({"filters": [], "name": "db"})
+            ),
+            "filters: tcp:80 → none"
+        );
     }
 }
