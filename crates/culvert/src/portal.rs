@@ -9,18 +9,22 @@ use crate::exit::{Failure, Status, print};
 use crate::logging;
 use clap::{Args, Subcommand};
 use culvert_host::{notify_ready, notify_status, notify_stopping};
+use culvert_ids::AccountId;
 use culvert_policy::Prefix;
 use culvert_portal::{
     CertificateFiles, Home, Options, Portal, PortalError, SetupState, SetupToken, issue_setup_token,
 };
 use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{PageLimit, SecretsAccess, Store};
+use culvert_store::{EntityKind, ListFilter, PageLimit, SecretsAccess, Store, StoreError};
+use culvert_wire::Timestamp;
 use culvert_wire::token::Portal as PortalUrl;
+use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use zeroize::Zeroizing;
 
 /// The port of a portal unless it is told otherwise: it needs no privilege.
 const DEFAULT_PORT: u16 = 8443;
@@ -150,6 +154,9 @@ struct RunArguments {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = SETUP_TOKEN_EXAMPLES)]
 struct SetupTokenArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     state: StateArguments,
 }
@@ -199,6 +206,7 @@ Exit status:
 const SETUP_TOKEN_EXAMPLES: &str = "\
 Examples:
   culvert portal setup-token --state-dir ./portal
+  culvert portal setup-token --json | jq -r .token
 
 Exit status:
   0  done
@@ -367,8 +375,8 @@ async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), F
     first.carry_out(&here, &token).await
 }
 
-/// What to do with a set-up token. It is read from standard input, so that it is in no list of
-/// processes.
+/// What to do with the set-up token of a new portal. It is read from standard input, so that it is in no
+/// list of processes.
 fn invitation(token: &SetupToken) -> String {
     format!(
         "\nMake yourself its owner, once, until {}:\n  \
@@ -383,8 +391,55 @@ fn invitation(token: &SetupToken) -> String {
     )
 }
 
+/// The same for a portal that has an owner: somebody has lost the way in. `owner` is a name that nobody has.
+fn recovery(token: &SetupToken, owner: &str) -> String {
+    format!(
+        "The portal has an owner already; this token makes another one, once, until {}:\n  \
+         echo '{}' | culvert admin setup --token-file - --owner {owner} --replace\n\
+         --replace puts the new token in the place of one that is saved there. Or open /set-up of the portal in \
+         a browser, and paste what is between the quotes.\n",
+        token.expires,
+        *token.token.expose()
+    )
+}
+
+/// A set-up token, for programs.
+#[derive(Serialize)]
+struct Issued<'a> {
+    schema_version: u32,
+    token: &'a str,
+    expires: Timestamp,
+    /// The portal has an owner already.
+    has_owner: bool,
+    /// A name for the owner that nobody has yet.
+    owner: &'a str,
+}
+
+/// A name of an owner that nobody has: `owner`, `owner-2` and so on.
+async fn free_name(store: &dyn Store, account: AccountId) -> Result<String, StoreError> {
+    for number in 1..=MAX_OWNERS_TRIED {
+        let name = match number {
+            1 => "owner".to_owned(),
+            number => format!("owner-{number}"),
+        };
+        let filter = ListFilter {
+            name: Some(name.clone()),
+            ..ListFilter::default()
+        };
+        let first = PageLimit::new(1);
+        let found = store.list(account, EntityKind::Actor, &filter, None, first);
+        if found.await?.items.is_empty() {
+            return Ok(name);
+        }
+    }
+    Ok("NAME".to_owned())
+}
+
+/// More owners by recovery than any portal has; then the person chooses a name.
+const MAX_OWNERS_TRIED: u32 = 1_000;
+
 async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failure> {
-    let failed = |error: culvert_store::StoreError| Failure::new(Status::Failed, error);
+    let failed = |error: StoreError| Failure::new(Status::Failed, error);
     let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
     let not_begun = || {
         let reason = "no portal ever ran here: start it first (culvert portal run)";
@@ -398,12 +453,15 @@ async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failur
     let token = issue_setup_token(store.as_ref(), account.id, whereabouts).await;
     let token = token.map_err(failed)?;
     let is_set_up = store.is_set_up(account.id).await.map_err(failed)?;
+    let owner = free_name(store.as_ref(), account.id)
+        .await
+        .map_err(failed)?;
     store.close().await;
-    let mut text = String::new();
-    if is_set_up {
-        text += "The portal has an owner already; this token makes another one.\n";
-    }
-    text += invitation(&token).trim_start();
+    let text = match (arguments.json, is_set_up) {
+        (true, has_owner) => json_of(&token, has_owner, &owner)?,
+        (false, true) => Zeroizing::new(recovery(&token, &owner)),
+        (false, false) => Zeroizing::new(invitation(&token).trim_start().to_owned()),
+    };
     print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -417,6 +475,19 @@ fn parse_proxy(text: &str) -> Result<Prefix, String> {
     prefix.map_err(|error| {
         format!("{error}; write an address such as 127.0.0.1, or a network such as 10.0.0.0/8")
     })
+}
+
+fn json_of(token: &SetupToken, has_owner: bool, owner: &str) -> Result<Zeroizing<String>, Failure> {
+    let issued = Issued {
+        schema_version: 1,
+        token: &token.token.expose(),
+        expires: token.expires,
+        has_owner,
+        owner,
+    };
+    let line = serde_json::to_string(&issued);
+    let line = line.map_err(|error| Failure::new(Status::Failed, error))?;
+    Ok(Zeroizing::new(line + "\n"))
 }
 
 fn failure(error: PortalError) -> Failure {

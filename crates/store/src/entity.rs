@@ -73,6 +73,14 @@ macro_rules! entities {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
+
+            /// What stands before its name in a sentence.
+            pub const fn article(self) -> &'static str {
+                match self.as_str().as_bytes() {
+                    [b'a' | b'e' | b'i' | b'o' | b'u', ..] => "an",
+                    _ => "a",
+                }
+            }
         }
 
         impl Entity {

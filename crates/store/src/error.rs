@@ -24,7 +24,11 @@ pub enum StoreError {
         current: u64,
     },
     /// Another row of the kind has the name.
-    #[error("there is a {kind} named {name:?} already ({by}); names differ in more than case")]
+    #[error(
+        "there is already {} {kind} named {name:?} ({by}); names that differ only in upper and lower case count as \
+         the same",
+        kind.article()
+    )]
     NameTaken {
         /// The kind.
         kind: EntityKind,

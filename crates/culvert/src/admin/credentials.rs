@@ -110,15 +110,16 @@ impl Profile {
         Ok(Self { dir })
     }
 
-    /// Refuses to take the place of a token that is there already.
-    pub(super) fn refuse_if_taken(&self) -> Result<(), Failure> {
+    /// Refuses to take the place of a token that is there already; `other_way` is what else to do than to
+    /// keep it elsewhere.
+    pub(super) fn refuse_if_taken(&self, other_way: &str) -> Result<(), Failure> {
         match self.dir.read(SAVED_FILE).map_err(failed)? {
             None => Ok(()),
             Some(_) => Err(Failure::new(
                 Status::Failed,
                 format_args!(
                     "{} holds a token already, which may be the only one of its portal: keep it \
-                     elsewhere, or put this one in its place by --replace",
+                     elsewhere, or {other_way}",
                     Self::path()?.display()
                 ),
             )),

@@ -6,7 +6,7 @@ use super::api::Api;
 use super::apply;
 use super::credentials::{Profile, SecretFile};
 use super::http::Http;
-use super::login::{Place, own, owns, profile};
+use super::login::{Place, own, owns};
 use super::tokens::{default_name, issue};
 use super::words::now;
 use crate::exit::{Failure, print};
@@ -44,7 +44,8 @@ impl FirstStart {
     /// The file is not understood, a token file is there already, or this user has an API token already.
     pub(crate) fn prepare(path: &Path, tokens: &Path) -> Result<Self, Failure> {
         let file = apply::read(path)?;
-        let profile = profile(false)?;
+        let profile = Profile::open()?;
+        profile.refuse_if_taken("have it forgotten by `culvert admin logout`")?;
         let sites = file.desired.sites.iter();
         let sites = sites.map(|site| (TokenKind::Gateway, "gateway", &site.name));
         let accounts = file.desired.actors.iter();

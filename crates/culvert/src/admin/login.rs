@@ -4,14 +4,14 @@ use super::CommonArguments;
 use super::api::{Api, Query};
 use super::common::usage;
 use super::credentials::{Profile, SecretFile, named_token, portal_of};
-use super::http::Http;
+use super::http::{Http, Refusal};
 use super::interrupt::uninterrupted;
 use super::output::{Format, note, print_json, print_line};
 use crate::exit::{Failure, Status, print_once};
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;
 use clap::Args;
-use culvert_wire::api::{Account, Actor, SetupAnswer, SetupRequest, Token};
+use culvert_wire::api::{Account, Actor, ProblemKind, SetupAnswer, SetupRequest, Token};
 use culvert_wire::token::TokenKind;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,11 @@ pub(super) async fn own(
     place: Place,
 ) -> Result<(SetupAnswer, PathBuf), Failure> {
     let nothing_else = Query::default();
-    let answer = uninterrupted(api.post("/setup", &nothing_else, request), UNKNOWN).await;
+    let posted = async {
+        let posted = api.post("/setup", &nothing_else, request).await;
+        posted.map_err(|refusal| name_taken(refusal, &request.owner))
+    };
+    let answer = uninterrupted(posted, UNKNOWN).await;
     let mut answer: SetupAnswer = answer.map_err(|failure: Failure| match failure.status {
         Status::NotEnrolled => Failure::new(
             Status::NotEnrolled,
@@ -181,6 +185,23 @@ pub(super) async fn own(
             note("The owner's API token could not be saved and is printed this once: keep it.");
             Err(failure)
         }
+    }
+}
+
+/// The set-up token stays good where the owner's name is somebody's already.
+fn name_taken(refusal: Refusal, owner: &str) -> Failure {
+    let conflict = ProblemKind::Conflict.status();
+    match refusal {
+        Refusal::Problem(problem) if problem.status == conflict => {
+            let detail = problem.detail.unwrap_or(problem.title);
+            Failure::new(
+                Status::Failed,
+                format_args!(
+                    "{detail}; try again with another name: --owner NAME instead of {owner:?}"
+                ),
+            )
+        }
+        refusal => refusal.into(),
     }
 }
 
@@ -228,10 +249,10 @@ pub(super) fn log_out(format: Format) -> Result<(), Failure> {
     format.done(&LoggedOut { file }, sentence)
 }
 
-pub(super) fn profile(replace: bool) -> Result<Profile, Failure> {
+fn profile(replace: bool) -> Result<Profile, Failure> {
     let profile = Profile::open()?;
     if !replace {
-        profile.refuse_if_taken()?;
+        profile.refuse_if_taken("put this one in its place by --replace")?;
     }
     Ok(profile)
 }

@@ -17,6 +17,7 @@ mod passwords;
 mod providers;
 mod quick_start;
 mod readme;
+mod recovery;
 mod scene;
 mod secrets;
 mod statuses;
