@@ -20,6 +20,17 @@ impl InterfaceName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The kernel's number of the interface; nothing where there is none of that name.
+    #[must_use]
+    pub fn index(&self) -> Option<u32> {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::DGRAM,
+            None,
+        );
+        rustix::net::netdevice::name_to_index(socket.ok()?, self.as_str()).ok()
+    }
 }
 
 impl FromStr for InterfaceName {

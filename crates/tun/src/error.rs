@@ -36,7 +36,7 @@ pub enum TunError {
 
     /// Configuration: an interface of that name exists, held by another process or left behind.
     #[error(
-        "{name} is in use: another process holds it, or an interface of that name exists (`ip link delete {name}` removes one that was left behind)"
+        "{name} is in use: another process holds it, or an interface of that name exists; end that process or choose another name. `ip link delete {name}` removes an interface that nobody holds"
     )]
     InUse {
         /// The name of the interface.

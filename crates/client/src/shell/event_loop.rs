@@ -14,7 +14,9 @@ use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_engine::Unrouted;
-use culvert_host::{Farewell, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions};
+use culvert_host::{
+    Farewell, InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions,
+};
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination};
 use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
@@ -79,7 +81,7 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Ends in order, and leaves the host as `closing` says.
-    pub(super) async fn close(self, closing: Closing) {
+    pub(super) async fn close(self, closing: Closing, interface: &InterfaceName) {
         // Whatever the end: nobody answers here any more.
         self.resolver.remove().await;
         self.portal.close().await;
@@ -88,9 +90,9 @@ impl Devices {
                 self.host.remove().await;
                 // Last: until nothing leads into the tunnel, the rules hold.
                 self.keeper.remove().await;
-                self.tunnel.stop();
+                self.tunnel.stop(interface).await;
             }
-            Closing::Fault => self.tunnel.stop(),
+            Closing::Fault => self.tunnel.stop(interface).await,
             Closing::Restart => self.tunnel.leave(),
         }
     }

@@ -169,7 +169,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         let devices = event_loop.into_devices();
         let answering = answer_all(&mut self.observed, &status);
         tokio::select! {
-            () = devices.close(closing) => {}
+            () = devices.close(closing, &self.base.settings.interface) => {}
             () = answering => {}
         }
         ended

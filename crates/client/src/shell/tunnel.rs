@@ -7,6 +7,7 @@ use crate::{ClientError, Settings};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, Prefix, Unrouted,
 };
+use culvert_host::InterfaceName;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::Cipher;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
 
 /// Packets without a route that wait to be looked at. The core takes one in microseconds; at most
 /// that many of 64 KiB are 16 MiB, and a burst of first packets fits.
@@ -26,6 +28,12 @@ const _: () = assert!(culvert_path::CANDIDATES_MAX <= culvert_engine::MAX_CANDID
 const _: () = assert!(
     2 * culvert_session::PROMPT_KEEPALIVE_TIMEOUT.as_millis() < culvert_path::LISTEN.as_millis()
 );
+
+/// How long the kernel may take to remove the interface; it takes milliseconds, more under load.
+const GONE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the interface has gone.
+const GONE_POLL: Duration = Duration::from_millis(10);
 
 /// The engine's device with what comes out of it.
 pub(crate) struct Tunnel {
@@ -123,9 +131,19 @@ impl Tunnel {
         (told.collect(), status.generation_changes)
     }
 
-    /// Ends the device; its interface goes.
-    pub(crate) fn stop(&self) {
+    /// Ends the device, and waits until its interface has gone, so that the next one may have its name.
+    pub(crate) async fn stop(mut self, interface: &InterfaceName) {
         self.device.stop();
+        let gone = async {
+            // The device's threads hold the interface; a service manager may hold it a moment longer.
+            let _why = (&mut self.ended).await;
+            while interface.index().is_some() {
+                sleep(GONE_POLL).await;
+            }
+        };
+        if timeout(GONE_TIMEOUT, gone).await.is_err() {
+            tracing::warn!(%interface, "the interface is still there");
+        }
     }
 
     /// Ends the device; its interface stays with the store for the next process.

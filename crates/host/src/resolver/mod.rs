@@ -302,11 +302,5 @@ impl fmt::Display for ResolverMode {
 
 /// The kernel's number of an interface.
 fn interface_index(name: &str) -> Option<u32> {
-    let name: InterfaceName = name.parse().ok()?;
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    );
-    rustix::net::netdevice::name_to_index(socket.ok()?, name.as_str()).ok()
+    name.parse::<InterfaceName>().ok()?.index()
 }

@@ -199,6 +199,22 @@ fn a_portal_that_refuses_is_told_to_who_asks_and_leaves_the_client_waiting() {
 }
 
 #[test]
+fn a_client_that_is_up_takes_another_token_each_time_and_is_up_again() {
+    let product = waiting();
+    comes_to(&product, "signed_out");
+    sign_in(&product);
+    for time in 1..=10 {
+        let token = product.client.token_file();
+        let line = format!("sign-in --token-file {}", token.display());
+        let output = product.client.tell(&line).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "time {time}: {said}");
+        let status = product.client.status().unwrap();
+        assert_eq!(status["service"]["state"], "up", "time {time}: {status}");
+    }
+}
+
+#[test]
 fn a_fault_of_the_machine_is_told_to_who_asks_and_tried_again_until_it_is_mended_or_down_is_asked()
 {
     let product = waiting();
