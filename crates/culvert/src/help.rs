@@ -82,6 +82,7 @@ mod tests {
     use crate::arguments::Arguments;
     use clap::CommandFactory;
     use clap::error::ErrorKind;
+    use std::path::Path;
 
     #[test]
     fn an_example_goes_to_the_command_that_it_begins_with() {
@@ -133,6 +134,152 @@ mod tests {
             let is_understood = parsed.as_ref().map_or_else(is_help, |_| true);
             assert!(is_understood, "{line}\n{words:?}\n{parsed:?}");
         }
+    }
+
+    /// Flags of other programs that messages name.
+    const FOREIGN: &[&str] = &[
+        "--add-interface",
+        "--cgroupns",
+        "--ctstate",
+        "--device",
+        "--lines",
+        "--no-create-home",
+        "--no-pager",
+        "--permanent",
+        "--reload",
+        "--resolv-conf",
+        "--stateless",
+        "--system",
+        "--version",
+        "--zone",
+    ];
+
+    #[test]
+    fn every_flag_that_a_message_names_exists_on_the_command_that_it_names() {
+        let mut root = Arguments::command();
+        root.build();
+        let mut all = Vec::new();
+        flags_below(&root, &mut all);
+        let mut wrong = Vec::new();
+        let mut seen = 0;
+        for (path, text) in sources() {
+            for line in named_command_lines(&text) {
+                seen += 1;
+                wrong
+                    .extend(unknown_in(&root, &line).map(|what| format!("{path}: {line}: {what}")));
+            }
+            let loose = literals(&text).into_iter().flat_map(|text| flags(&text));
+            let loose =
+                loose.filter(|flag| !all.contains(flag) && !FOREIGN.contains(&flag.as_str()));
+            wrong.extend(loose.map(|flag| format!("{path}: no command has {flag}")));
+        }
+        assert!(seen > 50, "{seen}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// What of a command line names no command or no flag of that command.
+    fn unknown_in(root: &Command, line: &str) -> Option<String> {
+        let mut command = root;
+        let mut has_operands = false;
+        for word in line.split_whitespace().skip(1) {
+            if let Some(flag) = flags(word).first() {
+                let mut known = Vec::new();
+                flags_of(command, &mut known);
+                if !known.contains(flag) {
+                    return Some(format!("{} has no {flag}", command.get_name()));
+                }
+            } else if let Some(below) = command.find_subcommand(word).filter(|_| !has_operands) {
+                command = below;
+            } else if !has_operands && command.has_subcommands() {
+                let is_name = word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+                return is_name.then(|| format!("{} has no {word}", command.get_name()));
+            } else {
+                has_operands = true;
+            }
+        }
+        None
+    }
+
+    fn flags_below(command: &Command, known: &mut Vec<String>) {
+        flags_of(command, known);
+        for below in command.get_subcommands() {
+            flags_below(below, known);
+        }
+    }
+
+    fn flags_of(command: &Command, known: &mut Vec<String>) {
+        for argument in command.get_arguments() {
+            let names = argument.get_long_and_visible_aliases().unwrap_or_default();
+            known.extend(names.into_iter().map(|name| format!("--{name}")));
+        }
+    }
+
+    /// The `--flags` of a text.
+    fn flags(text: &str) -> Vec<String> {
+        let starts = text.match_indices("--").filter(|(at, _)| {
+            let before = text[..*at].chars().next_back();
+            before.is_none_or(|before| !before.is_alphanumeric() && before != '-')
+        });
+        let found = starts.map(|(at, _)| {
+            let rest = &text[at + 2..];
+            let is_part = |letter: char| {
+                letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'
+            };
+            let end = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+            format!("--{}", rest[..end].trim_end_matches('-'))
+        });
+        found.filter(|flag| flag.len() > 3).collect()
+    }
+
+    /// The sources of all that the program is made of, without their tests, each literal on one line.
+    fn sources() -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..")];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                let shown = path.display().to_string();
+                let is_test = ["/tests", "/benches", "/examples", "tests.rs"];
+                if is_test.iter().any(|end| shown.ends_with(end)) {
+                    continue;
+                }
+                if path.is_dir() {
+                    directories.push(path);
+                } else if shown.ends_with(".rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                    let lines = text.lines().filter(|line| {
+                        let line = line.trim_start();
+                        !line.starts_with("//") || line.starts_with("///")
+                    });
+                    let joined = lines.map(str::trim).collect::<Vec<_>>().join("\n");
+                    found.push((shown, joined.replace("\\\n", "").replace("\n/// ", " ")));
+                }
+            }
+        }
+        found
+    }
+
+    /// String literals, roughly: what stands between two quotes of a line.
+    fn literals(text: &str) -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with("///"));
+        let text = lines.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
+        let odd = text.split('"').skip(1).step_by(2);
+        odd.map(str::to_owned).collect()
+    }
+
+    /// Command lines of this program that a message or a help text quotes.
+    fn named_command_lines(text: &str) -> Vec<String> {
+        let text = text.replace("\\\"", "`");
+        let mut found = Vec::new();
+        for (at, _) in text.match_indices("`culvert ") {
+            let rest = &text[at + 1..];
+            let end = rest.find(['`', '\n', '|', '>']).unwrap_or(rest.len());
+            found.push(rest[..end].to_owned());
+        }
+        found
     }
 
     /// The command lines of `culvert` in a text, up to a pipe, a redirection or a comment.
