@@ -93,3 +93,16 @@ impl ClientError {
         move |source| Self::System { what, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_the_portal_refuses_is_told_with_one_way_on() {
+        let why = culvert_link::ConnectError::Unauthorized.to_string();
+        let told = ClientError::NotEnrolled(why).to_string();
+        assert_eq!(told.matches("administrator").count(), 1, "{told}");
+        assert!(told.contains("revoked"), "{told}");
+    }
+}

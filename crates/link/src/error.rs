@@ -83,8 +83,7 @@ pub enum ConnectError {
 
     /// Peer: the portal refused the token.
     #[error(
-        "the portal refused the token (HTTP 401): it is unknown, expired, revoked or of another \
-         kind; have an administrator make a new one"
+        "the portal refused the token (HTTP 401): it is unknown, expired, revoked or of another kind"
     )]
     Unauthorized,
 

@@ -168,7 +168,11 @@ impl Hub {
             return;
         };
         let text = "the token that the client may have come with is not accepted for so long";
-        let refusal = Refusal::new(ReasonCode::Revoked, "this client was revoked", text);
+        let refusal = Refusal::new(
+            ReasonCode::Revoked,
+            "the token of this client was revoked",
+            text,
+        );
         for client in self.directory.clients_of(actor).collect::<Vec<_>>() {
             let facts = self.facts.get(&client);
             if facts.is_some_and(|facts| facts.token.is_some()) {

@@ -58,10 +58,25 @@ impl Refusal {
                 "this client was removed",
                 "the client, its actor or its token does not exist",
             ),
+            Barred::Deleted => Self::new(
+                ReasonCode::Revoked,
+                "this client was removed",
+                "the client, its actor or its token was deleted",
+            ),
             Barred::Revoked => Self::new(
                 ReasonCode::Revoked,
                 "this client was revoked",
-                "the client or its token is revoked, or its actor is disabled",
+                "the client is revoked",
+            ),
+            Barred::TokenRevoked => Self::new(
+                ReasonCode::Revoked,
+                "the token of this client was revoked",
+                "the token that the client came with is revoked",
+            ),
+            Barred::ActorDisabled => Self::new(
+                ReasonCode::Revoked,
+                "the actor of this client is disabled",
+                "the actor of the client is disabled",
             ),
             Barred::Token => Self::new(
                 ReasonCode::BadToken,
@@ -118,7 +133,15 @@ pub(super) fn not_admitted(barred: Barred) -> Reason {
             ReasonCode::TryLater,
             "the portal does not know this machine yet",
         ),
-        Barred::Revoked => brief(ReasonCode::Revoked, "this machine or its token was revoked"),
+        Barred::Deleted => brief(
+            ReasonCode::Revoked,
+            "this machine, its token or its actor was deleted",
+        ),
+        Barred::Revoked => brief(ReasonCode::Revoked, "this machine was revoked"),
+        Barred::TokenRevoked => brief(ReasonCode::Revoked, "the token of this machine was revoked"),
+        Barred::ActorDisabled => {
+            brief(ReasonCode::Revoked, "the actor of this machine is disabled")
+        }
         Barred::Token => brief(ReasonCode::BadToken, "the token is not accepted"),
     }
 }
@@ -131,4 +154,33 @@ pub(super) fn retry_after_s(code: ReasonCode) -> Option<u32> {
 /// Whether a machine that is refused for the reason does not come back by itself.
 pub(super) const fn is_lasting(code: ReasonCode) -> bool {
     matches!(code, ReasonCode::Revoked | ReasonCode::BadToken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_revoked_deleted_or_disabled_is_named() {
+        for (barred, machine, client) in [
+            (Barred::Revoked, "machine was revoked", "client was revoked"),
+            (
+                Barred::TokenRevoked,
+                "the token of this machine was revoked",
+                "the token of this client was revoked",
+            ),
+            (
+                Barred::ActorDisabled,
+                "the actor of this machine is disabled",
+                "the actor of this client is disabled",
+            ),
+            (Barred::Unknown.known(), "was deleted", "was removed"),
+        ] {
+            let told = not_admitted(barred);
+            assert_eq!(told.code, ReasonCode::Revoked, "{barred:?}");
+            assert!(told.text.contains(machine), "{barred:?}: {}", told.text);
+            let told = Refusal::barred(barred).brief;
+            assert!(told.text.contains(client), "{barred:?}: {}", told.text);
+        }
+    }
 }

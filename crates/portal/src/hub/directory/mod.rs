@@ -69,8 +69,14 @@ pub enum FeedError {
 pub(super) enum Barred {
     /// Neither the snapshot nor a change since knows it.
     Unknown,
-    /// An administrator took it back, or disabled who it belongs to.
+    /// It was known, and has been deleted.
+    Deleted,
+    /// An administrator revoked the machine.
     Revoked,
+    /// An administrator revoked the token.
+    TokenRevoked,
+    /// An administrator disabled the actor.
+    ActorDisabled,
     /// The token's time is over, or it is another machine's.
     Token,
 }
@@ -79,8 +85,8 @@ impl Barred {
     /// Of what was known before: it is not yet to come, but gone.
     pub(super) const fn known(self) -> Self {
         match self {
-            Self::Unknown | Self::Revoked => Self::Revoked,
-            Self::Token => Self::Token,
+            Self::Unknown => Self::Deleted,
+            known => known,
         }
     }
 }
@@ -300,8 +306,11 @@ impl Directory {
     pub(super) fn admit_client(&self, id: ClientId) -> Result<&Client, Barred> {
         let client = self.clients.get(&id).ok_or(Barred::Unknown)?;
         let actor = self.actors.get(&client.actor).ok_or(Barred::Unknown)?;
-        if client.revoked.is_some() || actor.disabled {
+        if client.revoked.is_some() {
             return Err(Barred::Revoked);
+        }
+        if actor.disabled {
+            return Err(Barred::ActorDisabled);
         }
         Ok(client)
     }
@@ -326,7 +335,7 @@ impl Directory {
     pub(super) fn admit_token(&self, id: TokenId, now: Timestamp) -> Result<&Token, Barred> {
         let token = self.tokens.get(&id).ok_or(Barred::Unknown)?;
         if token.revoked.is_some() {
-            return Err(Barred::Revoked);
+            return Err(Barred::TokenRevoked);
         }
         if token.expires.is_some_and(|expires| expires <= now) {
             return Err(Barred::Token);
