@@ -1,11 +1,15 @@
 //! `culvert admin client`.
 
 use super::Shell;
+use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Delete, Rename, Search, Seen, Which};
-use super::output::{day, instant};
+use super::output::{Listed, connected, instant};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
-use culvert_wire::api::{Actor, Client, ClientPatch};
+use culvert_ids::ClientId;
+use culvert_wire::Timestamp;
+use culvert_wire::api::{Actor, Client, ClientPatch, ClientSession};
+use std::collections::HashMap;
 
 /// Clients: machines that use resources
 ///
@@ -73,14 +77,21 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let query = list.search.query().with_some("actor", actor);
     let clients: Vec<Client> = shell.api.list(&query).await?;
     let actors = shell.api.names::<Actor>().await?;
-    let columns = ["ID", "NAME", "ACTOR", "STATE", "SEEN"];
-    shell.format.list(&clients, &columns, |client| {
+    let columns = ["ID", "NAME", "ACTOR", "STATE", "CONNECTED", "SEEN"];
+    let since = connected_since(shell).await?;
+    let listed: Vec<_> = clients
+        .into_iter()
+        .map(|client| Listed::of(client, &since))
+        .collect();
+    shell.format.list(&listed, &columns, |listed| {
+        let client = &listed.thing;
         vec![
             client.id.to_string(),
             client.name.clone(),
             actors.of(&client.actor),
             state(client).to_owned(),
-            day(client.last_seen),
+            connected(listed.connected_since),
+            instant(client.last_seen),
         ]
     })
 }
@@ -88,13 +99,16 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
 async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let client: Client = shell.api.find(&which.which).await?;
     let actor: Actor = shell.api.by_id(client.actor).await?;
-    shell.format.record(&client, || {
+    let since = connected_since(shell).await?;
+    let shown = Listed::of(client, &since);
+    shell.format.record(&shown, || {
+        let client = &shown.thing;
         let from = client.last_address.map(|address| address.to_string());
         vec![
             ("id", client.id.to_string()),
             ("name", client.name.clone()),
             ("actor", format!("{} ({})", actor.name, actor.id)),
-            ("state", state(&client).to_owned()),
+            ("state", state(client).to_owned()),
             ("verified", instant(client.verified)),
             ("revoked", instant(client.revoked)),
             ("key", client.public_key.to_string()),
@@ -103,6 +117,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
                 "software",
                 client.software.clone().unwrap_or("-".to_owned()),
             ),
+            ("connected", connected(shown.connected_since)),
             ("seen", instant(client.last_seen)),
             ("seen from", from.unwrap_or_else(|| "-".to_owned())),
             ("created", instant(Some(client.created))),
@@ -110,6 +125,17 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("version", client.version.to_string()),
         ]
     })
+}
+
+/// The clients that are connected, and since when.
+async fn connected_since(shell: &mut Shell) -> Result<HashMap<ClientId, Timestamp>, Failure> {
+    let all = Query::default();
+    let sessions = shell.api.list_of("/sessions/clients", &all, MAX_LIST_LEN);
+    let sessions: Vec<ClientSession> = sessions.await?;
+    let since = sessions
+        .iter()
+        .map(|session| (session.client, session.since));
+    Ok(since.collect())
 }
 
 const fn state(client: &Client) -> &'static str {

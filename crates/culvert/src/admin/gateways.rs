@@ -1,11 +1,15 @@
 //! `culvert admin gateway`.
 
 use super::Shell;
+use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Delete, Rename, Search, Seen, Which};
-use super::output::{day, instant};
+use super::output::{Listed, connected, instant};
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
-use culvert_wire::api::{Gateway, GatewayPatch, Site, Token};
+use culvert_ids::GatewayId;
+use culvert_wire::Timestamp;
+use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession, Site, Token};
+use std::collections::HashMap;
 
 /// Gateways: machines that give access to the resources of their site
 ///
@@ -119,14 +123,21 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let gateways: Vec<Gateway> = shell.api.list(&query).await?;
     let sites = shell.api.names::<Site>().await?;
     let is_required = shell.api.account().await?.require_verified_gateways;
-    let columns = ["ID", "NAME", "SITE", "STATE", "SEEN"];
-    shell.format.list(&gateways, &columns, |gateway| {
+    let columns = ["ID", "NAME", "SITE", "STATE", "CONNECTED", "SEEN"];
+    let since = connected_since(shell).await?;
+    let listed: Vec<_> = gateways
+        .into_iter()
+        .map(|gateway| Listed::of(gateway, &since))
+        .collect();
+    shell.format.list(&listed, &columns, |listed| {
+        let gateway = &listed.thing;
         vec![
             gateway.id.to_string(),
             gateway.name.clone(),
             sites.of(&gateway.site),
             state(gateway, is_required).to_owned(),
-            day(gateway.last_seen),
+            connected(listed.connected_since),
+            instant(gateway.last_seen),
         ]
     })
 }
@@ -138,12 +149,15 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let tokens = shell.api.names::<Token>().await?;
     let enrolled_with = gateway.enrolled_with.as_ref();
     let enrolled_with = enrolled_with.map(|id| format!("{} ({id})", tokens.of(id)));
-    shell.format.record(&gateway, || {
+    let since = connected_since(shell).await?;
+    let shown = Listed::of(gateway, &since);
+    shell.format.record(&shown, || {
+        let gateway = &shown.thing;
         vec![
             ("id", gateway.id.to_string()),
             ("name", gateway.name.clone()),
             ("site", format!("{} ({})", site.name, site.id)),
-            ("state", state(&gateway, is_required).to_owned()),
+            ("state", state(gateway, is_required).to_owned()),
             ("verified", instant(gateway.verified)),
             ("revoked", instant(gateway.revoked)),
             ("key", gateway.public_key.to_string()),
@@ -154,12 +168,24 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
                 "software",
                 gateway.software.clone().unwrap_or("-".to_owned()),
             ),
+            ("connected", connected(shown.connected_since)),
             ("seen", instant(gateway.last_seen)),
             ("created", instant(Some(gateway.created))),
             ("changed", instant(Some(gateway.updated))),
             ("version", gateway.version.to_string()),
         ]
     })
+}
+
+/// The gateways that are connected, and since when.
+async fn connected_since(shell: &mut Shell) -> Result<HashMap<GatewayId, Timestamp>, Failure> {
+    let all = Query::default();
+    let sessions = shell.api.list_of("/sessions/gateways", &all, MAX_LIST_LEN);
+    let sessions: Vec<GatewaySession> = sessions.await?;
+    let since = sessions
+        .iter()
+        .map(|session| (session.gateway, session.since));
+    Ok(since.collect())
 }
 
 /// `is_required`: whether the account has no use for gateways that are not verified.

@@ -1,11 +1,13 @@
 //! What commands print: tables for people, JSON for programs.
 
+use super::api::Entity;
 use crate::exit::{Failure, Status, print, print_once};
 use crate::visible::visible;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use culvert_wire::Timestamp;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write};
 use unicode_width::UnicodeWidthStr;
@@ -241,10 +243,31 @@ pub(super) fn instant(at: Option<Timestamp>) -> String {
     )
 }
 
-/// The day of an instant, for narrow columns.
-pub(super) fn day(at: Option<Timestamp>) -> String {
-    let text = instant(at);
-    text.split('T').next().unwrap_or_default().to_owned()
+/// A machine with whether it is connected.
+#[derive(Serialize)]
+pub(super) struct Listed<T> {
+    #[serde(flatten)]
+    pub(super) thing: T,
+    /// Nothing where it is not connected.
+    pub(super) connected_since: Option<Timestamp>,
+}
+
+impl<T: Entity> Listed<T> {
+    pub(super) fn of(thing: T, since: &HashMap<T::Id, Timestamp>) -> Self {
+        let connected_since = since.get(&thing.id()).copied();
+        Self {
+            thing,
+            connected_since,
+        }
+    }
+}
+
+/// Whether a machine is connected, and since when.
+pub(super) fn connected(since: Option<Timestamp>) -> String {
+    match since {
+        Some(since) => format!("since {}", instant(Some(since))),
+        None => "no".to_owned(),
+    }
 }
 
 /// What of a text is coloured, where a terminal shows it.

@@ -5,7 +5,7 @@ use super::api::{Api, Query};
 use super::common::{Delete, Search, Seen, Which, usage, yes_or_no};
 use super::credentials::SecretFile;
 use super::interrupt::uninterrupted;
-use super::output::{Format, day, instant, note, print_secret_json};
+use super::output::{Format, instant, note, print_secret_json};
 use super::words::{Ahead, now, parse_ahead};
 use crate::exit::{Failure, Status, print_once};
 use clap::{Args, Subcommand, ValueEnum};
@@ -267,7 +267,7 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
             token.name.clone(),
             kind(token),
             state(token),
-            day(token.last_used),
+            instant(token.last_used),
         ]
     })
 }
@@ -321,7 +321,7 @@ fn state(token: &Token) -> String {
         _ if token.revoked.is_some() => "revoked".to_owned(),
         _ if token.used.is_some() => "used".to_owned(),
         Some(expires) if expires <= now => "expired".to_owned(),
-        Some(expires) => format!("until {}", day(Some(expires))),
+        Some(expires) => format!("until {}", instant(Some(expires))),
         None => "active".to_owned(),
     }
 }

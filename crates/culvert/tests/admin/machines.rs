@@ -1,6 +1,6 @@
 //! Clients and gateways, once they have enrolled; and what the logs say of it all.
 
-use crate::scene::{Portal, Shell, enrol_client, enrol_gateway};
+use crate::scene::{Portal, Shell, enrol_client, enrol_gateway, stay_gateway};
 use serde_json::json;
 
 /// A client `laptop` of `ci`, a gateway `gate` in `office`, and a resource that `ci` may use if
@@ -175,4 +175,39 @@ fn the_change_log_says_who_changed_what_and_how_it_was() {
     shell
         .line("log access --client laptop --decision denied --from 4h")
         .ok();
+}
+
+#[test]
+fn lists_say_who_is_connected_and_when_others_were_seen_to_the_second() {
+    let (_portal, shell) = Portal::with_office();
+    let token = shell.line("token create --kind gateway --site office").ok();
+    let session = stay_gateway(&token, "gate");
+    let token = shell.line("token create --kind client --actor ci").ok();
+    enrol_client(&token, "laptop");
+    for (line, is_connected) in [("gateway list", true), ("client list", false)] {
+        let words: Vec<_> = line.split(' ').collect();
+        let table = shell.line(line).ok();
+        let heading = table.lines().next().unwrap();
+        assert!(heading.contains("CONNECTED  "), "{line}: {table}");
+        let item = shell.json(&words)["items"][0].clone();
+        let row = table.lines().nth(1).unwrap();
+        match is_connected {
+            true => {
+                let since = item["connected_since"].as_str().unwrap();
+                let second = since.split('.').next().unwrap().trim_end_matches('Z');
+                assert!(row.contains(&format!("since {second}")), "{line}: {row}");
+            }
+            false => {
+                assert_eq!(item["connected_since"], json!(null), "{line}");
+                assert!(row.contains("  no  "), "{line}: {row}");
+            }
+        }
+        let seen = item["last_seen"].as_str().unwrap();
+        let second = seen.split('.').next().unwrap().trim_end_matches('Z');
+        assert!(row.ends_with(&format!("{second}Z")), "{line}: {row}");
+        let show = [words[0], "show", item["name"].as_str().unwrap()];
+        let shown = shell.run(&show).ok();
+        assert!(shown.contains("connected:"), "{line}: {shown}");
+    }
+    drop(session);
 }

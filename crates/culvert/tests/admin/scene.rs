@@ -1,6 +1,6 @@
 //! A portal as a process of its own, in a directory of its own, and the shell of its administrator.
 
-use culvert_link::{Destination, connect};
+use culvert_link::{Connection, Destination, connect};
 use culvert_wire::messages::{FromClient, FromGateway};
 use culvert_wire::token::Token;
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, PROTOCOL, PublicKey, encode};
@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 pub(crate) const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
 
@@ -296,7 +297,16 @@ pub(crate) fn enrol_client(token: &str, name: &str) {
 
 /// Enrols a gateway by its token, as a gateway does, and leaves again.
 pub(crate) fn enrol_gateway(token: &str, name: &str) {
-    let hello = encode(&FromGateway::Hello {
+    enrol(token, GATEWAY_SESSION_PATH, gateway_hello(name));
+}
+
+/// The same, and stays connected until what it returns is dropped.
+pub(crate) fn stay_gateway(token: &str, name: &str) -> Session {
+    begin(token, GATEWAY_SESSION_PATH, gateway_hello(name))
+}
+
+fn gateway_hello(name: &str) -> String {
+    encode(&FromGateway::Hello {
         protocols: vec![PROTOCOL],
         version: "0.1.0".to_owned(),
         machine: format!("machine of {name}"),
@@ -307,8 +317,7 @@ pub(crate) fn enrol_gateway(token: &str, name: &str) {
         draining: false,
         grants: Vec::new(),
         features: Vec::new(),
-    });
-    enrol(token, GATEWAY_SESSION_PATH, hello);
+    })
 }
 
 /// A key that nobody else has.
@@ -319,6 +328,20 @@ fn key(name: &str) -> PublicKey {
 }
 
 fn enrol(token: &str, path: &'static str, hello: String) {
+    let Session {
+        runtime,
+        connection,
+    } = begin(token, path, hello);
+    runtime.block_on(connection.close());
+}
+
+/// A machine that is connected.
+pub(crate) struct Session {
+    runtime: Runtime,
+    connection: Connection,
+}
+
+fn begin(token: &str, path: &'static str, hello: String) -> Session {
     let token: Token = token.parse().unwrap();
     let destination = Destination {
         portal: token.portal.unwrap(),
@@ -331,11 +354,15 @@ fn enrol(token: &str, path: &'static str, hello: String) {
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(async {
+    let connection = runtime.block_on(async {
         let mut connection = connect(&destination).await.unwrap().connection;
         connection.sender().send(hello).await.unwrap();
         let welcome = connection.receive().await.unwrap();
         assert!(welcome.contains("\"welcome\""), "{welcome}");
-        connection.close().await;
+        connection
     });
+    Session {
+        runtime,
+        connection,
+    }
 }
