@@ -86,7 +86,11 @@ struct CommonArguments {
     #[arg(long, value_name = "URL", env = "CULVERT_ADMIN_PORTAL", global = true)]
     portal: Option<String>,
 
-    /// How to print results
+    /// Print one line of JSON with a schema_version; of logs, an entry a line
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// The earlier spelling of --json, for scripts that have it: table or json
     #[arg(
         long,
         short,
@@ -94,8 +98,7 @@ struct CommonArguments {
         env = "CULVERT_ADMIN_OUTPUT",
         value_enum,
         default_value_t = Format::Table,
-        hide_possible_values = true,
-        help = "How to print results: table, or json for programs",
+        hide = true,
         global = true
     )]
     output: Format,
@@ -163,7 +166,7 @@ Examples:
     culvert admin apply -f access.toml
 
   For programs:
-    culvert admin resource list --output json | jq -r '.items[].address'
+    culvert admin resource list --json | jq -r '.items[].address'
 
 Exit status:
   0  done
@@ -193,7 +196,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
     let done = match arguments.command {
         AdminCommand::Setup(setup) => login::set_up(&common, setup).await,
         AdminCommand::Login(login) => login::log_in(&common, &login).await,
-        AdminCommand::Logout(_) => login::log_out(common.output),
+        AdminCommand::Logout(_) => login::log_out(common.format()),
         AdminCommand::Account(command) => account::run(&mut common.shell()?, command).await,
         AdminCommand::Dns(command) => dns::run(&mut common.shell()?, command).await,
         AdminCommand::Actor(command) => actors::run(&mut common.shell()?, command).await,
@@ -226,6 +229,14 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
 }
 
 impl CommonArguments {
+    /// How results are printed.
+    fn format(&self) -> Format {
+        match self.json {
+            true => Format::Json,
+            false => self.output,
+        }
+    }
+
     /// Whether the token is read from standard input.
     fn token_on_input(&self) -> bool {
         self.token_file.as_deref() == Some(Path::new(STANDARD_INPUT))
@@ -237,7 +248,7 @@ impl CommonArguments {
         let portal = credentials::portal_of(&token, self.portal.as_deref())?;
         Ok(Shell {
             api: Api::new(Http::new(portal, token.bearer)),
-            format: self.output,
+            format: self.format(),
         })
     }
 }

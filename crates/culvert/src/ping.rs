@@ -2,11 +2,14 @@
 
 use crate::exit::{Failure, Status as Exit, print};
 use crate::service_socket::ClientSocket;
-use crate::status::table;
+use crate::status::{json_line, table};
+use crate::visible::visible;
 use clap::Args;
 use culvert_client::status::{AccessState, PortalState, ResourceStatus, ServiceState, Status};
 use culvert_client::{Request, StatusError, ask, ask_status};
 use culvert_ids::ResourceId;
+use serde::Serialize;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,8 +43,34 @@ pub(crate) struct PingArguments {
     #[arg(value_name = "RESOURCE")]
     resource: String,
 
+    /// Print one line of JSON with a schema_version, also where there is no way
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     socket: ClientSocket,
+}
+
+/// What it came to, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    schema_version: u32,
+    /// As it was asked for.
+    resource: &'a str,
+    /// Whether there is access and the gateway answers.
+    reachable: bool,
+    #[serde(flatten)]
+    way: Option<Way>,
+    /// The same for people, or at which step it fails.
+    text: String,
+}
+
+/// The gateway that answers.
+#[derive(Clone, Debug, Serialize)]
+struct Way {
+    gateway: String,
+    endpoint: SocketAddr,
+    handshake_age_ms: u64,
 }
 
 const EXIT_STATUS: &str = "\
@@ -55,6 +84,7 @@ Exit status:
 const EXAMPLES: &str = "\
 Examples:
   culvert ping web
+  culvert ping web --json | jq -r .gateway
   culvert ping db.corp.example && psql -h db.corp.example
 
 Exit status:
@@ -67,7 +97,7 @@ Exit status:
 /// How far the way to a resource goes.
 enum Step {
     /// All the way, in words.
-    There(String),
+    There(String, Way),
     /// Nothing is decided yet; this is what is waited for.
     Waits(Exit, String),
     /// It ends here.
@@ -80,12 +110,31 @@ pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
-    let found = runtime.block_on(ping(&arguments.socket.path()?, &arguments.resource))?;
-    print(format!("{}\n", crate::visible::visible(&found)).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    let found = runtime.block_on(ping(&arguments.socket.path()?, &arguments.resource));
+    let text = match (&found, arguments.json) {
+        (Ok((text, _)), false) => format!("{}\n", visible(text)),
+        (Err(_), false) => String::new(),
+        (_, true) => json_line(&answer(&arguments.resource, &found))?,
+    };
+    print(text.as_bytes())?;
+    found.map(|_| ExitCode::SUCCESS)
 }
 
-async fn ping(socket: &Path, wanted: &str) -> Result<String, Failure> {
+fn answer<'a>(resource: &'a str, found: &Result<(String, Way), Failure>) -> Answer<'a> {
+    let (text, way) = match found {
+        Ok((text, way)) => (text.clone(), Some(way.clone())),
+        Err(failure) => (failure.to_string(), None),
+    };
+    Answer {
+        schema_version: 1,
+        resource,
+        reachable: way.is_some(),
+        way,
+        text,
+    }
+}
+
+async fn ping(socket: &Path, wanted: &str) -> Result<(String, Way), Failure> {
     let failed = |error: StatusError| Failure::new(Exit::Failed, error);
     let status = ask_status(socket).await.map_err(failed)?;
     if status.service.state != ServiceState::Up {
@@ -98,7 +147,7 @@ async fn ping(socket: &Path, wanted: &str) -> Result<String, Failure> {
     let deadline = Instant::now() + LIMIT;
     loop {
         match step(&status, id) {
-            Step::There(found) => return Ok(found),
+            Step::There(found, way) => return Ok((found, way)),
             Step::Ends(exit, why) => return Err(Failure::new(exit, why)),
             Step::Waits(exit, why) if deadline <= Instant::now() => {
                 return Err(Failure::new(exit, why));
@@ -169,13 +218,19 @@ fn at_gateway(status: &Status, resource: &ResourceStatus) -> Step {
     let Some(gateway) = gateway else {
         return Step::Waits(Exit::Failed, format!("{name}: the grant names no gateway"));
     };
-    let endpoint = gateway.endpoint.map(|endpoint| endpoint.to_string());
-    match (gateway.handshake_age_ms, endpoint) {
-        (Some(age_ms), Some(endpoint)) if gateway.path != "none" => Step::There(format!(
-            "{name}: access is granted, {} answers at {endpoint} (handshake {} ago)",
-            gateway.name,
-            table::span(age_ms)
-        )),
+    match (gateway.handshake_age_ms, gateway.endpoint) {
+        (Some(handshake_age_ms), Some(endpoint)) if gateway.path != "none" => Step::There(
+            format!(
+                "{name}: access is granted, {} answers at {endpoint} (handshake {} ago)",
+                gateway.name,
+                table::span(handshake_age_ms)
+            ),
+            Way {
+                gateway: gateway.name.clone(),
+                endpoint,
+                handshake_age_ms,
+            },
+        ),
         _ => {
             let candidates = gateway.candidates.iter().map(ToString::to_string);
             let candidates = candidates.collect::<Vec<_>>().join(", ");
@@ -188,5 +243,31 @@ fn at_gateway(status: &Status, resource: &ResourceStatus) -> Step {
                 ),
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_says_whether_there_is_a_way_and_which() {
+        let way = Way {
+            gateway: "nu-gw".to_owned(),
+            endpoint: "192.0.2.20:51820".parse().unwrap(),
+            handshake_age_ms: 7,
+        };
+        let found = Ok(("web: it answers".to_owned(), way));
+        assert_eq!(
+            json_line(&answer("web", &found)).unwrap(),
+            "{\"schema_version\":1,\"resource\":\"web\",\"reachable\":true,\"gateway\":\"nu-gw\",\
+             \"endpoint\":\"192.0.2.20:51820\",\"handshake_age_ms\":7,\"text\":\"web: it answers\"}\n"
+        );
+        let denied = Err(Failure::new(Exit::Denied, "web: access is denied"));
+        assert_eq!(
+            json_line(&answer("web", &denied)).unwrap(),
+            "{\"schema_version\":1,\"resource\":\"web\",\"reachable\":false,\
+             \"text\":\"web: access is denied\"}\n"
+        );
     }
 }

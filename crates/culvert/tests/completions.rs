@@ -66,11 +66,7 @@ fn bash_completes_commands_options_and_their_values() {
             &["admin", "service-account", "user"],
             "owner",
         ),
-        (
-            "culvert admin site list --output ",
-            &["json", "table"],
-            "yaml",
-        ),
+        ("culvert admin site list --js", &["--json"], "--output"),
         (
             "culvert client run --log-level ",
             &["debug", "info", "trace"],

@@ -62,7 +62,7 @@ pub(super) async fn run(
     let prune = arguments.prune || arguments.prune_all;
     let file = read(path)?;
     if !arguments.dry_run && !arguments.yes {
-        check_terminal(common.output, path)?;
+        check_terminal(common.format(), path)?;
     }
     let mut shell = common.shell()?;
     let planned = send(&mut shell.api, (path, &file), prune, true).await?;

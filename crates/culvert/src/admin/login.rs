@@ -145,7 +145,7 @@ pub(super) async fn set_up(
         password: password.map(|password| password.to_string()),
     };
     let (answer, file) = own(&mut api, &request, place).await?;
-    match common.output {
+    match common.format() {
         Format::Json => print_json(SetUp {
             account: &answer.account,
             owner: &answer.owner,
@@ -227,7 +227,7 @@ pub(super) async fn log_in(
     let account: Account = api.get("/account", &Query::default()).await?;
     profile.save(&text)?;
     let file = Profile::path()?;
-    match common.output {
+    match common.format() {
         Format::Json => print_json(LoggedIn {
             account: &account,
             portal: api.url(),

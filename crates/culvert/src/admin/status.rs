@@ -16,7 +16,7 @@ pub(super) struct StatusArguments {}
 const EXAMPLES: &str = "\
 Examples:
   culvert admin status
-  culvert admin status --output json | jq -r '.gateways[].gateway'";
+  culvert admin status --json | jq -r '.gateways[].gateway'";
 
 #[derive(Serialize)]
 struct Shown<'a> {

@@ -126,6 +126,43 @@ fn names_with_any_letters_are_found() {
 }
 
 #[test]
+fn json_is_spelt_alike_everywhere_and_the_earlier_spelling_goes_on() {
+    let (_portal, shell) = Portal::with_office();
+    for line in [
+        "account show",
+        "actor list",
+        "dns show",
+        "group show build",
+        "retention show",
+        "site list",
+        "sink list",
+        "status",
+        "token list",
+    ] {
+        let json = shell.line(&format!("{line} --json")).ok();
+        assert!(
+            json.starts_with(r#"{"schema_version":1,"#),
+            "{line}: {json}"
+        );
+        let before = shell.line(&format!("--json {line}")).ok();
+        let earlier = shell.line(&format!("{line} -o json")).ok();
+        // The portal's counters may have moved on.
+        if line != "status" && line != "token list" {
+            assert_eq!((&before, &earlier), (&json, &json), "{line}");
+        }
+        let help = shell.line(&format!("{line} --help")).ok();
+        assert!(
+            help.contains("--json") && !help.contains("--output"),
+            "{help}"
+        );
+    }
+    // Of a log it is an entry a line, before and after the command.
+    let lines = shell.line("log changes --json").ok();
+    assert_eq!(shell.line("--json log changes").ok(), lines);
+    assert!(lines.lines().count() > 3, "{lines}");
+}
+
+#[test]
 fn help_teaches_with_examples_and_exit_statuses() {
     let (_portal, shell) = Portal::set_up();
     let help = shell.line("--help").ok();

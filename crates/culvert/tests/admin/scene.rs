@@ -239,7 +239,11 @@ impl Shell {
     #[track_caller]
     pub(crate) fn json(&self, words: &[&str]) -> Value {
         let mut words = words.to_vec();
-        words.extend(["--output", "json"]);
+        // Of a log, --json is an entry a line.
+        match words[0] {
+            "log" => words.extend(["--output", "json"]),
+            _ => words.push("--json"),
+        }
         let said = self.run(&words).ok();
         let json: Value = serde_json::from_str(&said).unwrap();
         assert_eq!(json["schema_version"], 1, "{json}");
