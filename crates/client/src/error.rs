@@ -15,6 +15,10 @@ pub enum ClientError {
     #[error("the token does not say where the portal is: copy it whole, as the portal showed it")]
     NoPortal,
 
+    /// Configuration: no connection can be made to where the token says that the portal is.
+    #[error("the token can't be used: {0}; have an administrator make a new one")]
+    BadUrl(culvert_link::ConnectError),
+
     /// Configuration: there is nobody to be.
     #[error("signed out: run `culvert sign-in` first")]
     SignedOut,
@@ -32,7 +36,10 @@ pub enum ClientError {
     Dns(#[from] culvert_dns::Error),
 
     /// Configuration or local: DNS queries can't be received there.
-    #[error("DNS queries can't be received at {address}: {source}")]
+    #[error(
+        "DNS queries can't be received at {address}: {source}; where another program listens there (`ss -lnp` shows \
+         which), end it or choose another address"
+    )]
     DnsListen {
         /// Where.
         address: SocketAddr,

@@ -79,6 +79,7 @@ impl Enrolment {
     pub fn from_token(text: &str) -> Result<Self, ClientError> {
         let token = Token::parse_as(text, TokenKind::Client)?;
         let portal = token.portal.ok_or(ClientError::NoPortal)?;
+        culvert_link::check_url(&portal).map_err(ClientError::BadUrl)?;
         Ok(Self {
             bearer: token.bearer,
             portal,

@@ -459,6 +459,7 @@ pub(crate) fn failure(error: &ClientError) -> Failure {
     let status = match error {
         ClientError::BadToken(_)
         | ClientError::NoPortal
+        | ClientError::BadUrl(_)
         | ClientError::SignedOut
         | ClientError::NotEnrolled(_) => Status::NotEnrolled,
         ClientError::Unreachable(_) => Status::PortalUnreachable,

@@ -350,9 +350,10 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
 
 fn failure(error: &GatewayError) -> Failure {
     let status = match error {
-        GatewayError::BadToken(_) | GatewayError::NoPortal | GatewayError::NotEnrolled(_) => {
-            Status::NotEnrolled
-        }
+        GatewayError::BadToken(_)
+        | GatewayError::NoPortal
+        | GatewayError::BadUrl(_)
+        | GatewayError::NotEnrolled(_) => Status::NotEnrolled,
         GatewayError::Unreachable(_) => Status::PortalUnreachable,
         GatewayError::Revoked(_) => Status::Denied,
         GatewayError::Host(HostError::InvalidMachineId { .. }) => Status::Usage,

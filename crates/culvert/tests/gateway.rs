@@ -30,13 +30,17 @@ fn error_of(output: &Output) -> String {
 
 /// A token of a portal that is not there: nobody listens on port 1.
 fn token() -> String {
+    token_for("https://127.0.0.1:1")
+}
+
+fn token_for(url: &str) -> String {
     let token = Token {
         bearer: Bearer {
             kind: TokenKind::Gateway,
             id: TokenId::from_bytes([7; 16]),
             secret: Secret::new([9; 32]),
         },
-        portal: Some(Portal::new("https://127.0.0.1:1", None).unwrap()),
+        portal: Some(Portal::new(url, None).unwrap()),
     };
     token.expose().to_string()
 }
@@ -94,6 +98,24 @@ fn run_after(prefix: &str, namespace: &Namespace, dir: &Path) -> Process {
         dir.display()
     );
     namespace.spawn(&line).unwrap()
+}
+
+#[test]
+fn a_token_whose_url_can_not_be_used_ends_with_status_3_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    for url in [
+        "https://portal.example:port",
+        "https://a:b:c",
+        "https://-",
+        "https://[::1",
+    ] {
+        write(&path, &token_for(url));
+        let output = culvert(&["gateway", "run", "--token-file", path.to_str().unwrap()]);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(3), "{url}: {error}");
+        assert!(error.contains(url), "{url}: {error}");
+    }
 }
 
 #[test]

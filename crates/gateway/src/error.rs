@@ -14,6 +14,10 @@ pub enum GatewayError {
     #[error("the token does not say where the portal is: copy it whole, as the portal showed it")]
     NoPortal,
 
+    /// Configuration: no connection can be made to where the token says that the portal is.
+    #[error("the token can't be used: {0}; have an administrator make a new one")]
+    BadUrl(culvert_link::ConnectError),
+
     /// Local: the host.
     #[error(transparent)]
     Host(#[from] culvert_host::HostError),

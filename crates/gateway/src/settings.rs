@@ -109,6 +109,7 @@ impl Enrolment {
     pub fn from_token(text: &str) -> Result<Self, GatewayError> {
         let token = Token::parse_as(text, TokenKind::Gateway)?;
         let portal = token.portal.ok_or(GatewayError::NoPortal)?;
+        culvert_link::check_url(&portal).map_err(GatewayError::BadUrl)?;
         Ok(Self {
             bearer: token.bearer,
             portal,

@@ -128,16 +128,30 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
     }
 }
 
+/// Checks that a portal's URL has a host and a port that a connection can be made to. With one that has
+/// not, every attempt ends alike.
+///
+/// # Errors
+/// [`ConnectError::Url`].
+pub fn check_url(portal: &Portal) -> Result<(), ConnectError> {
+    let (_, host, _) = parts(portal)?;
+    server_name(portal, host).map(drop)
+}
+
+fn server_name(portal: &Portal, host: &str) -> Result<ServerName<'static>, ConnectError> {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Url {
+        url: portal.url.clone(),
+    })
+}
+
 async fn secure(
     portal: &Portal,
     mark: Option<u32>,
     look_up: LookUp,
     (host, port): (&str, u16),
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    let name = ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Url {
-        url: portal.url.clone(),
-    })?;
+    let name = server_name(portal, host)?;
     let configuration = tls::configuration(portal.pin)?;
     let stream = tcp::connect(host, port, mark, look_up).await?;
     let connector = TlsConnector::from(Arc::new(configuration));

@@ -124,12 +124,18 @@ const fn hint(status: u16) -> &'static str {
     }
 }
 
+/// How long to wait at least where another answers than the portal. A network's log-in page goes away when
+/// somebody has logged in there.
+const WRONG_PORTAL_WAIT_MS: u64 = 10_000;
+
 impl ConnectError {
-    /// How long the portal asks to wait at least, in milliseconds.
+    /// How long to wait at least, in milliseconds: what the portal asks for, or what a fault asks for that
+    /// a person has to mend.
     #[must_use]
     pub const fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::Refused { retry_after_ms, .. } => *retry_after_ms,
+            Self::WrongCertificate { .. } => Some(WRONG_PORTAL_WAIT_MS),
             _ => None,
         }
     }
@@ -151,6 +157,26 @@ impl ConnectError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Session;
+
+    #[test]
+    fn another_certificate_is_tried_again_after_ten_seconds_whoever_waits() {
+        let error = ConnectError::WrongCertificate {
+            authority: "portal.example:8443".to_owned(),
+        };
+        let mut session = Session::new(0);
+        let mut now_ms = 0;
+        for _ in 0..5 {
+            assert!(session.begin_attempt(now_ms));
+            assert!(session.connected(0, now_ms));
+            let wait_ms = error.retry_after_ms();
+            session.lost(Some(error.to_string()), wait_ms, [0, 0], now_ms);
+            session.hurry();
+            let next_ms = session.next_timeout_ms().unwrap_or(0);
+            assert!(next_ms >= now_ms + 10_000, "{now_ms}: {next_ms}");
+            now_ms = next_ms;
+        }
+    }
 
     #[test]
     fn a_session_that_a_proxy_does_not_pass_on_leads_to_the_proxy() {

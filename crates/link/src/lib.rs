@@ -13,18 +13,20 @@ mod connect;
 mod connection;
 mod error;
 mod probe;
+mod repeats;
 mod session;
 mod status;
 mod tcp;
 mod tls;
 
 pub use backoff::Backoff;
-pub use connect::{Connected, Destination, LookUp, connect, open, system_look_up};
+pub use connect::{Connected, Destination, LookUp, check_url, connect, open, system_look_up};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };
 pub use error::ConnectError;
 pub use probe::{PortalAnswer, Probe, probe};
+pub use repeats::Repeats;
 pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
 pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};
 pub use tcp::race;

@@ -107,11 +107,40 @@ impl<P> Client<P> {
                 grant.add_name(name.clone(), granted);
             }
         }
+        self.log_granted(id, &grant.gateway);
         self.install(id, grant, now_ms);
         for (name, addresses) in &ask.names {
             let outcome = outcome_of(&granted.names, name.as_str());
             self.take_outcome(id, name, *addresses, &outcome, now_ms);
         }
+    }
+
+    /// Says who gives access to what, where that is news.
+    fn log_granted(&self, id: ResourceId, to: &Introduction) {
+        let resource = self.name_of(id);
+        let gateway = &to.name;
+        let access = self.accesses.get(&id);
+        match access.and_then(|access| access.grant.as_ref()) {
+            None => tracing::info!(resource, gateway, "access granted"),
+            Some(held) if held.gateway.id == to.id => {
+                tracing::debug!(resource, gateway, "access renewed");
+            }
+            Some(held) => {
+                let before = &held.gateway.name;
+                tracing::info!(
+                    resource,
+                    gateway,
+                    before,
+                    "access goes through another gateway"
+                );
+            }
+        }
+    }
+
+    /// What people call a resource; of one that is gone, its id.
+    pub(super) fn name_of(&self, id: ResourceId) -> String {
+        let resource = self.directory.get(id);
+        resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())
     }
 
     /// What the gateway said of a name, with a grant that is in use by now.
@@ -256,7 +285,8 @@ impl<P> Client<P> {
             let current = access.grant.as_ref().map(|current| current.id);
             current == Some(grant)
         });
-        tracing::info!(%grant, reason = %super::access::tidy(reason).text, "access is revoked");
+        let resource = self.name_of(id);
+        tracing::info!(resource, reason = %super::access::tidy(reason).text, %grant, "access revoked");
         self.end_grant(grant, now_ms);
         let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
         if is_current && is_over && reason.code != ReasonCode::Expired {

@@ -263,7 +263,20 @@ impl<P> Client<P> {
         names.append(&mut access.wanted);
         // Without a session there was no "no" that could be another one next time.
         let is_firm = self.session.is_open();
+        let before = access.denial.take().map(|denial| denial.reason.text);
         access.deny(reason, is_firm, now_ms);
+        let denial = access.denial.as_ref().map(|denial| &denial.reason.text);
+        if let Some(reason) = denial.filter(|reason| before.as_ref() != Some(reason)) {
+            let resource = self
+                .directory
+                .get(id)
+                .map(|resource| resource.name.to_string());
+            let resource = resource.unwrap_or_else(|| id.to_string());
+            match is_firm {
+                true => tracing::info!(resource, reason, "access denied"),
+                false => tracing::info!(resource, reason, "access could not be asked for"),
+            }
+        }
         if let (Some(grant), Some(denial)) = (&mut access.grant, &access.denial) {
             grant.renew_ms = grant.renew_ms.max(denial.until_ms);
         }

@@ -225,12 +225,12 @@ impl<P> Client<P> {
                         begin.insert(gateway.introduction.key);
                     }
                     RaceOutput::Dead => {
-                        tracing::info!(gateway = %id, name, has_portal, "the gateway does not answer");
+                        tracing::warn!(gateway = name, has_portal, "a gateway does not answer");
                     }
                 }
             }
             if gateway.race.is_dead() && has_portal {
-                tracing::info!(gateway = %id, name, "asking for another gateway");
+                tracing::info!(gateway = name, "asking for another gateway");
                 dead.push(*id);
             } else if gateway.race.is_dead() && now_ms < gateway.active_ms + WANTED_MS {
                 self.session.hurry();

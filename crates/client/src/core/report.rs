@@ -91,7 +91,7 @@ impl<P> Client<P> {
 
     /// One line for a service manager.
     #[must_use]
-    pub fn summary(&self) -> String {
+    pub fn summary(&self, portal: &str) -> String {
         let granted = self
             .accesses
             .values()
@@ -100,7 +100,9 @@ impl<P> Client<P> {
         let gateways = self.gateways.len();
         match self.session.state() {
             State::Open => {
-                format!("connected; {granted} resources in use through {gateways} gateways")
+                format!(
+                    "connected to {portal}; {granted} resources in use through {gateways} gateways"
+                )
             }
             State::Connecting | State::Greeting { .. } => "connecting to the portal".to_owned(),
             State::Waiting { .. } => match &self.session.last_error {

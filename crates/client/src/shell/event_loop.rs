@@ -17,7 +17,7 @@ use culvert_engine::Unrouted;
 use culvert_host::{
     Farewell, InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions,
 };
-use culvert_link::{CLOCK_TOLERANCE_MS, Destination};
+use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats};
 use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
 use culvert_wire::messages::Interface;
@@ -67,6 +67,9 @@ pub(super) struct EventLoop<'a> {
     /// Whether the service manager knows that the client has started.
     is_announced: bool,
     summary: String,
+    portal_url: String,
+    was_connected: bool,
+    repeats: Repeats,
 }
 
 /// What is to be closed in the end.
@@ -200,6 +203,9 @@ impl<'a> EventLoop<'a> {
             is_ready: false,
             is_announced,
             summary: String::new(),
+            portal_url: enrolment.portal.url.clone(),
+            was_connected: false,
+            repeats: Repeats::default(),
         })
     }
 
@@ -314,7 +320,11 @@ impl<'a> EventLoop<'a> {
                     .handle_unauthorized(error.to_string(), now.boot_ms);
             }
             PortalEvent::Failed(error) => {
-                tracing::info!(%error, "the portal can't be reached");
+                self.warn(
+                    "the portal can't be reached",
+                    &error.to_string(),
+                    now.boot_ms,
+                );
                 if self.is_awaited && !self.is_ready && error.is_wrong_portal() {
                     return Err(ClientError::WrongPortal(error.to_string()));
                 }
@@ -327,12 +337,23 @@ impl<'a> EventLoop<'a> {
                     .handle_disconnected(error.to_string(), retry_after_ms, now.boot_ms);
             }
             PortalEvent::Closed(closed) => {
-                tracing::info!(reason = %closed, "the session with the portal has ended");
+                let why = closed.to_string();
+                self.warn("the session with the portal has ended", &why, now.boot_ms);
                 self.core
                     .handle_disconnected(closed.to_string(), None, now.boot_ms);
             }
         }
         Ok(())
+    }
+
+    /// Logs what is wrong with the portal; the same again once a minute.
+    fn warn(&mut self, what: &str, why: &str, now_ms: u64) {
+        let portal = &self.portal_url;
+        match self.repeats.count(why, now_ms) {
+            None => {}
+            Some(0) => tracing::warn!(portal, why, "{what}"),
+            Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
+        }
     }
 
     fn handle_packets(&mut self, first: Unrouted) {
@@ -389,7 +410,7 @@ impl<'a> EventLoop<'a> {
             let now_ms = Now::read().boot_ms;
             if self.devices.portal.has_lost_its_address() {
                 let why = "this machine no longer has the address of the connection";
-                tracing::info!(reason = why, "the session with the portal has ended");
+                self.warn("the session with the portal has ended", why, now_ms);
                 self.devices.portal.disconnect();
                 self.core.handle_disconnected(why.to_owned(), None, now_ms);
             }
@@ -568,16 +589,20 @@ impl<'a> EventLoop<'a> {
     /// Tells whoever started the client how it stands, where that has changed, and that the loop goes on.
     fn tell(&mut self) {
         let not_ready = self.not_ready();
-        let mut summary = self.core.summary();
+        let mut summary = self.core.summary(&self.portal_url);
         if self.core.is_connected()
             && let Some(why) = &not_ready
         {
             summary = format!("{summary}; {why}");
         }
-        if !self.is_ready && self.core.is_connected() && not_ready.is_none() {
+        let is_connected = self.core.is_connected();
+        if !self.is_ready && is_connected && not_ready.is_none() {
             self.is_ready = true;
             (self.ready)(&summary);
+        } else if self.is_ready && is_connected && !self.was_connected {
+            tracing::info!("{summary}");
         }
+        self.was_connected = is_connected;
         // A machine that starts must not wait for a portal, and a service manager must not give up one
         // that is awaited, unless that is asked for.
         if !self.is_announced && (self.is_ready || !self.base.settings.exit_when_unreachable) {

@@ -238,6 +238,11 @@ impl Gateway {
     /// The portal takes a grant back.
     pub(super) fn revoke(&mut self, id: GrantId) {
         self.grants.pending.remove(&id);
+        let held = self.grants.held.get(&id);
+        if let Some(claims) = held.map(|held| &held.claims) {
+            let (client, resource) = (claims.client, claims.resource);
+            tracing::info!(%client, %resource, grant = %id, "access revoked");
+        }
         if self.end_grant(id) {
             self.counters.revoked += 1;
             self.void.push(id);

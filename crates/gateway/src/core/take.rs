@@ -52,6 +52,11 @@ impl Gateway {
         match self.wanted_names(&verified, names, now_ms) {
             Ok(mut names) => {
                 self.outdate(&verified.claims);
+                let (client, resource) = (verified.claims.client, verified.claims.resource);
+                match replaces {
+                    None => tracing::info!(%client, %resource, %grant, "access granted"),
+                    Some(_) => tracing::debug!(%client, %resource, %grant, "access renewed"),
+                }
                 let (waiting, refused) =
                     self.ask_for_names(verified.claims.client, names.keys(), now_ms);
                 let is_unanswered = |name: &DomainName| {

@@ -20,7 +20,7 @@ use culvert_host::{
     Farewell, Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions,
     notify_stopping,
 };
-use culvert_link::{ConnectError, Connected, Connection, Destination, connect};
+use culvert_link::{ConnectError, Connected, Connection, Destination, Repeats, connect};
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
@@ -103,6 +103,7 @@ struct Shell {
     /// Whether the service manager knows that the gateway has started.
     is_announced: bool,
     summary: String,
+    repeats: Repeats,
     ending: Option<Ending>,
 }
 
@@ -196,6 +197,7 @@ impl Shell {
             was_awaiting: false,
             is_announced: false,
             summary: String::new(),
+            repeats: Repeats::default(),
             ending: None,
         })
     }
@@ -266,7 +268,7 @@ impl Shell {
                 self.core.handle_connected(portal_ms, now_ms);
             }
             Event::Attempt(Err(error)) => {
-                tracing::warn!(%error, "no connection to the portal");
+                self.warn("the portal can't be reached", &error.to_string(), now_ms);
                 match error {
                     ConnectError::Unauthorized => {
                         self.core.handle_unauthorized(error.to_string(), now_ms);
@@ -283,7 +285,7 @@ impl Shell {
             }
             Event::Text(text) => self.core.handle_text(&text, now_ms),
             Event::Closed(why) => {
-                tracing::warn!(why, "the connection to the portal ended");
+                self.warn("the session with the portal has ended", &why, now_ms);
                 self.connection = None;
                 self.core.handle_disconnected(why, None, now_ms);
             }
@@ -337,8 +339,18 @@ impl Shell {
         let lost = |connection: &mut Connection| !connection.has_its_address();
         if self.connection.take_if(lost).is_some() {
             let why = "this machine no longer has the address of the connection";
-            tracing::warn!(why, "the connection to the portal ended");
+            self.warn("the session with the portal has ended", why, now_ms);
             self.core.handle_disconnected(why.to_owned(), None, now_ms);
+        }
+    }
+
+    /// Logs what is wrong with the portal; the same again once a minute.
+    fn warn(&mut self, what: &str, why: &str, now_ms: u64) {
+        let portal = &self.settings.enrolment.portal.url;
+        match self.repeats.count(why, now_ms) {
+            None => {}
+            Some(0) => tracing::warn!(portal, why, "{what}"),
+            Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
         }
     }
 

@@ -81,7 +81,8 @@ impl Shell {
         let is_connected = self.core.is_connected();
         let summary = self.core.summary();
         if is_connected && !self.was_connected {
-            tracing::info!("connected to the portal");
+            let portal = &self.settings.enrolment.portal.url;
+            tracing::info!(portal, "connected to the portal");
         }
         self.tell_verification();
         // A machine that starts must not wait for a portal, and a service manager must not give up one

@@ -109,7 +109,8 @@ impl Client {
     pub fn is_welcomed_within(&self, deadline: Duration) -> Result<()> {
         wait_until("the client to be connected", deadline, || {
             let is_connected = |status: serde_json::Value| status["portal"]["state"] == "connected";
-            self.output().contains("INFO connected;") && self.status().is_ok_and(is_connected)
+            self.output().contains("INFO connected to https:")
+                && self.status().is_ok_and(is_connected)
         })
         .with_context(|| self.output())
     }

@@ -12,6 +12,7 @@ mod common;
 mod conditions;
 #[path = "../../../fixtures/country_file.rs"]
 mod country_file;
+mod daemon_logs;
 mod database;
 mod disk;
 mod disk_console;

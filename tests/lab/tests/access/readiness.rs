@@ -49,7 +49,9 @@ fn readyz_and_the_service_manager_hear_what_is_true_of_portal_grants_and_routes(
     becomes(&bed.product, "/readyz", "200", "ready");
     // It has started before it is connected: a machine that starts does not wait for the portal.
     manager.hears("READY=1\nSTATUS=", 1, SOON).unwrap();
-    manager.hears("STATUS=connected; ", 1, SOON).unwrap();
+    manager
+        .hears("STATUS=connected to https://", 1, SOON)
+        .unwrap();
 
     // Without the portal, and without a grant.
     bed.product.portal.kill().unwrap();

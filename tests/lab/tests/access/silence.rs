@@ -53,7 +53,7 @@ fn connects(bed: &Bed) -> bool {
 /// Whether the client found out by itself.
 fn client_noticed(bed: &Bed) -> bool {
     let said = bed.product.client.output();
-    said.contains("the gateway does not answer")
+    said.contains("a gateway does not answer")
 }
 
 #[test]

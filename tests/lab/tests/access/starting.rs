@@ -53,7 +53,8 @@ fn start(product: &mut Product, program: Program) {
             gateway.launch().unwrap();
             wait_until("the gateway's first attempt", SOON, || {
                 let said = gateway.output();
-                said.contains("connected to the portal") || said.contains("no connection to")
+                said.contains("connected to the portal")
+                    || said.contains("the portal can't be reached")
             })
             .unwrap();
         }

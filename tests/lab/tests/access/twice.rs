@@ -131,7 +131,7 @@ fn a_second_client_on_one_host_is_refused_unless_everything_of_it_is_its_own() {
     let own = format!("{beside} --interface culvert1 --mark 0x44 --table 18000");
     let second = client.namespace.spawn(&own).unwrap();
     wait_until("the second one", SOON, || {
-        second.output().contains("INFO connected;")
+        second.output().contains("INFO connected to https:")
     })
     .unwrap();
     download.goes_on(SECOND).unwrap();

@@ -9,7 +9,10 @@ impl EventLoop<'_> {
     /// Why packets for resources don't get there.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.is_of_use() {
-            false => Some(format!("{}; it holds no grant", self.core.summary())),
+            false => Some(format!(
+                "{}; it holds no grant",
+                self.core.summary(&self.portal_url)
+            )),
             true => self.devices.host.not_set_up(),
         }
     }
