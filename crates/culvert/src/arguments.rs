@@ -20,7 +20,7 @@ use culvert_aead::Suite;
 use culvert_engine::Mechanism;
 use culvert_uapi::{InterfaceName, cipher_name, parse_cipher};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -53,7 +53,9 @@ impl Arguments {
         if program.is_some_and(|name| name == LINK_NAME) {
             arguments.insert(1, "wg".into());
         }
-        Self::parse_by(help::teach(Self::command()), arguments)
+        let command = help::teach(Self::command());
+        let arguments = help_as_option(&command, arguments);
+        Self::parse_by(command, arguments)
     }
 
     /// The same with the values of the configuration file, where `arguments` start a service that has
@@ -88,6 +90,53 @@ impl Arguments {
         let mut matches = command.try_get_matches_from_mut(arguments)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
+}
+
+/// Has the word `help` mean `--help`, wherever a command has others below it and takes no word of its own:
+/// `admin help site` is `admin site --help`.
+fn help_as_option(command: &clap::Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut command = command;
+    let mut at = 1;
+    while let Some(word) = arguments.get(at).and_then(|word| word.to_str()) {
+        if let Some(below) = command.find_subcommand(word) {
+            command = below;
+            at += 1;
+        } else if word == "help"
+            && command.has_subcommands()
+            && command.get_positionals().next().is_none()
+        {
+            arguments.remove(at);
+            arguments.push("--help".into());
+            break;
+        } else {
+            break;
+        }
+    }
+    arguments
+}
+
+/// An address and a port to listen on.
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let example = "such as 127.0.0.1:8443, or [::]:8443 for every address";
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let is_port = port.parse::<u16>().is_ok();
+    Err(if let Ok(address) = bare.parse::<IpAddr>() {
+        let address = SocketAddr::new(address, 8443).to_string();
+        let address = address.trim_end_matches("8443");
+        format!("the port is missing: write {address}PORT")
+    } else if is_port && host.is_empty() {
+        format!("that is a port alone: write 127.0.0.1:{port}, or [::]:{port} for every address")
+    } else if is_port && host.parse::<IpAddr>().is_ok() {
+        format!("write an IPv6 address in brackets: [{host}]:{port}")
+    } else if is_port {
+        format!("{host:?} is no address: write an address of this machine and no name, {example}")
+    } else {
+        format!("write an address and a port, {example}")
+    })
 }
 
 #[derive(Debug, Subcommand)]
@@ -228,7 +277,7 @@ pub(crate) struct RunArguments {
     ///
     /// They name peers by public key. There is no authentication: bind to an address that only the
     /// collector reaches.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_METRICS")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_METRICS", value_parser = socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
     /// What to log: info in the foreground or with --log-file, otherwise warn
@@ -443,6 +492,62 @@ Exit status:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_socket_address_is_answered_with_one_that_is() {
+        for (wrong, right) in [
+            ("8443", "127.0.0.1:8443"),
+            (":8443", "[::]:8443"),
+            ("localhost:8444", "127.0.0.1:8443"),
+            ("127.0.0.1", "127.0.0.1:PORT"),
+            ("::1", "[::1]:PORT"),
+            ("[::1]", "[::1]:PORT"),
+            ("fe80:::8443", "[fe80::]:8443"),
+            ("*:80", "[::]:8443"),
+            ("127.0.0.1:99999", "127.0.0.1:8443"),
+            ("", "127.0.0.1:8443"),
+        ] {
+            let error = socket_address(wrong).unwrap_err();
+            assert!(error.contains(right), "{wrong:?}: {error}");
+        }
+        for line in [
+            &["portal", "run", "--listen", "8443"][..],
+            &["portal", "run", "--metrics", "9587"],
+            &["client", "run", "--health", "9589"],
+            &["client", "run", "--dns-listen", "53"],
+            &["gateway", "run", "--health", "9588"],
+            &["gateway", "run", "--metrics", "9588"],
+            &["wg", "wg0", "--metrics", "9586"],
+        ] {
+            let words = ["culvert"].iter().chain(line).map(Into::into);
+            let error = Arguments::of(words).unwrap_err().to_string();
+            assert!(error.contains("127.0.0.1:"), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_is_a_command_wherever_commands_are() {
+        for (words, holds) in [
+            (&["help"][..], "Usage: culvert <COMMAND>"),
+            (&["help", "up"], "culvert up"),
+            (&["help", "admin", "site"], "culvert admin site"),
+            (&["admin", "help"], "culvert admin"),
+            (
+                &["admin", "help", "site", "create"],
+                "culvert admin site create",
+            ),
+            (&["admin", "site", "help"], "culvert admin site"),
+            (&["portal", "help", "run"], "culvert portal run"),
+        ] {
+            let words = ["culvert"].iter().chain(words).map(Into::into);
+            let help = Arguments::of(words).unwrap_err();
+            assert_eq!(help.kind(), clap::error::ErrorKind::DisplayHelp);
+            assert!(help.to_string().contains(holds), "{help}");
+        }
+        // A name is a name.
+        let words = ["culvert", "admin", "site", "show", "help"].map(Into::into);
+        assert!(Arguments::of(words).is_ok());
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

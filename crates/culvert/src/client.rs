@@ -160,7 +160,8 @@ struct RunArguments {
         long,
         value_name = "ADDR:PORT",
         env = "CULVERT_CLIENT_DNS_LISTEN",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = crate::arguments::socket_address
     )]
     dns_listen: Vec<SocketAddr>,
 
@@ -192,7 +193,7 @@ struct RunArguments {
     /// go: the portal has welcomed it or it goes on with access that it was given, and interface and
     /// routes stand. /metrics are those of Prometheus. There is no authentication: bind to an address
     /// that only supervisor and collector reach.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_CLIENT_HEALTH")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_CLIENT_HEALTH", value_parser = crate::arguments::socket_address)]
     health: Option<SocketAddr>,
 
     /// End with status 4 if the portal cannot be reached at the start
@@ -208,7 +209,7 @@ struct RunArguments {
     /// Log into files of DIR, one a day, instead of to standard error
     ///
     /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
-    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    #[arg(long, value_name = "DIR", env = "CULVERT_CLIENT_LOG_DIR")]
     log_dir: Option<PathBuf>,
 
     /// What to log

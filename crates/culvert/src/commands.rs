@@ -345,6 +345,13 @@ async fn wait_for(
             let what = "the client is signed out: run `culvert sign-in` first";
             return Err(Failure::new(Exit::NotEnrolled, what));
         }
+        if status.service.state == ServiceState::Up && status.ready {
+            let line = format!(
+                "already connected: {} to {}",
+                status.name, status.portal_url
+            );
+            return Ok((status, line));
+        }
     }
     let mut answer = ask(socket, request).await;
     let mut told = String::new();

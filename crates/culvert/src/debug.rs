@@ -79,7 +79,7 @@ struct BundleArguments {
     gateway_socket: Option<PathBuf>,
 
     /// Take the end of the newest log files in DIR too: what --log-dir names for client and gateway
-    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
     /// A configuration file to take along; may be repeated

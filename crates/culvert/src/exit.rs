@@ -72,7 +72,10 @@ impl Failure {
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let (status, fix) = match error.kind() {
             io::ErrorKind::PermissionDenied => (Status::Permission, "; run as root"),
-            io::ErrorKind::AddrInUse => (Status::InUse, "; choose another port"),
+            io::ErrorKind::AddrInUse => (
+                Status::InUse,
+                "; another program listens there (`ss -lnp` shows which): end it, or choose another port",
+            ),
             _ => (Status::Failed, ""),
         };
         Self::new(status, format_args!("{what}: {error}{fix}"))

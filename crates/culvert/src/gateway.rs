@@ -173,14 +173,14 @@ struct RunArguments {
     ///
     /// /healthz is 200 while the gateway works; /readyz is 200 while clients may be sent to it: the portal
     /// has welcomed it or it goes on with grants that it holds, and it does not drain.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_GATEWAY_HEALTH")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_GATEWAY_HEALTH", value_parser = crate::arguments::socket_address)]
     health: Option<SocketAddr>,
 
     /// Serve Prometheus metrics at http://ADDR/metrics; it may be the address of --health
     ///
     /// They name clients by their ids. There is no authentication: bind to an address that only the
     /// collector reaches.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_GATEWAY_METRICS")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_GATEWAY_METRICS", value_parser = crate::arguments::socket_address)]
     metrics: Option<SocketAddr>,
 
     /// End with status 4 if the portal cannot be reached at the start
@@ -196,7 +196,7 @@ struct RunArguments {
     /// Log into files of DIR, one a day, instead of to standard error
     ///
     /// The last 14 are kept. DIR is made where it is missing; nobody else may write to it.
-    #[arg(long, value_name = "DIR", env = "LOG_DIR")]
+    #[arg(long, value_name = "DIR", env = "CULVERT_GATEWAY_LOG_DIR")]
     log_dir: Option<PathBuf>,
 
     /// What to log

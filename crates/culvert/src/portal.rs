@@ -67,7 +67,7 @@ struct RunArguments {
     /// Where to listen for clients, gateways and the API (otherwise port 8443 of all addresses)
     ///
     /// On a machine without IPv6 the default is 0.0.0.0:8443.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_PORTAL_LISTEN")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_LISTEN", value_parser = crate::arguments::socket_address)]
     listen: Option<SocketAddr>,
 
     /// Where machines reach it: https://HOST or https://HOST:PORT
@@ -112,7 +112,7 @@ struct RunArguments {
     ///
     /// There is no authentication: bind to an address that only the collector reaches. /metrics of
     /// the portal itself takes a token of any role.
-    #[arg(long, value_name = "ADDR", env = "CULVERT_PORTAL_METRICS")]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_METRICS", value_parser = crate::arguments::socket_address)]
     metrics: Option<SocketAddr>,
 
     /// A proxy in front of the portal, whose X-Forwarded-For is believed; may be repeated

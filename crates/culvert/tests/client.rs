@@ -277,7 +277,7 @@ fn with_a_log_directory_the_log_is_in_a_file_of_the_day_and_only_failure_is_on_s
     let path = directory.path();
     write(&path.join("token"), &token(TokenKind::Client), 0o600);
     let line = format!(
-        "env LOG_DIR={0}/log {CULVERT} client run --token-file {0}/token --state-dir {0}/state \
+        "env CULVERT_CLIENT_LOG_DIR={0}/log {CULVERT} client run --token-file {0}/token --state-dir {0}/state \
          --status-socket {0}/sock --exit-when-unreachable",
         path.display()
     );

@@ -111,7 +111,7 @@ pub enum HostError {
 
     /// Configuration: there is no such user to become.
     #[error(
-        "there is no user {name:?} but root to run as: make one (`useradd --system --no-create-home \
+        "there is no user {name:?}, or it is root: create one (`useradd --system --no-create-home \
          culvert`), or leave --user out"
     )]
     NoUser {

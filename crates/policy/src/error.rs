@@ -183,6 +183,11 @@ pub enum TargetError {
         crate::MAX_DOMAIN_NAME_LEN
     )]
     NameLength,
+    /// A port or a URL where an address alone may be.
+    #[error(
+        "`{0}` is more than an address: write the address alone; ports go into `allow`, as in allow = \"tcp:80\""
+    )]
+    PortOrUrl(String),
     /// A character that no host name has.
     #[error(
         "`{0}` in a name: letters, digits, `-` and `_` may be in one; write international names in their form with `xn--`"

@@ -153,6 +153,9 @@ impl FromStr for NamePattern {
     /// Reads a pattern in any case, with or without a dot at its end.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let text = without_root(text)?;
+        if has_port_or_scheme(text) {
+            return Err(TargetError::PortOrUrl(text.to_owned()));
+        }
         let (mut has_literal, mut wildcards, mut many) = (false, 0, 0);
         for label in text.split('.') {
             match label {
@@ -212,6 +215,15 @@ fn ends_in_number(text: &str) -> bool {
     }
 }
 
+/// Whether it is an address with what people write around one: `10.0.0.1:80`, `[fd00::1]:443`, `https://web`.
+fn has_port_or_scheme(text: &str) -> bool {
+    let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host = !host.contains(':') || host.ends_with(']');
+        is_host && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    has_port || text.contains("://")
+}
+
 fn without_root(text: &str) -> Result<&str, TargetError> {
     let text = text.strip_suffix('.').unwrap_or(text);
     if text.len() > MAX_DOMAIN_NAME_LEN {
@@ -236,4 +248,23 @@ fn literal(label: &str) -> Result<(), TargetError> {
         return Err(TargetError::Hyphen);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_or_a_url_is_answered_with_where_ports_go() {
+        for text in [
+            "10.0.0.1:80",
+            "web.corp.example:443",
+            "[fd00::1]:443",
+            "https://web.example",
+            "http://a:80/x",
+        ] {
+            let error = text.parse::<NamePattern>().unwrap_err().to_string();
+            assert!(error.contains("ports go into `allow`"), "{text}: {error}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum PortalError {
     /// Configuration: an address that can't be listened on.
-    #[error("listening on {address}: {source}")]
+    #[error("listening on {address}: {source}{}", listen_fix(source, *address))]
     Listen {
         /// The address as configured.
         address: SocketAddr,
@@ -123,4 +123,39 @@ pub enum PortalError {
     /// Local: the operating system gave no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+}
+
+/// What to do where an address can't be listened on.
+fn listen_fix(source: &std::io::Error, address: SocketAddr) -> String {
+    use std::io::ErrorKind;
+    let port = address.port();
+    match source.kind() {
+        ErrorKind::AddrInUse => format!(
+            "; another program listens there (`ss -ltnp 'sport = :{port}'` shows which): end it, or choose \
+             another port by --listen or --metrics"
+        ),
+        ErrorKind::AddrNotAvailable => {
+            "; no interface of this machine has the address: choose one that `ip address` shows"
+                .to_owned()
+        }
+        ErrorKind::PermissionDenied => {
+            "; a port below 1024 takes root or CAP_NET_BIND_SERVICE".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_told_with_who_has_it_and_what_to_do() {
+        let address = "127.0.0.1:8443".parse().unwrap();
+        let source = std::io::ErrorKind::AddrInUse.into();
+        let told = PortalError::Listen { address, source }.to_string();
+        for part in ["127.0.0.1:8443", "ss -ltnp 'sport = :8443'", "--listen"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
 }

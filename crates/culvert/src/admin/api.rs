@@ -365,11 +365,44 @@ impl Api {
         let mut deleted = self.http.send(&ask).await;
         if let Err(Refusal::Problem(problem)) = &mut deleted
             && problem.status == ProblemKind::Conflict.status()
-            && let Some(detail) = &mut problem.detail
+            && let Some(detail) = problem.detail.take()
         {
-            detail.push_str(fix);
+            problem.detail = Some(self.with_names(&detail).await + fix);
         }
         self.or_who_changed(found, deleted).await
+    }
+
+    /// A text in which ids stand behind what they name.
+    async fn with_names(&mut self, text: &str) -> String {
+        let mut told = String::new();
+        for part in text.split_inclusive([' ', ',', ';']) {
+            let id = part.trim_end_matches([' ', ',', ';']);
+            let known = self.named(id).await;
+            let known = known.unwrap_or_else(|| id.to_owned());
+            told += &known;
+            told += &part[id.len()..];
+        }
+        told
+    }
+
+    /// `resource "db" (res_…)`; nothing of what has no name.
+    async fn named(&mut self, id: &str) -> Option<String> {
+        match id.split_once('_')?.0 {
+            "act" => self.named_as::<Actor>(id).await,
+            "cli" => self.named_as::<Client>(id).await,
+            "gw" => self.named_as::<Gateway>(id).await,
+            "grp" => self.named_as::<Group>(id).await,
+            "pol" => self.named_as::<Policy>(id).await,
+            "res" => self.named_as::<Resource>(id).await,
+            "site" => self.named_as::<Site>(id).await,
+            "tok" => self.named_as::<Token>(id).await,
+            _ => None,
+        }
+    }
+
+    async fn named_as<T: Entity>(&mut self, id: &str) -> Option<String> {
+        let found: T = self.by_id(id.parse().ok()?).await.ok()?;
+        Some(format!("{} {:?} ({id})", T::KIND, found.name()))
     }
 
     /// Deletes what has neither name nor version.

@@ -113,6 +113,11 @@ fn things_are_changed_and_deleted_by_name_or_id() {
 
     let error = shell.line("site delete hq --yes").fails(1);
     assert!(
+        error.contains("resource \"db\" (res_"),
+        "names, not ids alone: {error}"
+    );
+    assert!(error.contains("site \"hq\" (site_"), "{error}");
+    assert!(
         error.contains("in use") && error.contains("--cascade"),
         "{error}"
     );

@@ -64,7 +64,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
         let error = error.into_inner();
         if error.is_data() {
             let field = if field == "." { String::new() } else { field };
-            Fault::invalid(field, error)
+            Fault::invalid(with_named_field(field, &error.to_string()), error)
         } else {
             Fault::Malformed(format!("the body is no JSON: {error}"))
         }
@@ -72,6 +72,21 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     json.end()
         .map_err(|error| Fault::Malformed(format!("the body is more than one JSON: {error}")))?;
     Ok(parsed)
+}
+
+/// The path of a field that is missing or there twice: the deserializer knows only the path of what holds it,
+/// and names the field in its text.
+fn with_named_field(path: String, error: &str) -> String {
+    let named = ["missing field `", "duplicate field `"]
+        .iter()
+        .find_map(|begin| error.strip_prefix(begin));
+    match named.and_then(|rest| rest.split_once('`')) {
+        Some((field, _)) if path.is_empty() => field.to_owned(),
+        // A duplicate is known by its own path already.
+        Some((field, _)) if path == field || path.ends_with(&format!(".{field}")) => path,
+        Some((field, _)) => format!("{path}.{field}"),
+        None => path,
+    }
 }
 
 #[cfg(test)]
@@ -104,10 +119,10 @@ mod tests {
         for (text, field) in [
             ("[]", ""),
             ("null", ""),
-            ("{}", ""),
+            ("{}", "name"),
             ("{\"name\":1}", "name"),
             ("{\"name\":\"a\",\"nmae\":1}", "nmae"),
-            ("{\"name\":\"a\",\"name\":\"b\"}", ""),
+            ("{\"name\":\"a\",\"name\":\"b\"}", "name"),
         ] {
             let fault = parse::<NewGroup>(text.as_bytes()).unwrap_err();
             assert_eq!(field_of(fault), field, "{text}");

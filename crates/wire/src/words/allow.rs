@@ -22,9 +22,17 @@ pub enum Allowed {
 /// What would be right, for who wrote it.
 pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
     let wrong = || {
-        "it must be tcp, udp, tcp:PORTS, udp:PORTS, icmp, any or none, where PORTS is such as 443 or \
-         80,8000-8100"
-            .to_owned()
+        let protocols = text.matches("tcp").count() + text.matches("udp").count();
+        let several = match protocols + text.matches("icmp").count() {
+            0 | 1 => "",
+            _ => {
+                "; write several as a list, allow = [\"tcp:80\", \"udp:53\"], or with an --allow each"
+            }
+        };
+        format!(
+            "it must be tcp, udp, tcp:PORTS, udp:PORTS, icmp, any or none, where PORTS is such as 443 or \
+             80,8000-8100{several}"
+        )
     };
     let (protocol, ports) = match text.trim().split_once(':') {
         Some((protocol, ports)) => (protocol, Some(ports)),
@@ -92,6 +100,16 @@ pub fn filters(filters: &[Filter]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn several_in_one_text_are_answered_with_a_list() {
+        for text in ["tcp:80, udp:7", "tcp:80 tcp:443", "tcp,icmp", "icmp udp"] {
+            let error = parse_allowed(text).unwrap_err();
+            assert!(error.contains("allow = ["), "{text}: {error}");
+        }
+        let error = parse_allowed("tcp:99999").unwrap_err();
+        assert!(!error.contains("allow = ["), "{error}");
+    }
 
     #[test]
     fn permissions_are_read() {

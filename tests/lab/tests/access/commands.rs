@@ -250,7 +250,9 @@ fn a_client_with_the_administrator_s_token_refuses_commands_and_says_why() {
         "sign-in --token-file {}",
         product.client.token_file().display()
     );
-    for line in ["up", "down", "sign-out", &sign_in] {
+    let said = does(product, "up");
+    assert!(said.starts_with("already connected: "), "{said}");
+    for line in ["down", "sign-out", &sign_in] {
         let error = line_of(&product.client.tell(line).unwrap(), FAILED);
         assert!(error.contains("administrator's token"), "{error}");
         assert!(error.contains("systemctl stop"), "{error}");
