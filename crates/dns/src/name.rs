@@ -4,28 +4,23 @@ use culvert_policy::DomainName;
 use domain::base::Name;
 use domain::base::name::ToLabelIter;
 
-/// The name of a question, as patterns of resources see it. `None` for names that no pattern
-/// matches: the root, and names with other bytes than those of host names, above all a dot inside
-/// a label, which would make another name of it.
+/// The name of a question, as patterns of resources see it. `None` for the root.
 pub(crate) fn read(name: &impl ToLabelIter) -> Option<DomainName> {
-    let mut text = String::new();
-    for label in name.iter_labels().filter(|label| !label.is_root()) {
-        let label = std::str::from_utf8(label.as_slice()).ok()?;
-        if label.contains('.') {
-            return None;
-        }
-        if !text.is_empty() {
-            text.push('.');
-        }
-        text.push_str(label);
-    }
-    text.parse().ok()
+    let labels = name.iter_labels().filter(|label| !label.is_root());
+    let labels: Vec<_> = labels.collect();
+    DomainName::from_labels(labels.iter().map(|label| label.as_slice())).ok()
 }
 
 /// A name in the form of messages. `None` never happens: a [`DomainName`] has no label and no
 /// length that a message cannot have.
 pub(crate) fn write(name: &DomainName) -> Option<Name<Vec<u8>>> {
-    Name::vec_from_str(name.as_str()).ok()
+    let mut bytes = Vec::with_capacity(name.as_str().len() + 2);
+    for label in name.labels() {
+        bytes.push(u8::try_from(label.len()).ok()?);
+        bytes.extend(label);
+    }
+    bytes.push(0);
+    Name::from_octets(bytes).ok()
 }
 
 #[cfg(test)]
@@ -49,27 +44,33 @@ mod tests {
     }
 
     #[test]
-    fn what_no_pattern_can_match_is_no_name() {
-        assert_eq!(read(&wire(&[])), None);
-        for label in [
-            b"a.b".as_slice(),
-            b"a b",
-            b"a\0",
-            b"\xc3\xbc",
-            b"*",
-            b"\xff",
+    fn a_name_is_read_with_whatever_labels_it_has() {
+        for (label, shown) in [
+            (b"a.b".as_slice(), "a\\046b"),
+            (b"My Printer", "my\\032printer"),
+            (b"a\0", "a\\000"),
+            (b"\xc3\xbc", "\\195\\188"),
+            (b"a\\046b", "a\\092046b"),
+            (b"-a-", "-a-"),
+            (b"*", "*"),
+            (b"\xff", "\\255"),
         ] {
-            assert_eq!(read(&wire(&[label, b"corp", b"example"])), None);
+            let name = read(&wire(&[label, b"corp", b"example"])).unwrap();
+            assert_eq!(name.as_str(), format!("{shown}.corp.example"));
         }
+        assert_eq!(read(&wire(&[])), None, "the root");
     }
 
     proptest! {
         #[test]
         fn a_name_survives_the_way_into_a_message(
-            text in "[a-z0-9_]{1,63}(\\.[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?){0,6}",
+            labels in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 1..6),
         ) {
-            let name: DomainName = text.parse().unwrap();
-            prop_assert_eq!(read(&write(&name).unwrap()), Some(name));
+            let labels: Vec<&[u8]> = labels.iter().map(Vec::as_slice).collect();
+            let asked = wire(&labels);
+            let name = read(&asked).unwrap();
+            prop_assert_eq!(write(&name).unwrap(), asked);
+            prop_assert_eq!(DomainName::shown(name.as_str()), Ok(name));
         }
     }
 }

@@ -16,16 +16,75 @@ pub const MAX_WILDCARDS: usize = 4;
 /// Bytes of a label (RFC 1035 §2.3.4).
 const MAX_LABEL_LEN: usize = 63;
 
-/// A DNS name in lower case, without the dot at its end: what host names are made of (letters,
-/// digits, hyphens), and underscores, which services have.
+/// A DNS name in lower case, without the dot at its end. Read from a text ([`FromStr`]) it is what host names are made of
+/// (letters, digits, hyphens), and underscores, which services have. One that somebody asks the DNS for may have any bytes
+/// in its labels (RFC 2181, section 11): see [`Self::from_labels`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(Box<str>);
 
 impl DomainName {
+    /// The name with these labels, the root's left out. Bytes that a text can't show as they are, and dots, are written by
+    /// their numbers, as in `my\032printer._ipp._tcp.corp.example` (RFC 1035, section 5.1).
+    ///
+    /// # Errors
+    /// [`TargetError::EmptyLabel`] and [`TargetError::NameLength`].
+    pub fn from_labels<'a>(
+        labels: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, TargetError> {
+        let (mut text, mut len) = (String::new(), 0);
+        for label in labels {
+            if label.is_empty() {
+                return Err(TargetError::EmptyLabel);
+            }
+            len += label.len() + 1;
+            if label.len() > MAX_LABEL_LEN || len > MAX_DOMAIN_NAME_LEN + 1 {
+                return Err(TargetError::NameLength);
+            }
+            if !text.is_empty() {
+                text.push('.');
+            }
+            for byte in label {
+                match byte {
+                    b'.' | b'\\' => text.push_str(&format!("\\{byte:03}")),
+                    _ if byte.is_ascii_graphic() => text.push(byte.to_ascii_lowercase().into()),
+                    _ => text.push_str(&format!("\\{byte:03}")),
+                }
+            }
+        }
+        match text.is_empty() {
+            true => Err(TargetError::EmptyLabel),
+            false => Ok(Self(text.into())),
+        }
+    }
+
+    /// Reads what [`Self::as_str`] shows, and nothing else.
+    ///
+    /// # Errors
+    /// [`TargetError`] for another form of a name as well.
+    pub fn shown(text: &str) -> Result<Self, TargetError> {
+        let labels: Vec<Vec<u8>> = labels_of(text).collect();
+        let name = Self::from_labels(labels.iter().map(Vec::as_slice))?;
+        let first_other = name
+            .0
+            .chars()
+            .zip(text.chars())
+            .find(|(own, given)| own != given);
+        match first_other {
+            _ if *name.0 == *text => Ok(name),
+            Some((_, given)) => Err(TargetError::NameCharacter(given)),
+            None => Err(TargetError::NameLength),
+        }
+    }
+
     /// The name, as in `db.corp.example`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The bytes of the labels from the left, as messages have them.
+    pub fn labels(&self) -> impl Iterator<Item = Vec<u8>> {
+        labels_of(&self.0)
     }
 
     /// The labels from the right: `example`, `corp`, `db`.
@@ -55,6 +114,22 @@ impl fmt::Debug for DomainName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
+}
+
+/// The labels of a name in text, whose dots stand between them. A backslash that no number of a byte follows stands for
+/// itself, which no name shows.
+fn labels_of(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    text.split('.').map(|label| {
+        let mut bytes = Vec::with_capacity(label.len());
+        let mut rest = label.as_bytes();
+        while let Some((&byte, tail)) = rest.split_first() {
+            let number = tail.get(..3).filter(|_| byte == b'\\');
+            let number = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+            bytes.push(number.unwrap_or(byte));
+            rest = if number.is_some() { &tail[3..] } else { tail };
+        }
+        bytes
+    })
 }
 
 /// Names that belong to a resource: one, or all that fit wildcards. `*` stands for exactly one

@@ -138,7 +138,7 @@ impl Gateway {
         let mut names = BTreeMap::new();
         let mut given = BTreeSet::new();
         for wanted in wanted {
-            let name: DomainName = wanted.name.parse().map_err(|_| GrantFault::Name)?;
+            let name = DomainName::shown(&wanted.name).map_err(|_| GrantFault::Name)?;
             let is_of_resource = verified
                 .target
                 .pattern()

@@ -85,6 +85,12 @@ impl Resolver {
         });
     }
 
+    /// What names are asked of at the moment, if anything.
+    pub(crate) fn current(&mut self) -> Option<TokioResolver> {
+        self.follow_system();
+        self.resolver.as_ref().ok().cloned()
+    }
+
     /// A machine gets other resolvers with another lease, or from its administrator.
     fn follow_system(&mut self) {
         let Some(before) = self.stamps else { return };
@@ -215,7 +221,8 @@ async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
 /// The name with its labels as they are. Read as text, it would have to be one of a host: labels may have underscores
 /// anywhere, and what looks like Punycode may be none (RFC 2181, section 11).
 fn as_it_stands(name: &DomainName) -> Result<Name, ProtoError> {
-    Name::from_labels(name.as_str().split('.').map(str::as_bytes))
+    let labels: Vec<Vec<u8>> = name.labels().collect();
+    Name::from_labels(labels.iter().map(Vec::as_slice))
 }
 
 /// The answers for both address families together.
@@ -323,7 +330,7 @@ mod tests {
         }
 
         async fn resolve(&mut self, name: &str) -> Resolution {
-            self.resolver.ask(name.parse().unwrap());
+            self.resolver.ask(DomainName::shown(name).unwrap());
             let (answered, resolution) = self.resolver.answers.recv().await.unwrap();
             assert_eq!(answered.as_str(), name);
             resolution
@@ -346,7 +353,8 @@ mod tests {
         let mut answer = Message::response(question.id, OpCode::Query);
         answer.add_query(query.clone());
         let name = query.name().clone();
-        let host = name.to_ascii();
+        let labels = name.iter().map(String::from_utf8_lossy);
+        let host = labels.map(|label| format!("{label}.")).collect::<String>();
         let record = |name: &Name, ttl, data| Record::from_rdata(name.clone(), ttl, data);
         let v4 = RData::A(A::new(10, 7, 0, 1));
         let v6 = RData::AAAA(AAAA::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
@@ -375,7 +383,9 @@ mod tests {
             ("a_b.corp.example.", true)
             | ("end_.corp.example.", true)
             | ("xn--a.corp.example.", true)
-            | ("xn--zzzzzzz.corp.example.", true) => {
+            | ("xn--zzzzzzz.corp.example.", true)
+            | ("-a-.corp.example.", true)
+            | ("my printer.corp.example.", true) => {
                 answer.add_answer(record(&name, 60, RData::A(A::new(10, 7, 0, 9))));
             }
             ("half.corp.example.", true) => {
@@ -509,6 +519,8 @@ mod tests {
             "end_.corp.example",
             "xn--a.corp.example",
             "xn--zzzzzzz.corp.example",
+            "-a-.corp.example",
+            "my\\032printer.corp.example",
         ] {
             let odd = scene.resolve(name).await;
             assert_eq!(odd, found(&["10.7.0.9"], &[], 60), "{name}");

@@ -154,3 +154,36 @@ fn a_name_of_the_longest_length_is_accepted() {
         63
     );
 }
+
+#[test]
+fn a_name_that_is_asked_for_may_have_any_bytes_and_its_text_is_one_of_a_kind() {
+    let of = |labels: &[&[u8]]| DomainName::from_labels(labels.iter().copied());
+    let printer = of(&[b"My Printer", b"_ipp", b"Corp", b"example"]).unwrap();
+    assert_eq!(printer.as_str(), "my\\032printer._ipp.corp.example");
+    assert_eq!(DomainName::shown(printer.as_str()), Ok(printer.clone()));
+    assert_eq!(printer.labels().next().unwrap(), b"my printer");
+    assert!(pattern("**.corp.example").matches(&printer));
+    // A dot inside a label makes no other label.
+    let dotted = of(&[b"db.corp", b"example"]).unwrap();
+    assert!(!pattern("db.corp.example").matches(&dotted));
+    assert!(pattern("*.example").matches(&dotted));
+    for other in [
+        "Db.corp.example",
+        "db.corp.example.",
+        "a b.example",
+        "b\u{fc}cher.example",
+        "a\\046.b\\065.example",
+        "a\\+12.example",
+        "a\\.example",
+        "a\\256.example",
+        "a..example",
+        "",
+    ] {
+        assert!(DomainName::shown(other).is_err(), "{other}");
+    }
+    assert_eq!(of(&[]), Err(TargetError::EmptyLabel));
+    assert_eq!(of(&[&[b'a'; 64]]), Err(TargetError::NameLength));
+    let long: Vec<&[u8]> = vec![b"abcdefg"; 32];
+    assert_eq!(of(&long), Err(TargetError::NameLength));
+    assert!(of(&long[1..]).is_ok());
+}

@@ -304,9 +304,7 @@ impl Hub {
             let Some(pattern) = row.parsed.target.pattern() else {
                 return Err(refused("names were asked for of a resource that has none"));
             };
-            let parsed: Result<DomainName, _> = name.name.parse();
-            let fits =
-                parsed.is_ok_and(|parsed| parsed.as_str() == name.name && pattern.matches(&parsed));
+            let fits = DomainName::shown(&name.name).is_ok_and(|parsed| pattern.matches(&parsed));
             if !fits {
                 return Err(refused("a name is not of the resource"));
             }
