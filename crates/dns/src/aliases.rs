@@ -1,15 +1,14 @@
-//! Answers of others that lead to names of resources.
+//! Chains of aliases that lead to names of resources.
 
 use crate::name;
 use crate::query::Question;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use domain::base::iana::Rtype;
-use domain::base::message_builder::MessageBuilder;
 use domain::base::name::ParsedName;
 use domain::base::wire::ParseError;
-use domain::base::{Message, Name, ParsedRecord, StaticCompressor, ToName};
-use domain::rdata::{AllRecordData, Cname};
+use domain::base::{Message, Name, ToName};
+use domain::rdata::Cname;
 
 /// Aliases that are followed: as many as resolvers follow (BIND 16, Unbound 11).
 const ALIASES_MAX: usize = 16;
@@ -64,44 +63,4 @@ pub(crate) fn to_resource(
         }
     }
     Ok(None)
-}
-
-/// The message without addresses of names of resources, which a server adds to be helpful: as those of the targets of
-/// SRV records. None where there are none of them.
-pub(crate) fn without_resources(
-    message: &Message<[u8]>,
-    resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
-) -> Result<Option<Vec<u8>>, ParseError> {
-    let is_ours = |record: &ParsedRecord<'_, [u8]>| {
-        matches!(record.rtype(), Rtype::A | Rtype::AAAA)
-            && name::read(&record.owner()).is_some_and(|name| resource_of(&name).is_some())
-    };
-    let mut found = false;
-    for item in message {
-        found |= is_ours(&item?.0);
-    }
-    if !found {
-        return Ok(None);
-    }
-    let mut builder = match MessageBuilder::from_target(StaticCompressor::new(Vec::new())) {
-        Ok(builder) => builder,
-        Err(never) => match never {},
-    };
-    *builder.header_mut() = message.header();
-    let mut builder = builder.question();
-    for question in message.question() {
-        builder
-            .push(question?)
-            .map_err(|_| ParseError::form_error("too long"))?;
-    }
-    let copied = message.copy_records(builder, |record| {
-        if is_ours(&record) {
-            return None;
-        }
-        record
-            .into_any_record::<AllRecordData<_, ParsedName<_>>>()
-            .ok()
-    });
-    let copied = copied.map_err(|_| ParseError::form_error("a record that can't be read"))?;
-    Ok(Some(copied.finish().into_target()))
 }

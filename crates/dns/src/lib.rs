@@ -12,7 +12,7 @@
 //! |---|---|
 //! | A, AAAA | the name's own address of that family, once access is granted; empty where the gateway found none of the family |
 //! | ANY | both |
-//! | HTTPS, SVCB, SRV, MX, TXT and all other types | empty once access is granted, so that browsers and mail programs fall back to addresses; never forwarded, since a private name is nobody else's business |
+//! | HTTPS, SVCB, SRV, MX, TXT and all other types | what the site's DNS says, asked of the resource's gateway through the tunnel once access is granted ([`Stub::set_site`]), without addresses of names of resources; empty where the gateway can't be asked; never asked elsewhere, since a private name is nobody else's business |
 //! | zone transfers and other meta types | REFUSED |
 //!
 //! | access | answer |
@@ -55,6 +55,7 @@ mod names;
 mod output;
 mod query;
 mod ranges;
+mod real_addresses;
 mod rebinding;
 mod reverse;
 mod shares;
@@ -67,14 +68,14 @@ mod zones;
 pub use config::{Config, Transport};
 pub use constants::{
     ACCESS_WAIT, ASK_AGAIN_AFTER, CASE_RULE_LIFETIME, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX,
-    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, TOLD_MIN, TTL,
-    UDP_PAYLOAD, UNREACHABLE_TTL, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX,
-    WAITING_PER_NAME_MAX,
+    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, SITE_SILENCE,
+    TOLD_MIN, TTL, UDP_PAYLOAD, UNREACHABLE_TTL, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
+    WAITING_MAX, WAITING_PER_NAME_MAX,
 };
 pub use drop_reason::DropReason;
 pub use error::Error;
 pub use names::{Assigned, Families, Outcome};
-pub use output::{ForwardId, Output};
+pub use output::{ForwardId, Output, Via};
 pub use query::may_answer;
 pub use ranges::{Addresses, Ranges};
 pub use stub::{Counts, Stub};

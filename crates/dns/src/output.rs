@@ -9,6 +9,15 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardId(pub(crate) u16);
 
+/// On which way a query goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// As everything that this host sends.
+    Network,
+    /// Through the tunnel alone: a network must not learn of it, nor answer in the site's place.
+    Tunnel,
+}
+
 /// An effect, to be carried out in the order in which
 /// [`Stub::poll_output`](crate::Stub::poll_output) returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +31,7 @@ pub enum Output {
         /// By what the query came; over TCP, on the same connection.
         transport: Transport,
     },
-    /// Send a query to an upstream, outside of the tunnel, over UDP from a port of its own. What
-    /// comes back goes to [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
+    /// Send a query to an upstream, over UDP from a port of its own. What comes back goes to [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
     /// [`Stub::handle_upstream_unreachable`](crate::Stub::handle_upstream_unreachable) is called.
     Forward {
         /// Which query. The same one may go out again, to another upstream.
@@ -34,6 +42,8 @@ pub enum Output {
         upstream: SocketAddr,
         /// By what.
         transport: Transport,
+        /// On which way.
+        via: Via,
     },
     /// Ask for access to a name, unless it is granted. The outcome goes to
     /// [`Stub::handle_resolved`](crate::Stub::handle_resolved); until then the queries wait.

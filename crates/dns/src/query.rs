@@ -1,11 +1,11 @@
 //! Queries as they come in.
 
 use crate::constants::PLAIN_UDP_PAYLOAD;
-use crate::{DropReason, QUERY_LEN_MAX, Transport};
+use crate::{DropReason, QUERY_LEN_MAX, Transport, UDP_PAYLOAD};
 use domain::base::iana::{Opcode, OptRcode, Rtype};
 use domain::base::opt::{Opt, OptRecord};
 use domain::base::wire::ParseError;
-use domain::base::{Message, Name, ToName};
+use domain::base::{Message, MessageBuilder, Name, ToName};
 use std::net::SocketAddr;
 
 /// Bytes of a header; the id is its first two, the question follows it.
@@ -107,6 +107,28 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Reading, DropReason> {
         _ => Some(OptRcode::NOTIMP),
     };
     Ok(Reading { asked, fault })
+}
+
+/// Writes the query that was read, without what is for the next resolver alone. Its id is another one when it goes out.
+/// None where it has no question.
+pub(crate) fn write(asked: &Asked) -> Option<Vec<u8>> {
+    let mut builder = MessageBuilder::new_vec();
+    let header = builder.header_mut();
+    header.set_id(asked.id);
+    header.set_rd(asked.recursion_desired);
+    header.set_cd(asked.checking_disabled);
+    let mut builder = builder.question();
+    builder.push(asked.question.as_ref()?).ok()?;
+    let mut builder = builder.additional();
+    if let Some(edns) = asked.edns {
+        let wrote = builder.opt(|opt| {
+            opt.set_udp_payload_size(edns.payload.min(UDP_PAYLOAD));
+            opt.set_dnssec_ok(edns.dnssec_ok);
+            Ok(())
+        });
+        wrote.ok()?;
+    }
+    Some(builder.finish())
 }
 
 /// The one question of a message. A name that points elsewhere is none: nothing is in front of it

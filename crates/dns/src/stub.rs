@@ -133,8 +133,9 @@ impl Stub {
 
     /// No grant for `resource` is left: its names are asked for again by the next query. They keep
     /// their addresses, which applications remember.
-    pub fn handle_access_ended(&mut self, resource: ResourceId) {
+    pub fn handle_access_ended(&mut self, resource: ResourceId, now: Time) {
         self.names.forget(resource);
+        self.set_site(resource, None, now);
     }
 
     /// A packet to or from an address of a name was seen: the name keeps it for another
@@ -283,6 +284,15 @@ impl Stub {
             return;
         };
         let (v4, v6) = wanted_families(question.qtype());
+        if !v4 && !v6 && self.is_of_site(offset, asked) {
+            let resource = self
+                .names
+                .assigned(offset)
+                .map(|assigned| assigned.resource);
+            if resource.is_some_and(|resource| self.ask_site(resource, asked, asker, now)) {
+                return;
+            }
+        }
         let addresses = self.names.ranges().addresses(offset);
         let decision = self.names.entry(offset).map(|entry| &entry.decision);
         let mut is_leased = false;
@@ -313,6 +323,20 @@ impl Stub {
         if is_leased {
             self.names.told(offset, now);
         }
+    }
+
+    /// Whether the site knows more of the name than its addresses. What others say is an alias of it has no other data:
+    /// an alias is followed to addresses alone.
+    fn is_of_site(&self, offset: Offset, asked: &Asked) -> bool {
+        let decision = self.names.entry(offset).map(|entry| &entry.decision);
+        let exists = matches!(
+            decision,
+            Some(Decision::Made {
+                outcome: Outcome::Families(_) | Outcome::NoAddress,
+                ..
+            })
+        );
+        exists && asked.aliases.is_empty()
     }
 
     fn answer_reverse(&mut self, asked: &Asked, asker: Asker, address: IpAddr) {

@@ -2,25 +2,26 @@
 
 use crate::ids::Ids;
 use crate::letters::{self, CaseRules, Way};
-use crate::output::{ForwardId, Output};
+use crate::output::{ForwardId, Output, Via};
 use crate::query::{self, Asked, Asker};
 use crate::ranges::Ranges;
 use crate::rebinding;
-use crate::zones::{Pool, Zones};
+use crate::zones::{Of, Pool, Zones};
 use crate::{
-    DropReason, Error, FORWARDS_MAX, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
+    DropReason, Error, FORWARDS_MAX, SITE_SILENCE, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT,
+    UPSTREAMS_MAX,
 };
+use culvert_ids::ResourceId;
 use culvert_policy::DnsZone;
+use domain::base::Message;
 use domain::base::iana::Rcode;
-use domain::base::{Message, Name};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// A forwarded query.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// What is asked for: it says who is asked.
-    name: Name<Vec<u8>>,
+    pub(crate) of: Of,
     pub(crate) asked: Asked,
     pub(crate) asker: Asker,
     /// As it is sent, under an id and in letters of ours.
@@ -95,7 +96,7 @@ impl Upstreams {
     ) -> (Vec<Output>, Vec<Pending>) {
         self.zones.set_others(servers);
         for pending in self.pending.values_mut() {
-            if !self.zones.hold(&pending.name) {
+            if matches!(&pending.of, Of::Name(name) if !self.zones.hold(name)) {
                 pending.begin_anew(now);
             }
         }
@@ -111,8 +112,25 @@ impl Upstreams {
     ) -> (Vec<Output>, Vec<Pending>) {
         self.zones.set_zones(zones);
         for pending in self.pending.values_mut() {
-            let pool = self.zones.pool(&pending.name);
+            let pool = self.zones.pool(&pending.of);
             if !pool.servers.contains(&pending.upstream) {
+                pending.begin_anew(now);
+            }
+        }
+        self.handle_due(now)
+    }
+
+    /// Who is asked of a resource's names from now on; what waits for another is sent to that one at once.
+    pub(crate) fn set_site(
+        &mut self,
+        resource: ResourceId,
+        server: Option<SocketAddr>,
+        now: Time,
+    ) -> (Vec<Output>, Vec<Pending>) {
+        self.zones.set_site(resource, server);
+        let of = Of::Site(resource);
+        for pending in self.pending.values_mut().filter(|it| it.of == of) {
+            if server != Some(pending.upstream) {
                 pending.begin_anew(now);
             }
         }
@@ -124,7 +142,7 @@ impl Upstreams {
     pub(crate) fn forward(
         &mut self,
         query: &[u8],
-        name: &Name<Vec<u8>>,
+        of: &Of,
         asked: &Asked,
         asker: Asker,
         now: Time,
@@ -139,9 +157,9 @@ impl Upstreams {
             // The asker's patience starts anew.
             pending.tries = 0;
             pending.refusals = Refusals::default();
-            return try_next(self.zones.pool_mut(name), &self.cases, id, pending, now);
+            return try_next(self.zones.pool_mut(of), &self.cases, id, pending, now);
         }
-        let pool = self.zones.pool(name);
+        let pool = self.zones.pool(of);
         let upstream = *pool.servers.get(pool.preferred)?;
         let id = self.free_id()?;
         let mut query = query.to_vec();
@@ -150,7 +168,7 @@ impl Upstreams {
             letters::mix(&mut query, question, &mut self.ids)?;
         }
         let pending = Pending {
-            name: name.clone(),
+            of: of.clone(),
             asked: asked.clone(),
             asker,
             query,
@@ -199,8 +217,12 @@ impl Upstreams {
                 answers_tcp,
             });
         }
-        let pool = self.zones.pool_mut(&pending.name);
-        match try_next(pool, &self.cases, id, pending, now) {
+        let pool = self.zones.pool_mut(&pending.of);
+        let next = try_next(pool, &self.cases, id, pending, now);
+        if next.is_none() && matches!(pending.of, Of::Site(_)) {
+            pool.silent_until = Some(now.saturating_add(SITE_SILENCE));
+        }
+        match next {
             Some(output) => Some(Ok(output)),
             None => self.pending.remove(&id).map(Err),
         }
@@ -256,12 +278,13 @@ impl Upstreams {
             return Ok(None);
         }
         let query = self.pending.remove(&id).ok_or(DropReason::UnknownId)?;
-        let pool = self.zones.pool_mut(&query.name);
+        let pool = self.zones.pool_mut(&query.of);
         if let Some(index) = pool.servers.iter().position(|it| *it == upstream)
             && !is_refused
         {
             pool.preferred = index;
         }
+        pool.silent_until = None;
         let bytes = (!hands_out_ours).then(|| given_back(bytes, &query));
         Ok(Some(Answered { query, bytes }))
     }
@@ -275,7 +298,7 @@ impl Upstreams {
         pending.refusals.answer = Some(given_back(answer, pending));
         // A server that answers costs no time: this try does not count.
         pending.tries = pending.tries.saturating_sub(1);
-        let pool = self.zones.pool_mut(&pending.name);
+        let pool = self.zones.pool_mut(&pending.of);
         let next = try_next(pool, &self.cases, id, pending, now);
         let is_asked = next.is_some();
         self.outputs.extend(next);
@@ -317,6 +340,10 @@ impl Pending {
             query: self.query.clone(),
             upstream: self.upstream,
             transport: self.way.transport,
+            via: match self.of {
+                Of::Name(_) => Via::Network,
+                Of::Site(_) => Via::Tunnel,
+            },
         }
     }
 
@@ -365,7 +392,9 @@ fn try_next(
     pending: &mut Pending,
     now: Time,
 ) -> Option<Output> {
-    let Pool { servers, preferred } = pool;
+    let Pool {
+        servers, preferred, ..
+    } = pool;
     if pending.tries >= UPSTREAM_TRIES || servers.is_empty() {
         return None;
     }

@@ -1,5 +1,7 @@
 //! Who is asked for which names.
 
+use crate::Time;
+use culvert_ids::ResourceId;
 use culvert_policy::DnsZone;
 use domain::base::Name;
 use std::collections::BTreeMap;
@@ -11,22 +13,39 @@ pub(crate) struct Pool {
     pub(crate) servers: Vec<SocketAddr>,
     /// Index of the one that is asked first: the last that answered, or follows one that did not.
     pub(crate) preferred: usize,
+    /// Until when nobody of them is asked, as none has answered.
+    pub(crate) silent_until: Option<Time>,
 }
 
-/// The servers of zones, and those of all other names.
+/// Whose servers are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Those of the smallest zone that holds the name.
+    Name(Name<Vec<u8>>),
+    /// Those of a resource's site, through the tunnel.
+    Site(ResourceId),
+}
+
+/// The servers of zones, of sites, and those of all other names.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
     others: Pool,
     /// Each under its name, the longest first.
     zones: Vec<(Name<Vec<u8>>, Pool)>,
+    sites: BTreeMap<ResourceId, Pool>,
+    /// Of sites that nobody can be asked of.
+    nobody: Pool,
     /// A name that lies in no zone: who is asked for it must not depend on the portal's word.
     fixed: Option<Name<Vec<u8>>>,
 }
 
 impl Pool {
     pub(crate) const fn new(servers: Vec<SocketAddr>) -> Self {
-        let preferred = 0;
-        Self { servers, preferred }
+        Self {
+            servers,
+            preferred: 0,
+            silent_until: None,
+        }
     }
 }
 
@@ -35,8 +54,27 @@ impl Zones {
         Self {
             others: Pool::new(others),
             zones: Vec::new(),
+            sites: BTreeMap::new(),
+            nobody: Pool::default(),
             fixed,
         }
+    }
+
+    /// Who is asked of the names of a resource, besides for their addresses; nobody where it is none.
+    pub(crate) fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>) {
+        match server {
+            Some(server) if self.site_server(resource) == Some(server) => {}
+            Some(server) => {
+                self.sites.insert(resource, Pool::new(vec![server]));
+            }
+            None => {
+                self.sites.remove(&resource);
+            }
+        }
+    }
+
+    fn site_server(&self, resource: ResourceId) -> Option<SocketAddr> {
+        self.sites.get(&resource)?.servers.first().copied()
     }
 
     pub(crate) fn set_others(&mut self, servers: Vec<SocketAddr>) {
@@ -68,14 +106,22 @@ impl Zones {
         self.place(name).is_some()
     }
 
-    /// Who is asked for the name.
-    pub(crate) fn pool(&self, name: &Name<Vec<u8>>) -> &Pool {
+    /// Who is asked.
+    pub(crate) fn pool(&self, of: &Of) -> &Pool {
+        let name = match of {
+            Of::Name(name) => name,
+            Of::Site(resource) => return self.sites.get(resource).unwrap_or(&self.nobody),
+        };
         let zone = self.place(name).and_then(|place| self.zones.get(place));
         zone.map_or(&self.others, |(_, pool)| pool)
     }
 
     /// The same, to note who answers.
-    pub(crate) fn pool_mut(&mut self, name: &Name<Vec<u8>>) -> &mut Pool {
+    pub(crate) fn pool_mut(&mut self, of: &Of) -> &mut Pool {
+        let name = match of {
+            Of::Name(name) => name,
+            Of::Site(resource) => return self.sites.get_mut(resource).unwrap_or(&mut self.nobody),
+        };
         let place = self.place(name);
         let zone = place.and_then(|place| self.zones.get_mut(place));
         zone.map_or(&mut self.others, |(_, pool)| pool)

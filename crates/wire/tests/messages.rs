@@ -146,6 +146,7 @@ fn to_client() -> Vec<ToClient> {
             preshared_key: PresharedKey::from_bytes([6; 32]),
             cipher: Cipher::Aes256Gcm,
             names: vec![resolved()],
+            answers_dns: true,
         },
         ToClient::AccessDenied {
             request: 4,

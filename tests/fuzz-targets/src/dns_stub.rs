@@ -112,9 +112,14 @@ impl Story {
                     self.drain(false);
                 }
             }
-            _ if choice & 0x40 == 0 => self.stub.handle_access_ended(RESOURCE),
+            _ if choice & 0x40 == 0 => self.end_access(),
             _ => self.set_zones(input.u8()),
         }
+    }
+
+    fn end_access(&mut self) {
+        self.stub.handle_access_ended(RESOURCE, self.now());
+        self.drain(false);
     }
 
     fn query(&mut self, bytes: &[u8], transport: Transport) {

@@ -18,7 +18,7 @@ mod servers;
 pub use client::Client;
 pub use disk::SmallDisk;
 pub use gateway::Gateway;
-pub use names::{Answer, Names, RecordKind};
+pub use names::{Answer, Names, RecordKind, ask_at};
 pub use numbered::{Echo, NumberedStream, Tally};
 pub use portal::Portal;
 pub use servers::{Download, Server};

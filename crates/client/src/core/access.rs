@@ -4,7 +4,7 @@ use super::PacketFacts;
 use culvert_dns::{Addresses, Families};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, WantedName};
+use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, SITE_DNS_PORT, WantedName};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -83,9 +83,19 @@ pub(super) struct Introduction {
     pub(super) name: String,
     pub(super) key: PublicKey,
     pub(super) interface: Interface,
+    /// It answers questions about names there.
+    pub(super) answers_dns: bool,
     pub(super) candidates: Vec<SocketAddr>,
     pub(super) preshared_key: PresharedKey,
     pub(super) cipher: Cipher,
+}
+
+impl Introduction {
+    /// Where it answers questions about names, if it does.
+    pub(super) fn site_dns(&self) -> Option<SocketAddr> {
+        let at = SocketAddr::from((self.interface.ipv4, SITE_DNS_PORT));
+        self.answers_dns.then_some(at)
+    }
 }
 
 /// A name that the gateway translates.

@@ -36,6 +36,7 @@ impl<P> Client<P> {
             preshared_key,
             cipher,
             names,
+            answers_dns,
         } = message
         else {
             return;
@@ -54,6 +55,7 @@ impl<P> Client<P> {
                 name: tidy_name(&gateway_name),
                 key: gateway_key,
                 interface: gateway_interface,
+                answers_dns,
                 candidates,
                 preshared_key,
                 cipher,
@@ -213,6 +215,7 @@ impl<P> Client<P> {
             let introduction = grant.gateway.clone();
             access.grant = Some(grant);
             self.resume_held(id);
+            self.tell_site(id, now_ms);
             self.meet_gateway(&introduction, now_ms);
         }
         let asks_more = self
@@ -337,6 +340,7 @@ impl<P> Client<P> {
                 if !access.wanted.is_empty() {
                     self.ask(id, now_ms);
                 }
+                self.tell_site(id, now_ms);
             }
             None => {
                 // The next grant may come from another gateway, which knows none of them.
@@ -346,7 +350,7 @@ impl<P> Client<P> {
                     }
                 }
                 if let Some(stub) = &mut self.stub {
-                    stub.handle_access_ended(id);
+                    stub.handle_access_ended(id, culvert_dns::Time::from_millis(now_ms));
                 }
             }
         }

@@ -121,11 +121,13 @@ impl<P> Client<P> {
                     query,
                     upstream,
                     transport,
+                    via,
                 } => self.outputs.push_back(Output::Forward {
                     id,
                     query,
                     upstream,
                     transport,
+                    via,
                 }),
                 culvert_dns::Output::Wanted {
                     name,
@@ -171,6 +173,27 @@ impl<P> Client<P> {
         if !same_target.iter().any(awaited) {
             let outcome = self.why_not(&same_target, now_ms);
             self.resolve(name, outcome, now_ms);
+        }
+    }
+
+    /// Tells the stub whom to ask of the names of a resource, and of those with its target, whose access is the same:
+    /// the gateway of a grant.
+    pub(super) fn tell_site(&mut self, id: ResourceId, now_ms: u64) {
+        let Some(resource) = self.directory.get(id) else {
+            return;
+        };
+        if resource.target.pattern().is_none() {
+            return;
+        }
+        let same_target = self.directory.with_same_target(resource);
+        let server = same_target.iter().find_map(|id| {
+            let grant = self.accesses.get(id)?.grant.as_ref()?;
+            grant.gateway.site_dns()
+        });
+        if let Some(stub) = &mut self.stub {
+            for id in same_target {
+                stub.set_site(id, server, Time::from_millis(now_ms));
+            }
         }
     }
 

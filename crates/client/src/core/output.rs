@@ -1,6 +1,6 @@
 //! What the core asks its owner to do.
 
-use culvert_dns::{ForwardId, Transport};
+use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::GatewayId;
 use culvert_policy::{DomainName, Prefix};
 use culvert_wire::messages::{FromClient, Interface};
@@ -69,6 +69,8 @@ pub enum Output<P> {
         upstream: SocketAddr,
         /// How.
         transport: Transport,
+        /// On which way.
+        via: Via,
     },
 }
 

@@ -212,7 +212,15 @@ impl<P> Client<P> {
                 network.names.v6().prefix_len(),
             ),
         ];
-        let routes: BTreeSet<Prefix> = resources.chain(names.into_iter().flatten()).collect();
+        // Where replies come from a route must lead to, or hosts that check that drop them (rp_filter).
+        let resolvers = self.gateways.values().filter_map(|gateway| {
+            let at = Prefix::host(gateway.introduction.site_dns()?.ip());
+            self.routed.contains_key(&at).then_some(at)
+        });
+        let routes: BTreeSet<Prefix> = resources
+            .chain(names.into_iter().flatten())
+            .chain(resolvers)
+            .collect();
         if routes != self.routes {
             self.routes.clone_from(&routes);
             self.outputs.push_back(Output::Routes(routes));

@@ -5,7 +5,7 @@ mod listener;
 mod upstream;
 
 pub(crate) use listener::{Admit, Listeners};
-pub(crate) use upstream::ask_upstream;
+pub(crate) use upstream::{Server, ask_upstream};
 
 use culvert_dns::{ForwardId, Transport};
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@ mod report;
 use super::applications::{GuardEvent, Joining, Keeper};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
-use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, ask_upstream};
+use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, ask_upstream};
 use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
@@ -13,6 +13,7 @@ use super::tunnel::Tunnel;
 use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
+use culvert_dns::Via;
 use culvert_engine::Unrouted;
 use culvert_host::{
     Farewell, InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions,
@@ -478,9 +479,18 @@ impl<'a> EventLoop<'a> {
                     query,
                     upstream,
                     transport,
+                    via,
                 } => {
+                    let device = match via {
+                        Via::Network => None,
+                        Via::Tunnel => Some(self.base.settings.interface.clone()),
+                    };
+                    let server = Server {
+                        at: upstream,
+                        device,
+                    };
                     let events = self.dns_events.clone();
-                    tokio::spawn(ask_upstream(id, query, upstream, transport, events));
+                    tokio::spawn(ask_upstream(id, query, server, transport, events));
                 }
             }
         }

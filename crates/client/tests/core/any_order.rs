@@ -262,6 +262,7 @@ impl Model {
             request,
             resource.as_bytes()[0],
             Granting {
+                answers_dns: life_s.is_multiple_of(3),
                 grant: self.next_grant,
                 gateway,
                 // Now and then two gateways claim one key.

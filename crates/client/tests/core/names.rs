@@ -5,9 +5,11 @@ use super::play::{
 };
 use culvert_client::core::Domains;
 use culvert_dns::Transport;
+use culvert_policy::Prefix;
 use culvert_wire::messages::{
     Existence, FromClient, ReasonCode, ResolvedName, ToClient, WantedName,
 };
+use std::net::SocketAddr;
 
 pub(crate) const A: u16 = 1;
 const AAAA: u16 = 28;
@@ -371,4 +373,63 @@ fn of_the_resolvers_that_the_system_asked_before_the_client_is_none() {
     ];
     play.client.set_dns_upstreams(&found, play.now_ms);
     assert_eq!(play.client.dns_upstreams(), [other]);
+}
+
+/// The grant's gateway answers questions about names.
+fn answering(gateway: u8, grant: u8, names: &[&str]) -> Granting {
+    Granting {
+        answers_dns: true,
+        ..granting(gateway, grant, names)
+    }
+}
+
+const TXT: u16 = 16;
+
+#[test]
+fn records_that_are_no_addresses_are_asked_of_the_grants_gateway() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", TXT);
+    let (request, _) = requested(&mut play);
+    assert_eq!(play.upstreams, []);
+    play.grant(request, 1, answering(3, 1, &["a.corp.example"]));
+    let at = SocketAddr::from((interface(3).ipv4, 20_053));
+    assert_eq!((play.upstreams.clone(), play.answers.len()), (vec![at], 0));
+    // A route leads back there, or hosts that check that drop what it says.
+    let route = Prefix::host(at.ip());
+    assert!(play.routes.contains(&route), "{:?}", play.routes);
+    play.hear(ToClient::AccessRevoked {
+        grant: grant_id(1),
+        reason: reason(ReasonCode::NoAccess),
+    });
+    assert_eq!(code(&play.answers[0]), 2, "nobody is left to answer");
+    assert!(!play.routes.contains(&route));
+}
+
+#[test]
+fn a_gateway_that_does_not_say_that_it_answers_is_not_asked() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", TXT);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, granting(3, 1, &["a.corp.example"]));
+    assert_eq!((play.upstreams.len(), code(&play.answers[0])), (0, 0));
+}
+
+#[test]
+fn after_a_failover_the_new_gateway_is_asked() {
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", TXT);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, answering(3, 1, &["a.corp.example"]));
+    play.upstreams.clear();
+    play.hear(ToClient::GatewayLost {
+        gateway: gateway_id(3),
+    });
+    ask(&mut play, "a.corp.example", TXT);
+    // What was in use is asked for again by itself, and the name after that.
+    let (request, _, _, _) = play.take_request();
+    play.grant(request, 1, answering(4, 2, &[]));
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, answering(4, 3, &["a.corp.example"]));
+    let at = SocketAddr::from((interface(4).ipv4, 20_053));
+    assert!(play.upstreams.contains(&at), "{:?}", play.upstreams);
 }

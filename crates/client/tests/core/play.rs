@@ -139,6 +139,7 @@ pub(crate) struct Granting {
     pub(crate) key: u8,
     pub(crate) life_ms: u64,
     pub(crate) names: Vec<ResolvedName>,
+    pub(crate) answers_dns: bool,
 }
 
 impl Granting {
@@ -149,6 +150,7 @@ impl Granting {
             key: gateway,
             life_ms: HOUR_MS,
             names: Vec::new(),
+            answers_dns: false,
         }
     }
 }
@@ -274,6 +276,7 @@ impl Play {
             preshared_key: PresharedKey::from_bytes([granting.gateway; 32]),
             cipher: Cipher::Aes256Gcm,
             names: granting.names,
+            answers_dns: granting.answers_dns,
         });
     }
 

@@ -123,6 +123,7 @@ impl Gateway {
                     existence: Existence::Exists,
                 })
                 .collect(),
+            answers_dns: false,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Questions that are none of ours.
 
 use super::Stub;
-use crate::aliases;
 use crate::answer::{self, Reply};
-use crate::query::{Asked, Asker};
+use crate::query::{self, Asked, Asker};
 use crate::upstreams::{self, Pending};
+use crate::zones::Of;
 use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
+use crate::{aliases, real_addresses};
 use culvert_ids::ResourceId;
 use culvert_policy::{DnsZone, DomainName};
 use domain::base::iana::{ExtendedErrorCode, OptRcode};
@@ -101,12 +102,15 @@ impl Stub {
         else {
             return self.pass_on(query, bytes);
         };
-        if let Ok(Some(chain)) = aliases::to_resource(message, question, resource_of) {
+        // The site's own answer has the chain to its end.
+        if matches!(query.of, Of::Name(_))
+            && let Ok(Some(chain)) = aliases::to_resource(message, question, resource_of)
+        {
             let mut asked = query.asked.clone();
             asked.aliases = chain.aliases;
             return self.handle_name(&chain.name, chain.resource, &asked, asker, now);
         }
-        match aliases::without_resources(message, resource_of) {
+        match real_addresses::taken_out(message, |name| resource_of(name).is_some()) {
             Ok(None) => self.pass_on(query, bytes),
             Ok(Some(bytes)) => self.pass_on(query, bytes),
             Err(_) => self.answer(&query.asked, asker, &UNREADABLE),
@@ -142,7 +146,8 @@ impl Stub {
         now: Time,
     ) {
         let zones = self.upstreams.zones();
-        if zones.pool(name).servers.is_empty() {
+        let of = Of::Name(name.clone());
+        if zones.pool(&of).servers.is_empty() {
             let reply = match zones.hold(name) {
                 true => &NO_SERVER,
                 false => &NOT_OURS,
@@ -150,7 +155,42 @@ impl Stub {
             self.answer(asked, asker, reply);
             return;
         }
-        match self.upstreams.forward(bytes, name, asked, asker, now) {
+        self.forward_to(&of, bytes, asked, asker, now);
+    }
+
+    /// Who answers questions about the names of a resource from now on, besides those for addresses; nobody where it
+    /// is none. The access to the resource has to lead there.
+    pub fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>, now: Time) {
+        let (outputs, failed) = self.upstreams.set_site(resource, server, now);
+        self.push_forwards(outputs, &failed);
+    }
+
+    /// Asks the site of a resource. False where nobody can be asked.
+    pub(super) fn ask_site(
+        &mut self,
+        resource: ResourceId,
+        asked: &Asked,
+        asker: Asker,
+        now: Time,
+    ) -> bool {
+        let of = Of::Site(resource);
+        let pool = self.upstreams.zones().pool(&of);
+        if pool.servers.is_empty() {
+            return false;
+        }
+        if pool.silent_until.is_some_and(|until| now < until) {
+            self.answer(asked, asker, &SITE_SILENT);
+            return true;
+        }
+        match query::write(asked) {
+            Some(bytes) => self.forward_to(&of, &bytes, asked, asker, now),
+            None => self.answer(asked, asker, &BUSY),
+        }
+        true
+    }
+
+    fn forward_to(&mut self, of: &Of, bytes: &[u8], asked: &Asked, asker: Asker, now: Time) {
+        match self.upstreams.forward(bytes, of, asked, asker, now) {
             Some(output) => self.outputs.push_back(output),
             None => self.answer(asked, asker, &BUSY),
         }
@@ -167,7 +207,13 @@ impl Stub {
         for pending in failed {
             match pending.refusal() {
                 Some(answer) => self.pass_on(pending, answer.to_vec()),
-                None => self.answer(&pending.asked, pending.asker, &SILENT),
+                None => {
+                    let reply = match pending.of {
+                        Of::Name(_) => &SILENT,
+                        Of::Site(_) => &SITE_SILENT,
+                    };
+                    self.answer(&pending.asked, pending.asker, reply);
+                }
             }
         }
     }
@@ -206,6 +252,15 @@ const SILENT: Reply<'static> = Reply {
     error: Some((
         ExtendedErrorCode::NETWORK_ERROR,
         "no upstream resolver answered",
+    )),
+};
+
+const SITE_SILENT: Reply<'static> = Reply {
+    code: OptRcode::SERVFAIL,
+    records: answer::Records::None,
+    error: Some((
+        ExtendedErrorCode::NETWORK_ERROR,
+        "the resource's gateway did not answer for records of this name",
     )),
 };
 

@@ -397,7 +397,7 @@ fn access_that_ended_is_asked_for_again_under_the_same_addresses() {
     let mut stub = Clocked::new();
     let addresses = stub.grant(HOST);
     stub.grant("db.corp.example");
-    stub.stub.handle_access_ended(CORP);
+    stub.end_access(CORP);
     stub.ask(1, "db.corp.example", A_TYPE);
     assert_eq!(stub.answer().code, OptRcode::NOERROR, "of another resource");
     stub.ask(2, HOST, A_TYPE);

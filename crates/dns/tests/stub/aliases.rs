@@ -1,7 +1,7 @@
 //! Names of others that are aliases of names of resources.
 
 use crate::common::{
-    A_TYPE, AAAA_TYPE, BOTH, Clocked, EDNS, TXT_TYPE, UPSTREAMS, header, name, query,
+    A_TYPE, AAAA_TYPE, BOTH, Clocked, EDNS, TXT_TYPE, UPSTREAMS, header, name, query, record_of,
     upstream_answer, wire_name,
 };
 use culvert_dns::{Outcome, Transport};
@@ -15,15 +15,6 @@ const ALIAS: &str = "alias.example.org";
 const HOST: &str = "www.corp.example";
 const CNAME_TYPE: u16 = 5;
 const SRV_TYPE: u16 = 33;
-
-fn record_of(owner: &str, rtype: u16, data: &[u8]) -> Vec<u8> {
-    let mut bytes = wire_name(owner);
-    bytes.extend([rtype, 1].into_iter().flat_map(u16::to_be_bytes));
-    bytes.extend(60_u32.to_be_bytes());
-    bytes.extend(u16::try_from(data.len()).unwrap().to_be_bytes());
-    bytes.extend(data);
-    bytes
-}
 
 fn alias(owner: &str, target: &str) -> Vec<u8> {
     record_of(owner, CNAME_TYPE, &wire_name(target))

@@ -2,7 +2,7 @@
 
 use culvert_dns::{
     Addresses, Config, DropReason, Families, ForwardId, Outcome, Output, Ranges, Stub, Time,
-    Transport,
+    Transport, Via,
 };
 use culvert_ids::ResourceId;
 use culvert_policy::{DomainName, NamePattern};
@@ -93,6 +93,16 @@ pub(crate) fn opt(edns: Edns) -> Vec<u8> {
 /// A record whose owner is the name of the question.
 pub(crate) fn record(rtype: u16, data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0xc0, 12];
+    bytes.extend([rtype, 1].into_iter().flat_map(u16::to_be_bytes));
+    bytes.extend(60_u32.to_be_bytes());
+    bytes.extend(u16::try_from(data.len()).unwrap().to_be_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// A record of any owner.
+pub(crate) fn record_of(owner: &str, rtype: u16, data: &[u8]) -> Vec<u8> {
+    let mut bytes = wire_name(owner);
     bytes.extend([rtype, 1].into_iter().flat_map(u16::to_be_bytes));
     bytes.extend(60_u32.to_be_bytes());
     bytes.extend(u16::try_from(data.len()).unwrap().to_be_bytes());
@@ -207,6 +217,7 @@ pub(crate) struct Forward {
     pub(crate) query: Vec<u8>,
     pub(crate) upstream: SocketAddr,
     pub(crate) transport: Transport,
+    pub(crate) via: Via,
 }
 
 /// A stub with a clock and what came out of it.
@@ -247,6 +258,11 @@ impl Clocked {
             released: Vec::new(),
             not_kept: Vec::new(),
         }
+    }
+
+    pub(crate) fn end_access(&mut self, resource: ResourceId) {
+        self.stub.handle_access_ended(resource, self.now());
+        self.drain();
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -352,12 +368,14 @@ impl Clocked {
                     query,
                     upstream,
                     transport,
+                    via,
                 } => {
                     self.forwards.push(Forward {
                         id,
                         query,
                         upstream,
                         transport,
+                        via,
                     });
                 }
                 Output::Wanted {

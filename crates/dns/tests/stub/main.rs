@@ -11,4 +11,5 @@ mod letters;
 mod messages;
 mod properties;
 mod ranges;
+mod site;
 mod zones;

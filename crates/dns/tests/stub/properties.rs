@@ -77,7 +77,7 @@ proptest! {
                         stub.stub.handle_used(addresses.v4.into(), stub.now());
                     }
                 }
-                Event::Ended => stub.stub.handle_access_ended(crate::common::CORP),
+                Event::Ended => stub.end_access(crate::common::CORP),
                 Event::Pass(duration_ms) => stub.pass(duration_ms),
             }
             for answer in std::mem::take(&mut stub.answers) {

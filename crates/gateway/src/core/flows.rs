@@ -3,13 +3,14 @@
 //! One report is under way at a time and is kept until the portal has it in its database; over
 //! another connection it is sent again, by the same number.
 
-use super::Gateway;
 use super::clients::Clients;
+use super::{Gateway, Network};
 use culvert_link::Session;
 use culvert_policy::gate::{End, FlowRecord};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, FromGateway, MAX_FLOWS_PER_REPORT};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 /// Flows that wait for the portal: at 270 that end a second, a minute without it. At 200 bytes each,
 /// 3 MB. What does not fit is lost, and counted in the next report.
@@ -133,7 +134,13 @@ impl Gateway {
     pub fn handle_flows(&mut self, records: Vec<FlowRecord>, lost: u64, now_ms: u64) {
         if self.flows.is_wanted {
             self.flows.lost += lost;
-            for record in records {
+            let site_dns = self.network.as_ref().map(Network::site_dns);
+            // Questions about names are none to a resource.
+            let is_question = |record: &FlowRecord| {
+                let to = SocketAddr::new(record.remote, record.remote_port);
+                Some(to) == site_dns
+            };
+            for record in records.into_iter().filter(|record| !is_question(record)) {
                 match ended_flow(&record, &self.clients, &self.session, now_ms) {
                     Some(flow) => self.flows.push(flow),
                     None => self.flows.lost += 1,

@@ -377,12 +377,23 @@ impl Gateway {
         self.is_table_new = true;
         let mut grants = Vec::new();
         let mut latest: Option<&Held> = None;
+        let mut site_dns: Option<gate::SiteDns> = None;
         for held in self.grants.of_client(client) {
             let reach = match &held.target {
                 Target::Network(prefix) => gate::Reach::Addresses(*prefix),
                 Target::Address(address) => gate::Reach::Addresses(Prefix::host(*address)),
                 Target::Name(_) => gate::Reach::Names(self.mappings(held)),
             };
+            if let (Target::Name(_), Some(network)) = (&held.target, &self.network)
+                && site_dns.is_none_or(|dns| dns.expires_ms < held.expires_ms)
+            {
+                site_dns = Some(gate::SiteDns {
+                    at: network.site_dns(),
+                    grant: held.claims.grant,
+                    resource: held.claims.resource,
+                    expires_ms: held.expires_ms,
+                });
+            }
             grants.push(gate::Grant {
                 id: held.claims.grant,
                 resource: held.claims.resource,
@@ -408,6 +419,10 @@ impl Gateway {
             self.table.remove_client(before);
         }
         gate::ClientGrants::new(key, addresses, grants)
+            .map(|grants| match site_dns {
+                Some(site_dns) => grants.with_site_dns(site_dns),
+                None => grants,
+            })
             .and_then(|grants| self.table.set_client(grants))
             .map_err(|error| {
                 self.table.remove_client(key);

@@ -19,6 +19,7 @@ mod output;
 mod questions;
 mod report;
 mod room;
+mod site_dns;
 mod take;
 mod verify;
 
@@ -29,6 +30,7 @@ pub use names::{MAX_NAMES, RESOLVE_LIMIT_MS, Resolution};
 pub use output::{Ending, Output};
 pub use questions::{MAX_QUESTIONS, MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT};
 pub use report::{NotReady, View};
+pub use site_dns::NotAsked;
 pub use verify::{CLOCK_SKEW_MS, GrantFault};
 
 use clients::Clients;
@@ -43,6 +45,7 @@ use grants::Grants;
 use log_limit::LogLimit;
 use names::Names;
 use questions::Questions;
+use site_dns::SiteQuestions;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -126,6 +129,7 @@ pub struct Gateway {
     clients: Clients,
     names: Names,
     questions: Questions,
+    site_questions: SiteQuestions,
     flows: Flows,
     table: GateTable,
     /// Whether the kernel's guard stands.
@@ -168,6 +172,7 @@ impl Gateway {
             clients: Clients::default(),
             names: Names::default(),
             questions: Questions::default(),
+            site_questions: SiteQuestions::default(),
             flows: Flows::new(seed),
             table: GateTable::new(),
             is_guarded: true,
@@ -201,7 +206,11 @@ impl Gateway {
             candidates: self.candidates.clone(),
             draining: self.drain.own,
             grants: self.grants.ids().collect(),
-            features: vec![GatewayFeature::Flows, GatewayFeature::Within],
+            features: vec![
+                GatewayFeature::Flows,
+                GatewayFeature::Within,
+                GatewayFeature::Dns,
+            ],
         };
         self.outputs.push_back(Output::ToPortal(hello));
     }

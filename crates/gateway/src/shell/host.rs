@@ -7,6 +7,7 @@ use culvert_host::{
     Family, Firewall, FirewallWatch, GatewayRules, HostError, Network, RepairPace, TableState,
     Wanted, enable_forwarding, forward_conflicts, forwards, require_forwarding,
 };
+use culvert_wire::messages::SITE_DNS_PORT;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::Instant;
@@ -84,6 +85,7 @@ impl Host {
             addresses: addresses.to_vec(),
             client_ranges: client_ranges.to_vec(),
             source: self.settings.source,
+            dns_port: SITE_DNS_PORT,
             host_access: self.settings.host_access,
         };
         match &mut self.firewall {

@@ -7,11 +7,12 @@ mod load;
 mod report;
 mod resolver;
 mod revocations;
+mod site_dns;
 mod traffic;
 mod tunnel;
 
 use crate::GatewayError;
-use crate::core::{self, Ending, Gateway, Output};
+use crate::core::{self, Ending, Gateway, NotAsked, Output};
 use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
@@ -20,16 +21,19 @@ use culvert_host::{
     Farewell, Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions,
     notify_stopping,
 };
+use culvert_ids::ClientId;
 use culvert_link::{ConnectError, Connected, Connection, Destination, Repeats, connect};
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
+use hickory_resolver::proto::op::ResponseCode;
 use host::Host;
 use keeper::GrantKeeper;
 use load::Load;
 use resolver::Resolver;
 #[cfg(feature = "fuzzing")]
 pub use resolver::resolution;
+use site_dns::{Question, SiteDns};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -83,6 +87,7 @@ struct Shell {
     watch: NetworkWatch,
     endpoints: Endpoints,
     resolver: Resolver,
+    site_dns: SiteDns,
     connection: Option<Connection>,
     attempt: Option<JoinHandle<Result<Connected, ConnectError>>>,
     load: Load,
@@ -115,6 +120,10 @@ enum Event {
     Text(String),
     Closed(String),
     Resolved(culvert_policy::DomainName, core::Resolution),
+    /// A client asks.
+    Question(Question),
+    /// A client's question has its answer.
+    Answered(ClientId),
     NetworkChanged,
     EndpointsChanged,
     Load,
@@ -174,6 +183,7 @@ impl Shell {
         Ok(Self {
             host: Host::new(&settings)?,
             resolver: Resolver::new(),
+            site_dns: SiteDns::new(),
             settings,
             core,
             keeper: GrantKeeper::start(state)?,
@@ -227,6 +237,8 @@ impl Shell {
                 text = next_text(&mut self.connection) => text,
                 result = finished(&mut self.attempt) => Event::Attempt(result),
                 Some((name, said)) = self.resolver.answers.recv() => Event::Resolved(name, said),
+                Some(question) = self.site_dns.questions.recv() => Event::Question(question),
+                Some(client) = self.site_dns.answered.recv() => Event::Answered(client),
                 change = self.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = self.endpoints.addresses.changed() => Event::EndpointsChanged,
                 request = self.observed.next() => Event::Status(request),
@@ -290,6 +302,8 @@ impl Shell {
                 self.core.handle_disconnected(why, None, now_ms);
             }
             Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now_ms),
+            Event::Question(question) => self.take_question(question, now_ms),
+            Event::Answered(client) => self.core.handle_question_answered(client),
             Event::NetworkChanged => {
                 self.leave_a_lost_address(now_ms);
                 self.set_candidates(now_ms);
@@ -297,6 +311,7 @@ impl Shell {
             }
             Event::EndpointsChanged => self.set_candidates(now_ms),
             Event::Load => {
+                self.site_dns.try_again(now_ms).await;
                 let carried = self.tunnel.carried()?;
                 self.traffic.look(&carried, now_ms);
                 self.core.handle_load(self.load.next(&carried, now_ms));
@@ -354,6 +369,21 @@ impl Shell {
         }
     }
 
+    fn take_question(&mut self, question: Question, now_ms: u64) {
+        let name = match question.name() {
+            Ok(name) => name,
+            Err(code) => return question.refuse(code),
+        };
+        match self.core.handle_question(question.from, &name, now_ms) {
+            Ok(client) => {
+                let resolver = self.resolver.current();
+                self.site_dns.look_up(question, client, resolver);
+            }
+            Err(NotAsked::NotGranted) => question.refuse(ResponseCode::Refused),
+            Err(NotAsked::TooMany) => question.refuse(ResponseCode::ServFail),
+        }
+    }
+
     fn set_candidates(&mut self, now_ms: u64) {
         let public = self.endpoints.addresses.borrow_and_update().clone();
         let candidates = candidates(public, self.watch.candidates(), self.settings.listen_port);
@@ -395,6 +425,10 @@ impl Shell {
                         .filter_map(|range| ipnet::IpNet::new(range.address(), range.len()).ok())
                         .collect();
                     self.host.set_up(addresses, &ranges).await?;
+                    if let Some(at) = self.core.site_dns() {
+                        let now_ms = culvert_engine::boot_time_ms();
+                        self.site_dns.answer_at(at, now_ms).await;
+                    }
                 }
                 Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
                 Output::NamesInUse => self.look_at_names()?,

@@ -20,6 +20,7 @@ impl Shell {
         let mut problems = self.host.problems();
         problems.extend(self.socket_problem.clone());
         problems.extend(self.resolver.problem());
+        problems.extend(self.site_dns.problem());
         problems.extend(view.portal.clock_problem());
         let not_ready_because = self.not_ready();
         let counters = counter_list(&view.counters, &carried);

@@ -7,6 +7,7 @@ use culvert_policy::gate::{DropReason, End, FlowRecord, PeerKey, Tally};
 use culvert_wire::messages::{
     FlowEnd, FlowReport, FromGateway, GatewayFeature, MAX_FLOWS_PER_REPORT, ToGateway,
 };
+use std::net::IpAddr;
 
 /// A flow of client 5 that began ten seconds ago and ended now.
 fn record(play: &Play, port: u16, ended: Option<End>) -> FlowRecord {
@@ -217,4 +218,21 @@ fn what_does_not_fit_is_lost_and_counted_and_reports_are_bounded() {
         take(&mut play, &report);
     }
     assert_eq!((told, lost), (MAX_WAITING_FLOWS, extra as u64));
+}
+
+#[test]
+fn questions_about_names_are_no_flows_of_a_resource() {
+    let mut play = watched();
+    let question = FlowRecord {
+        remote: [100, 64, 0, 1].into(),
+        remote_port: 20_053,
+        ..record(&play, 1, Some(End::Idle))
+    };
+    let same_port_elsewhere = record(&play, 20_053, Some(End::Idle));
+    let records = vec![question, same_port_elsewhere];
+    play.gateway.handle_flows(records, 0, play.now_ms);
+    play.carry_out();
+    let reports = reports(&mut play);
+    assert_eq!(reports.iter().flat_map(ports).collect::<Vec<_>>(), [20_053]);
+    assert_eq!(reports[0].flows[0].address, IpAddr::from([10, 0, 9, 2]));
 }

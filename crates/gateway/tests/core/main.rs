@@ -17,5 +17,6 @@ mod questions;
 mod report;
 mod room;
 mod session;
+mod site_dns;
 mod verification;
 mod within;

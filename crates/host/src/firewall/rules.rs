@@ -29,12 +29,15 @@ const CLAMP: &str = "tcp flags & (syn | rst) == syn tcp option maxseg size set r
 pub struct GatewayRules {
     /// The tunnel interface. It need not exist yet.
     pub interface: InterfaceName,
-    /// The gateway's own addresses in the tunnel. They answer pings, and only through the tunnel.
+    /// The gateway's own addresses in the tunnel. They answer pings and questions about names, and only through the
+    /// tunnel.
     pub addresses: Vec<IpAddr>,
     /// Where clients' addresses come from. Of a family without a range nothing is forwarded.
     pub client_ranges: Vec<IpNet>,
     /// What resources see as the source of clients' packets.
     pub source: SourceAddress,
+    /// The port of UDP and TCP at the gateway's own addresses at which it answers questions about names.
+    pub dns_port: u16,
     /// Whether clients may reach the gateway's own host, as far as their grants allow it.
     pub host_access: HostAccess,
 }
@@ -51,7 +54,7 @@ pub enum SourceAddress {
 /// Whether packets from the tunnel may be for the gateway's own host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostAccess {
-    /// Only pings of the gateway's address in the tunnel are answered.
+    /// Only pings of the gateway's address in the tunnel, and questions about names there, are answered.
     Deny,
     /// Every address of the host but loopback, for when the host itself is a resource.
     Allow,
@@ -154,6 +157,10 @@ impl GatewayRules {
                     };
                     format!("{from_tunnel} {header} daddr {own} {ping} accept")
                 });
+                rules.extend(self.of_own_addresses(|family, own| {
+                    let (header, port) = (header(family), self.dns_port);
+                    format!("{from_tunnel} {header} daddr {own} meta l4proto {{ tcp, udp }} th dport {port} accept")
+                }));
                 rules.push(format!("{from_tunnel} counter drop"));
                 rules
             }

@@ -30,6 +30,7 @@ fn rules() -> GatewayRules {
             "fd00:2021:1111::/107".parse().expect("a range"),
         ],
         source: SourceAddress::Masquerade,
+        dns_port: 20_053,
         host_access: HostAccess::Deny,
     }
 }

@@ -345,6 +345,7 @@ impl Network {
                 addresses: vec![GATEWAY_INSIDE_V4.parse()?, GATEWAY_INSIDE_V6.parse()?],
                 client_ranges: vec!["10.200.1.0/24".parse()?, "fd00:200:1::/64".parse()?],
                 source,
+                dns_port: 20_053,
                 host_access,
             })
             .await?)

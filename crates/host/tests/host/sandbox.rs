@@ -135,6 +135,7 @@ fn the_firewall_is_set_up_and_removed_from_within() {
             addresses: vec!["100.64.0.1".parse()?],
             client_ranges: Vec::new(),
             source: SourceAddress::Masquerade,
+            dns_port: 20_053,
             host_access: HostAccess::Deny,
         };
         let firewall = Firewall::install(rules).await?;

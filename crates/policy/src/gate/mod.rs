@@ -33,5 +33,5 @@ pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT, Seed};
 pub(crate) use heading::{Heading, Kind, Quotation};
 pub use table::{
     ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
-    MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach,
+    MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach, SiteDns,
 };

@@ -7,7 +7,7 @@ use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
 use culvert_ids::{GrantId, ResourceId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Clients of one gateway: each is a peer of the tunnel, and engines are built for thousands.
@@ -98,12 +98,26 @@ impl Mapping {
     }
 }
 
+/// Where a client asks DNS questions about names of its resources: the gateway's own resolver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteDns {
+    /// Of the gateway, by UDP and TCP.
+    pub at: SocketAddr,
+    /// The grant to names by which the client may ask.
+    pub grant: GrantId,
+    /// The resource of that grant.
+    pub resource: ResourceId,
+    /// When it ends, as [`Grant::expires_ms`].
+    pub expires_ms: u64,
+}
+
 /// The grants of one client.
 #[derive(Clone, Debug)]
 pub struct ClientGrants {
     peer: PeerKey,
     addresses: Vec<IpAddr>,
     grants: Vec<Grant>,
+    site_dns: Option<SiteDns>,
     /// Of each range the grants that lead there, those to try first in front.
     reach: PrefixMap<Vec<Lead>>,
 }
@@ -161,8 +175,16 @@ impl ClientGrants {
             peer,
             addresses,
             grants,
+            site_dns: None,
             reach,
         })
+    }
+
+    /// The same, and the client may ask the gateway's resolver.
+    #[must_use]
+    pub const fn with_site_dns(mut self, site_dns: SiteDns) -> Self {
+        self.site_dns = Some(site_dns);
+        self
     }
 
     /// Which peer it is.
@@ -196,6 +218,10 @@ impl ClientGrants {
         if !is_forwarded(destination) {
             return Err(DropReason::NotForwarded);
         }
+        // Beside the grants: a range around the gateway's address is not cut by it.
+        if let Some(dns) = self.site_dns.filter(|dns| dns.is(destination, service)) {
+            return dns.permit(now_ms);
+        }
         let leads = self.reach.longest(destination).ok_or(DropReason::NoGrant)?;
         let mut reason = DropReason::Expired;
         for lead in leads {
@@ -226,6 +252,25 @@ impl ClientGrants {
             }
         }
         Err(reason)
+    }
+}
+
+impl SiteDns {
+    fn is(self, destination: IpAddr, service: Service) -> bool {
+        let port = self.at.port();
+        destination == self.at.ip() && [Service::Udp(port), Service::Tcp(port)].contains(&service)
+    }
+
+    fn permit(self, now_ms: u64) -> Result<Permit, DropReason> {
+        if now_ms >= self.expires_ms {
+            return Err(DropReason::Expired);
+        }
+        Ok(Permit {
+            grant: self.grant,
+            resource: self.resource,
+            expires_ms: self.expires_ms,
+            resolved: None,
+        })
     }
 }
 

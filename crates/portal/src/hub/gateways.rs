@@ -127,6 +127,7 @@ impl Hub {
             load_at: None,
             tells_flows: join.features.contains(&GatewayFeature::Flows),
             keeps_within: join.features.contains(&GatewayFeature::Within),
+            answers_dns: join.features.contains(&GatewayFeature::Dns),
             given: 0,
         };
         let tells_flows = joined.tells_flows && joined.verification.has_served;

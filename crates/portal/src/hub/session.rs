@@ -102,6 +102,8 @@ pub(super) struct GatewaySession {
     pub(super) tells_flows: bool,
     /// It leads names only where their resource allows.
     pub(super) keeps_within: bool,
+    /// It answers DNS questions of clients about names of resources.
+    pub(super) answers_dns: bool,
     /// Clients that were given to it since it said how busy it is.
     pub(super) given: u32,
 }

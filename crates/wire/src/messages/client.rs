@@ -155,6 +155,10 @@ pub enum ToClient {
         /// What the names that were asked for resolve to.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<ResolvedName>,
+        /// The gateway answers DNS questions about the resource's names, at its address in the tunnel and
+        /// [`SITE_DNS_PORT`](super::SITE_DNS_PORT).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        answers_dns: bool,
     },
     /// Access is denied.
     AccessDenied {

@@ -19,6 +19,9 @@ pub enum GatewayFeature {
     Flows,
     /// It leads names only into the ranges that their resource allows.
     Within,
+    /// It answers DNS questions about names of resources, at its address in the tunnel and
+    /// [`SITE_DNS_PORT`](super::SITE_DNS_PORT).
+    Dns,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

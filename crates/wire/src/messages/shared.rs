@@ -4,6 +4,11 @@ use crate::{DecodeError, Decoded, Message};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// The port at which a gateway answers DNS questions about names of resources. Its address in the tunnel alone has
+/// it, so it is no port of the machine: below the ephemeral ports (32768 on), and not 53, for which a gateway would
+/// need another capability.
+pub const SITE_DNS_PORT: u16 = 20_053;
+
 /// A message of the portal, with its place in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequenced<M> {

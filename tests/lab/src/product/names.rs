@@ -29,13 +29,21 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 const NO_SUCH_NAME: u8 = 3;
 
-/// Which addresses a question is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
-    /// IPv4.
+    /// IPv4 addresses.
     A = 1,
-    /// IPv6.
+    /// Mail servers.
+    Mx = 15,
+    /// Text.
+    Txt = 16,
+    /// IPv6 addresses.
     Aaaa = 28,
+    /// Where a service is.
+    Srv = 33,
+    /// Where a web server is.
+    Https = 65,
 }
 
 /// What a server says of a name.
@@ -45,12 +53,16 @@ pub struct Answer {
     pub code: u8,
     /// The addresses of the kind that was asked for.
     pub addresses: Vec<IpAddr>,
+    /// The data of the other records of that kind.
+    pub records: Vec<Vec<u8>>,
 }
 
 /// What a server knows, and what it was asked.
 #[derive(Debug, Default)]
 struct Known {
     table: BTreeMap<String, Vec<IpAddr>>,
+    /// Data of records that are no addresses.
+    records: BTreeMap<(String, RecordKind), Vec<u8>>,
     /// Names that were asked for, and from where, in their order.
     asked: Vec<(String, IpAddr)>,
 }
@@ -117,6 +129,14 @@ impl Names {
             .insert(name.to_ascii_lowercase(), addresses.to_vec());
     }
 
+    /// The name has a record with these data from now on, and perhaps no address.
+    pub fn set_record(&self, name: &str, kind: RecordKind, data: &[u8]) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = name.to_ascii_lowercase();
+        known.table.entry(name.clone()).or_default();
+        known.records.insert((name, kind), data.to_vec());
+    }
+
     /// From where it was asked for a name, each time.
     #[must_use]
     pub fn asked(&self, name: &str) -> Vec<IpAddr> {
@@ -179,7 +199,9 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
         };
         (of_kind as u16 == kind).then_some(bytes)
     });
-    let records: Vec<Vec<u8>> = fitting.collect();
+    let other = table.records.iter();
+    let other = other.filter(|((of, of_kind), _)| *of == name && *of_kind as u16 == kind);
+    let records: Vec<Vec<u8>> = fitting.chain(other.map(|(_, data)| data.clone())).collect();
     let code = if known.is_some() { 0 } else { NO_SUCH_NAME };
     let mut answer = message[..2].to_vec();
     // A response, recursion desired and available.
@@ -213,20 +235,26 @@ fn read_name(mut bytes: &[u8]) -> Option<(String, &[u8])> {
     }
 }
 
-/// Asks a DNS server, from inside a namespace.
+/// Asks a DNS server, from inside a namespace: by UDP, and by TCP where the answer is too long for that.
 pub(super) fn ask(
     namespace: &Namespace,
     server: IpAddr,
     name: &str,
     kind: RecordKind,
 ) -> Result<Answer> {
-    let unspecified = match server {
-        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = namespace.inside(|| Ok(UdpSocket::bind((unspecified, 0))?))?;
-    socket.connect(SocketAddr::new(server, DNS_PORT))?;
-    socket.set_read_timeout(Some(ANSWER_LIMIT))?;
+    ask_at(namespace, (server, DNS_PORT).into(), name, kind)
+}
+
+/// The same, at another port.
+///
+/// # Errors
+/// When nobody answers.
+pub fn ask_at(
+    namespace: &Namespace,
+    server: SocketAddr,
+    name: &str,
+    kind: RecordKind,
+) -> Result<Answer> {
     // Number 1, recursion desired, one question.
     let mut question = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
@@ -236,24 +264,59 @@ pub(super) fn ask(
     question.push(0);
     question.extend((kind as u16).to_be_bytes());
     question.extend([0, 1]);
-    socket.send(&question)?;
-    let mut answer = [0; MAX_MESSAGE_LEN];
-    let len = socket
-        .recv(&mut answer)
+    let answer = exchange(namespace, server, &question)
         .with_context(|| format!("nobody answered for {name}"))?;
-    let answer = &answer[..len];
-    if len < question.len() || answer[..2] != question[..2] {
+    if answer.len() < question.len() || answer[..2] != question[..2] {
         bail!("no answer to the question for {name}: {answer:?}");
     }
     let count = usize::from(u16::from_be_bytes([answer[6], answer[7]]));
+    let (addresses, records) = match kind {
+        RecordKind::A | RecordKind::Aaaa => {
+            let data = data(&answer[question.len()..], count, kind)?;
+            let addresses = data.iter().map(|data| match kind {
+                RecordKind::A => Ok(<[u8; 4]>::try_from(&data[..])?.into()),
+                _ => Ok(<[u8; 16]>::try_from(&data[..])?.into()),
+            });
+            (addresses.collect::<Result<_>>()?, Vec::new())
+        }
+        _ => (Vec::new(), data(&answer[question.len()..], count, kind)?),
+    };
     Ok(Answer {
         code: answer[3] & 0x0f,
-        addresses: addresses(&answer[question.len()..], count, kind)?,
+        addresses,
+        records,
     })
 }
 
-/// The addresses of so many records, each with a compressed name in front.
-fn addresses(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<IpAddr>> {
+fn exchange(namespace: &Namespace, server: SocketAddr, question: &[u8]) -> Result<Vec<u8>> {
+    const TRUNCATED: u8 = 0x02;
+    let unspecified = match server {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = namespace.inside(|| Ok(UdpSocket::bind((unspecified, 0))?))?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(ANSWER_LIMIT))?;
+    socket.send(question)?;
+    let mut answer = [0; MAX_MESSAGE_LEN];
+    let len = socket.recv(&mut answer)?;
+    let answer = &answer[..len];
+    if answer.get(2).is_none_or(|flags| flags & TRUNCATED == 0) {
+        return Ok(answer.to_vec());
+    }
+    let mut stream = namespace.inside(|| Ok(TcpStream::connect(server)?))?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    let len = u16::try_from(question.len())?;
+    stream.write_all(&[&len.to_be_bytes()[..], question].concat())?;
+    let mut len = [0; 2];
+    stream.read_exact(&mut len)?;
+    let mut answer = vec![0; u16::from_be_bytes(len).into()];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
+}
+
+/// The data of so many records, as far as they are of the kind; each has a compressed name in front.
+fn data(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<Vec<u8>>> {
     const HEAD_LEN: usize = 12;
     let mut found = Vec::new();
     for _ in 0..count {
@@ -267,10 +330,7 @@ fn addresses(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<I
             .get(HEAD_LEN..end)
             .context("a record is cut short")?;
         if of_kind == kind as u16 {
-            found.push(match kind {
-                RecordKind::A => <[u8; 4]>::try_from(data)?.into(),
-                RecordKind::Aaaa => <[u8; 16]>::try_from(data)?.into(),
-            });
+            found.push(data.to_vec());
         }
         records = &records[end..];
     }
@@ -294,7 +354,7 @@ mod tests {
             ("other.example", RecordKind::A, NO_SUCH_NAME, vec![]),
         ] {
             let answer = ask(&namespace, server, name, kind).unwrap();
-            assert_eq!(answer, Answer { code, addresses }, "{name}");
+            assert_eq!((answer.code, answer.addresses), (code, addresses), "{name}");
         }
     }
 }

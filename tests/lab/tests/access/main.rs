@@ -38,6 +38,7 @@ mod proxies;
 mod proxy_scene;
 mod reach;
 mod readiness;
+mod records;
 mod resolver;
 mod resolver_scene;
 mod restart;

@@ -2,30 +2,40 @@
 
 use super::{DnsEvent, DnsEvents};
 use culvert_dns::{ForwardId, Transport, UPSTREAM_WAIT, may_answer};
+use culvert_host::InterfaceName;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, UdpSocket};
 use tokio::time::timeout;
 
 /// The longest answer that is read.
 const MAX_ANSWER_LEN: usize = 65_535;
+
+/// Who is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) at: SocketAddr,
+    /// The only interface that the query may leave by, if not any.
+    pub(crate) device: Option<InterfaceName>,
+}
 
 /// Asks, and tells the core what came of it: an answer, or that nobody is there. Of an upstream that
 /// only stays silent the core hears nothing; it has a clock of its own.
 pub(crate) async fn ask_upstream(
     id: ForwardId,
     query: Vec<u8>,
-    upstream: SocketAddr,
+    server: Server,
     transport: Transport,
     events: DnsEvents,
 ) {
     let exchange = async {
         match transport {
-            Transport::Udp => exchange_udp(&query, upstream).await,
-            Transport::Tcp => exchange_tcp(&query, upstream).await,
+            Transport::Udp => exchange_udp(&query, &server).await,
+            Transport::Tcp => exchange_tcp(&query, &server).await,
         }
     };
+    let upstream = server.at;
     let event = match timeout(UPSTREAM_WAIT, exchange).await {
         Ok(Ok(bytes)) => DnsEvent::Answer {
             bytes,
@@ -41,14 +51,17 @@ pub(crate) async fn ask_upstream(
     let _ended = events.send(event).await;
 }
 
-async fn exchange_udp(query: &[u8], upstream: SocketAddr) -> io::Result<Vec<u8>> {
-    let any: IpAddr = match upstream {
+async fn exchange_udp(query: &[u8], server: &Server) -> io::Result<Vec<u8>> {
+    let any: IpAddr = match server.at {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let socket = UdpSocket::bind((any, 0)).await?;
+    if let Some(device) = &server.device {
+        socket.bind_device(Some(device.as_str().as_bytes()))?;
+    }
     // A connected socket takes answers from nobody else, and hears that the port is closed.
-    socket.connect(upstream).await?;
+    socket.connect(server.at).await?;
     socket.send(query).await?;
     let mut buffer = vec![0; MAX_ANSWER_LEN];
     loop {
@@ -62,8 +75,15 @@ async fn exchange_udp(query: &[u8], upstream: SocketAddr) -> io::Result<Vec<u8>>
     }
 }
 
-async fn exchange_tcp(query: &[u8], upstream: SocketAddr) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(upstream).await?;
+async fn exchange_tcp(query: &[u8], server: &Server) -> io::Result<Vec<u8>> {
+    let socket = match server.at {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    if let Some(device) = &server.device {
+        socket.bind_device(Some(device.as_str().as_bytes()))?;
+    }
+    let mut stream = socket.connect(server.at).await?;
     let len = u16::try_from(query.len()).map_err(io::Error::other)?;
     let mut framed = len.to_be_bytes().to_vec();
     framed.extend(query);
@@ -94,7 +114,11 @@ mod tests {
         let query = message(7, [1, 0], NAME);
         let asking = tokio::spawn({
             let query = query.clone();
-            async move { exchange_udp(&query, upstream).await }
+            let server = Server {
+                at: upstream,
+                device: None,
+            };
+            async move { exchange_udp(&query, &server).await }
         });
         let mut buffer = [0; 512];
         let (len, from) = server.recv_from(&mut buffer).await.unwrap();

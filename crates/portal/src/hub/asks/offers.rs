@@ -250,6 +250,7 @@ impl Hub {
                 .preshared_key(&client.public_key, &gateway.public_key),
             cipher: row.cipher,
             names: names.cloned().collect(),
+            answers_dns: serving.answers_dns,
         };
         self.outbox.tell_client(asking.id, granted);
     }

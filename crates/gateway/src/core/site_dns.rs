@@ -1,0 +1,131 @@
+//! DNS questions of clients about names of their resources, of types that are no addresses.
+//!
+//! A client asks them at the gateway's address in the tunnel. Addresses are asked for with grants: what a client is told
+//! of those leads through the tunnel.
+
+use super::questions::MAX_QUESTIONS;
+use super::{Gateway, Network};
+use culvert_ids::ClientId;
+use culvert_policy::{DomainName, Target};
+use culvert_wire::messages::SITE_DNS_PORT;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// See [`SiteQuestions::begin`].
+const PART_PER_CLIENT: usize = 4;
+
+/// Questions under way, of each client that has any.
+#[derive(Debug, Default)]
+pub(super) struct SiteQuestions(BTreeMap<ClientId, usize>);
+
+/// Why a question is not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAsked {
+    /// Nobody at that address may use a resource with the name.
+    NotGranted,
+    /// As many questions as may be are under way, or as many of that client.
+    TooMany,
+}
+
+impl Network {
+    pub(super) fn site_dns(&self) -> SocketAddr {
+        (self.interface.ipv4, SITE_DNS_PORT).into()
+    }
+}
+
+impl SiteQuestions {
+    /// A client may have another question under way while it has fewer than a quarter of the places that are free
+    /// (dynamic thresholds, Choudhury and Hahne, 1998): each one that takes what it can leaves four fifths of the rest.
+    fn begin(&mut self, client: ClientId) -> bool {
+        let free = MAX_QUESTIONS.saturating_sub(self.0.values().sum());
+        let own = self.0.get(&client).copied().unwrap_or_default();
+        let has_room = own < free / PART_PER_CLIENT;
+        if has_room {
+            self.0.insert(client, own + 1);
+        }
+        has_room
+    }
+
+    fn end(&mut self, client: ClientId) {
+        if let Some(own) = self.0.get_mut(&client) {
+            *own -= 1;
+            if *own == 0 {
+                self.0.remove(&client);
+            }
+        }
+    }
+}
+
+impl Gateway {
+    /// Where clients ask, once the gateway has an address in the tunnel.
+    #[must_use]
+    pub fn site_dns(&self) -> Option<SocketAddr> {
+        self.network.as_ref().map(Network::site_dns)
+    }
+
+    /// A question about a name came from an address in the tunnel: it is under way until
+    /// [`Self::handle_question_answered`] names its client.
+    ///
+    /// # Errors
+    /// [`NotAsked`].
+    pub fn handle_question(
+        &mut self,
+        from: IpAddr,
+        name: &DomainName,
+        now_ms: u64,
+    ) -> Result<ClientId, NotAsked> {
+        let client = self
+            .table
+            .owner(from)
+            .and_then(|owner| self.clients.of_gate_key(owner.peer()))
+            .ok_or(NotAsked::NotGranted)?;
+        let may_ask = self.grants.of_client(client).any(|held| {
+            now_ms < held.expires_ms
+                && matches!(&held.target, Target::Name(pattern) if pattern.matches(name))
+        });
+        if !may_ask {
+            return Err(NotAsked::NotGranted);
+        }
+        match self.site_questions.begin(client) {
+            true => Ok(client),
+            false => {
+                self.counters.questions_refused += 1;
+                Err(NotAsked::TooMany)
+            }
+        }
+    }
+
+    /// A client's question has its answer, or will have none.
+    pub fn handle_question_answered(&mut self, client: ClientId) {
+        self.site_questions.end(client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_its_share_of_the_questions_and_leaves_some_to_others() {
+        let client = |number| ClientId::from_bytes([number; 16]);
+        let mut questions = SiteQuestions::default();
+        let mut begun = Vec::new();
+        // Each takes as many as it may, one client after the other.
+        for number in 0..12 {
+            let mut own = 0;
+            while questions.begin(client(number)) {
+                own += 1;
+            }
+            begun.push(own);
+        }
+        assert_eq!(begun[..3], [13, 10, 8]);
+        assert!(begun.iter().all(|own| *own > 0), "{begun:?}");
+        assert!(questions.begin(client(99)), "{begun:?}");
+        for (number, own) in begun.into_iter().enumerate() {
+            for _ in 0..own {
+                questions.end(client(u8::try_from(number).unwrap()));
+            }
+        }
+        assert_eq!(questions.0.len(), 1, "only the last one's is under way");
+    }
+}

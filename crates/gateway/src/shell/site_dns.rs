@@ -1,0 +1,308 @@
+//! DNS questions of clients, at the gateway's address in the tunnel.
+//!
+//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard to what comes
+//! from elsewhere. Whether a client may ask for the name that it asks for, the core says.
+
+mod message;
+
+use crate::core::MAX_QUESTIONS;
+use culvert_ids::ClientId;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::op::ResponseCode;
+use message::{Asked, Wanted};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// The longest question: a name has 255 bytes, and with all options that resolvers send it is far below.
+const MAX_QUESTION_LEN: usize = 4_096;
+
+/// Questions that wait to be looked at. What comes beyond that is lost, as on a link that is full: all are looked at
+/// within a millisecond.
+const MAX_WAITING: usize = 256;
+
+/// Connections at once, and of one client: a resolver has one at a time, each answer that is too long for a datagram
+/// takes another.
+const MAX_CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
+
+/// How long a connection may be silent, and how long a client may take to read an answer.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// How long opening the sockets is left alone after it failed.
+const RETRY_MS: u64 = 5_000;
+
+/// A question of a client.
+#[derive(Debug)]
+pub(crate) struct Question {
+    asked: Asked,
+    /// An address in the tunnel.
+    pub(crate) from: IpAddr,
+    answer: Answer,
+}
+
+/// Where an answer goes.
+#[derive(Debug)]
+enum Answer {
+    Datagram(Arc<UdpSocket>, SocketAddr),
+    Connection(oneshot::Sender<Vec<u8>>),
+}
+
+/// The sockets, and what came of questions.
+#[derive(Debug)]
+pub(crate) struct SiteDns {
+    at: Option<SocketAddr>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Why there are no sockets, and when to try again.
+    failed: Option<(String, u64)>,
+    asked: mpsc::Sender<Question>,
+    pub(crate) questions: mpsc::Receiver<Question>,
+    done: mpsc::Sender<ClientId>,
+    /// Whose question has been answered.
+    pub(crate) answered: mpsc::Receiver<ClientId>,
+}
+
+impl SiteDns {
+    pub(crate) fn new() -> Self {
+        let (asked, questions) = mpsc::channel(MAX_WAITING);
+        let (done, answered) = mpsc::channel(MAX_QUESTIONS);
+        Self {
+            at: None,
+            tasks: Vec::new(),
+            failed: None,
+            asked,
+            questions,
+            done,
+            answered,
+        }
+    }
+
+    /// Answers there from now on. Where the sockets can't be opened, [`Self::try_again`] does it later.
+    pub(crate) async fn answer_at(&mut self, at: SocketAddr, now_ms: u64) {
+        if self.at == Some(at) && self.failed.is_none() {
+            return;
+        }
+        self.stop();
+        self.at = Some(at);
+        match self.open(at).await {
+            Ok(()) => self.failed = None,
+            Err(error) => {
+                let why =
+                    format!("records of names other than addresses are not found: {at}: {error}");
+                if self.failed.is_none() {
+                    tracing::warn!("{why}");
+                }
+                self.failed = Some((why, now_ms + RETRY_MS));
+            }
+        }
+    }
+
+    /// Opens the sockets again, where that failed a while ago.
+    pub(crate) async fn try_again(&mut self, now_ms: u64) {
+        if let (Some(at), Some((_, again_ms))) = (self.at, &self.failed)
+            && *again_ms <= now_ms
+        {
+            self.answer_at(at, now_ms).await;
+        }
+    }
+
+    /// Why nothing is answered, for who asks for the gateway's state.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.failed.as_ref().map(|(why, _)| why.clone())
+    }
+
+    async fn open(&mut self, at: SocketAddr) -> io::Result<()> {
+        let socket = Arc::new(UdpSocket::bind(at).await?);
+        let listener = TcpListener::bind(at).await?;
+        self.tasks
+            .push(tokio::spawn(serve_datagrams(socket, self.asked.clone())));
+        self.tasks.push(tokio::spawn(serve_connections(
+            listener,
+            self.asked.clone(),
+        )));
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+    }
+
+    /// Asks the site's DNS. The client has its share of the questions until [`Self::answered`] names it.
+    pub(crate) fn look_up(
+        &self,
+        question: Question,
+        client: ClientId,
+        resolver: Option<TokioResolver>,
+    ) {
+        let done = self.done.clone();
+        tokio::spawn(async move {
+            let bytes = match (question.asked.wanted(), resolver) {
+                (Ok(Wanted { whole, kind, .. }), Some(resolver)) => {
+                    let found = resolver.lookup(whole, kind).await;
+                    question.asked.answer_with(&found)
+                }
+                (Ok(_), None) => question.asked.answer(ResponseCode::ServFail),
+                (Err(code), _) => question.asked.answer(code),
+            };
+            question.answer.send(bytes);
+            // Nobody listens where the gateway ended.
+            let _unheard = done.send(client).await;
+        });
+    }
+}
+
+impl Drop for SiteDns {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Question {
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// The code to refuse it with.
+    pub(crate) fn name(&self) -> Result<culvert_policy::DomainName, ResponseCode> {
+        self.asked.wanted().map(|wanted| wanted.name)
+    }
+
+    /// Answers that it is not asked.
+    pub(crate) fn refuse(self, code: ResponseCode) {
+        let bytes = self.asked.answer(code);
+        self.answer.send(bytes);
+    }
+}
+
+impl Answer {
+    /// Who asked may be gone, or its link full: it asks again.
+    fn send(self, bytes: Vec<u8>) {
+        match self {
+            Self::Datagram(socket, to) => {
+                let _lost = socket.try_send_to(&bytes, to);
+            }
+            Self::Connection(answer) => {
+                let _gone = answer.send(bytes);
+            }
+        }
+    }
+}
+
+async fn serve_datagrams(socket: Arc<UdpSocket>, questions: mpsc::Sender<Question>) {
+    let mut buffer = vec![0; MAX_QUESTION_LEN];
+    loop {
+        // What the network says of answers that were sent before is of no use here.
+        let Ok((len, from)) = socket.recv_from(&mut buffer).await else {
+            continue;
+        };
+        if let Some(asked) = Asked::read(&buffer[..len], true) {
+            let answer = Answer::Datagram(Arc::clone(&socket), from);
+            let from = from.ip();
+            let _full = questions.try_send(Question {
+                asked,
+                from,
+                answer,
+            });
+        }
+    }
+}
+
+/// Connections of each client.
+type Connections = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
+
+async fn serve_connections(listener: TcpListener, questions: mpsc::Sender<Question>) {
+    let connections = Connections::default();
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            // Out of descriptors: others may give some back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if let Some(place) = Place::take(&connections, from.ip()) {
+            let questions = questions.clone();
+            tokio::spawn(async move {
+                let _ended = serve_connection(stream, from.ip(), questions).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// A client's place among the connections.
+struct Place {
+    connections: Connections,
+    client: IpAddr,
+}
+
+impl Place {
+    fn take(connections: &Connections, client: IpAddr) -> Option<Self> {
+        let mut taken = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let own = taken.entry(client).or_default();
+        if all >= MAX_CONNECTIONS || *own >= MAX_CONNECTIONS_PER_CLIENT {
+            return None;
+        }
+        *own += 1;
+        let connections = Arc::clone(connections);
+        Some(Self {
+            connections,
+            client,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&self.client) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// One question after another (RFC 7766 permits several at once; resolvers that ask because an answer was too long
+/// have one).
+async fn serve_connection(
+    mut stream: TcpStream,
+    from: IpAddr,
+    questions: mpsc::Sender<Question>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; MAX_QUESTION_LEN];
+    loop {
+        let len = usize::from(timeout(IDLE, stream.read_u16()).await??);
+        let Some(bytes) = buffer.get_mut(..len) else {
+            return Ok(());
+        };
+        timeout(IDLE, stream.read_exact(bytes)).await??;
+        let Some(asked) = Asked::read(bytes, false) else {
+            return Ok(());
+        };
+        let (sender, answer) = oneshot::channel();
+        let question = Question {
+            asked,
+            from,
+            answer: Answer::Connection(sender),
+        };
+        let _full = questions.try_send(question);
+        let Ok(bytes) = answer.await else {
+            return Ok(());
+        };
+        let len = u16::try_from(bytes.len()).map_err(io::Error::other)?;
+        let framed = [&len.to_be_bytes()[..], &bytes].concat();
+        timeout(IDLE, stream.write_all(&framed)).await??;
+    }
+}
