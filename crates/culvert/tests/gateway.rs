@@ -40,7 +40,10 @@ fn token_for(url: &str) -> String {
             id: TokenId::from_bytes([7; 16]),
             secret: Secret::new([9; 32]),
         },
-        portal: Some(Portal::new(url, None).unwrap()),
+        portal: Some(Portal {
+            url: url.to_owned(),
+            pin: None,
+        }),
     };
     token.expose().to_string()
 }

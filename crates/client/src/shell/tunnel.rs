@@ -136,7 +136,9 @@ impl Tunnel {
         self.device.stop();
         let gone = async {
             // The device's threads hold the interface; a service manager may hold it a moment longer.
-            let _why = (&mut self.ended).await;
+            if !self.ended.is_terminated() {
+                let _why = (&mut self.ended).await;
+            }
             while interface.index().is_some() {
                 sleep(GONE_POLL).await;
             }
