@@ -88,7 +88,13 @@ impl<P> Client<P> {
             ToClient::AccessRevoked { grant, reason } => {
                 self.handle_revoked(grant, &reason, now_ms);
             }
-            ToClient::GatewayLost { gateway } => self.lose_gateway(gateway, now_ms),
+            ToClient::GatewayLost { gateway } => {
+                if let Some(lost) = self.gateways.get(&gateway) {
+                    let name = &lost.introduction.name;
+                    tracing::info!(gateway = name, "a gateway is gone, as the portal says");
+                }
+                self.lose_gateway(gateway, now_ms);
+            }
             ToClient::GatewayMoved {
                 gateway,
                 candidates,

@@ -221,6 +221,18 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// What follows a name, which may end with a pointer to another.
+fn behind_name(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (&len, rest) = bytes.split_first()?;
+        bytes = match len {
+            0 => return Some(rest),
+            0xc0.. => return rest.get(1..),
+            len => rest.get(usize::from(len)..)?,
+        };
+    }
+}
+
 /// Reads a name that is written out; returns what follows it as well.
 fn read_name(mut bytes: &[u8]) -> Option<(String, &[u8])> {
     let mut labels = Vec::new();
@@ -315,17 +327,15 @@ fn exchange(namespace: &Namespace, server: SocketAddr, question: &[u8]) -> Resul
     Ok(answer)
 }
 
-/// The data of so many records, as far as they are of the kind; each has a compressed name in front.
+/// The data of so many records, as far as they are of the kind.
 fn data(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<Vec<u8>>> {
-    const HEAD_LEN: usize = 12;
+    const HEAD_LEN: usize = 10;
     let mut found = Vec::new();
     for _ in 0..count {
+        records = behind_name(records).context("a record is cut short")?;
         let head = records.get(..HEAD_LEN).context("a record is cut short")?;
-        if head[0] & 0xc0 != 0xc0 {
-            bail!("a record with a name written out");
-        }
-        let of_kind = u16::from_be_bytes([head[2], head[3]]);
-        let end = HEAD_LEN + usize::from(u16::from_be_bytes([head[10], head[11]]));
+        let of_kind = u16::from_be_bytes([head[0], head[1]]);
+        let end = HEAD_LEN + usize::from(u16::from_be_bytes([head[8], head[9]]));
         let data = records
             .get(HEAD_LEN..end)
             .context("a record is cut short")?;
