@@ -10,8 +10,9 @@ use crate::support::SOON;
 /// What belongs to the process `id`: namespaces, interfaces' sockets, files, and the processes that
 /// have their files or interfaces there.
 fn left_behind(id: u32) -> String {
+    // What is being removed may be gone between two looks.
     let found = culvert_lab::run(&format!(
-        "find /run/netns /var/run/wireguard /tmp -maxdepth 1 ( -name cvl-{id}-* -o -name cvl-{id} -o -name cw{id}n* )"
+        "find /run/netns /var/run/wireguard /tmp -ignore_readdir_race -maxdepth 1 ( -name cvl-{id}-* -o -name cvl-{id} -o -name cw{id}n* )"
     ))
     .unwrap();
     found + &processes(id).join("\n")
