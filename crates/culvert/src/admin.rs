@@ -229,7 +229,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
 }
 
 impl CommonArguments {
-    /// How results are printed.
+    /// The format of results.
     fn format(&self) -> Format {
         match self.json {
             true => Format::Json,

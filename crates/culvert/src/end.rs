@@ -1,7 +1,7 @@
 //! The signals that end a client or gateway, and the end of its helper.
 
 use crate::exit::{Failure, Status};
-use culvert_host::{Farewell, SystemHelper, notify_stopping};
+use culvert_host::{Shutdown, SystemHelper, notify_stopping};
 use std::future::Future;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl HelperLost {
 /// start another: it ends for a restart then.
 pub(crate) fn told_to_end(
     helper: Option<SystemHelper>,
-) -> Result<(impl Future<Output = Farewell>, HelperLost), Failure> {
+) -> Result<(impl Future<Output = Shutdown>, HelperLost), Failure> {
     let watch = |kind| signal(kind).map_err(|error| Failure::io("watching for signals", &error));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
@@ -38,22 +38,22 @@ pub(crate) fn told_to_end(
     let lost = HelperLost::default();
     let is_lost = Arc::clone(&lost.0);
     let stop = async move {
-        let farewell = tokio::select! {
-            _ = terminate.recv() => Farewell::ForGood,
-            _ = interrupt.recv() => Farewell::ForGood,
-            _ = restart.recv() => Farewell::ForRestart,
+        let shutdown = tokio::select! {
+            _ = terminate.recv() => Shutdown::ForGood,
+            _ = interrupt.recv() => Shutdown::ForGood,
+            _ = restart.recv() => Shutdown::ForRestart,
             () = ended(helper) => {
                 is_lost.store(true, Ordering::Relaxed);
                 tracing::error!("the helper that looks up names and files has ended: this service ends too");
-                Farewell::ForRestart
+                Shutdown::ForRestart
             }
         };
-        match farewell {
-            Farewell::ForGood => tracing::info!("ending"),
-            Farewell::ForRestart => tracing::info!("ending for a restart: what is set up stays"),
+        match shutdown {
+            Shutdown::ForGood => tracing::info!("ending"),
+            Shutdown::ForRestart => tracing::info!("ending for a restart: what is set up stays"),
         }
         notify_stopping("ending");
-        farewell
+        shutdown
     };
     Ok((stop, lost))
 }

@@ -177,7 +177,7 @@ mod tests {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// What of a command line names no command or no flag of that command.
+    /// The first word of a command line that is no command, or no flag of it.
     fn unknown_in(root: &Command, line: &str) -> Option<String> {
         let mut command = root;
         let mut has_operands = false;

@@ -51,13 +51,13 @@ pub(crate) struct PingArguments {
     socket: ClientSocket,
 }
 
-/// What it came to, for programs.
+/// The result, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     schema_version: u32,
     /// As it was asked for.
     resource: &'a str,
-    /// Whether there is access and the gateway answers.
+    /// True if there is access and the gateway answers.
     reachable: bool,
     #[serde(flatten)]
     way: Option<Way>,

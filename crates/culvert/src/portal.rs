@@ -375,7 +375,7 @@ async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), F
     first.carry_out(&here, &token).await
 }
 
-/// What to do with the set-up token of a new portal. It is read from standard input, so that it is in no
+/// The command that uses the set-up token of a new portal. It is read from standard input, so that it is in no
 /// list of processes.
 fn invitation(token: &SetupToken) -> String {
     format!(

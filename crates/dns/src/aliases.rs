@@ -16,7 +16,7 @@ const ALIASES_MAX: usize = 16;
 /// A chain of aliases that ends at a resource's name.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// What the question's name is an alias of, one after another; the last is the resource's name.
+    /// The targets of the CNAME chain from the question's name, in order; the last is the resource's name.
     pub(crate) aliases: Vec<Name<Vec<u8>>>,
     pub(crate) name: DomainName,
     pub(crate) resource: ResourceId,

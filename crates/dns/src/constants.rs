@@ -67,8 +67,8 @@ pub const FORWARDS_MAX: usize = 512;
 /// 128 (RFC 8467) stay far below.
 pub const QUERY_LEN_MAX: usize = 4096;
 
-/// How long a site whose DNS did not answer a question for records is not asked the next one: browsers ask for such
-/// records beside each address, and wait for both. Addresses are found by another way.
+/// The time for which a site is not asked for records after its DNS did not answer. Browsers ask for such records beside
+/// each address, and wait for both. Addresses are found by another way.
 pub const SITE_SILENCE: Duration = Duration::from_secs(10);
 
 /// The most upstreams: resolv.conf has 3, some networks announce as many for each family.

@@ -30,7 +30,7 @@ pub(crate) struct Asked {
     pub(crate) checking_disabled: bool,
     /// With the name's letters as they came. None where it cannot be read.
     pub(crate) question: Option<Question>,
-    /// What the question's name is an alias of, one after another, as an upstream says. The answer is about the last.
+    /// The targets of the CNAME chain from the question's name, in order, as an upstream says. The answer is about the last.
     pub(crate) aliases: Vec<Name<Vec<u8>>>,
     pub(crate) edns: Option<Edns>,
 }

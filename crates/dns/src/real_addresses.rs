@@ -53,7 +53,7 @@ pub(crate) fn taken_out(
     Ok(Some(builder.finish().into_target()))
 }
 
-/// What becomes of a record.
+/// The decision about a record.
 enum Fate {
     Kept,
     LeftOut,
@@ -76,8 +76,8 @@ fn fate(
     })
 }
 
-/// Whether a service keeps its hints. Where its target is the root, it is at the owner of the record (RFC 9460, section
-/// 2.5).
+/// The decision about an HTTPS or SVCB record. A target that is the root means the owner of the record (RFC 9460,
+/// section 2.5).
 fn service_fate(
     data: &[u8],
     is_owner_ours: bool,
@@ -116,7 +116,7 @@ fn service_fate(
     })
 }
 
-/// How long the name at the front is, which is never compressed.
+/// The length of the name at the front, which is never compressed.
 fn target_len(data: &[u8]) -> Result<usize, ParseError> {
     let mut at = 0;
     loop {

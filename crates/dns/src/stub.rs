@@ -325,8 +325,8 @@ impl Stub {
         }
     }
 
-    /// Whether the site knows more of the name than its addresses. What others say is an alias of it has no other data:
-    /// an alias is followed to addresses alone.
+    /// True if the site can be asked for records of the name. An alias of another resolver is followed to addresses
+    /// alone.
     fn is_of_site(&self, offset: Offset, asked: &Asked) -> bool {
         let decision = self.names.entry(offset).map(|entry| &entry.decision);
         let exists = matches!(

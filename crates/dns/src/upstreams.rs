@@ -120,7 +120,7 @@ impl Upstreams {
         self.handle_due(now)
     }
 
-    /// Who is asked of a resource's names from now on; what waits for another is sent to that one at once.
+    /// Sets the server for a resource's names. Queries that wait for another one are sent to it at once.
     pub(crate) fn set_site(
         &mut self,
         resource: ResourceId,

@@ -60,7 +60,7 @@ impl Zones {
         }
     }
 
-    /// Who is asked of the names of a resource, besides for their addresses; nobody where it is none.
+    /// Sets the server for records of a resource's names that are no addresses; `None` removes it.
     pub(crate) fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>) {
         match server {
             Some(server) if self.site_server(resource) == Some(server) => {}
@@ -106,7 +106,7 @@ impl Zones {
         self.place(name).is_some()
     }
 
-    /// Who is asked.
+    /// The servers to ask.
     pub(crate) fn pool(&self, of: &Of) -> &Pool {
         let name = match of {
             Of::Name(name) => name,

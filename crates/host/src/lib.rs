@@ -14,7 +14,6 @@ mod descriptor_store;
 mod descriptors;
 mod error;
 mod family;
-mod farewell;
 mod file_check;
 mod firewall;
 mod forwarding;
@@ -24,14 +23,15 @@ mod log_dir;
 mod netlink;
 mod notify;
 mod observer;
-mod patience;
 mod peer_credentials;
 mod peer_process;
 mod privileges;
 mod probe;
 mod resolver;
+mod retry;
 mod routing;
 mod sandbox;
+mod shutdown;
 mod state_dir;
 mod status_socket;
 mod system_helper;
@@ -48,7 +48,6 @@ pub use descriptor_store::DescriptorStore;
 pub use descriptors::raise_descriptors;
 pub use error::HostError;
 pub use family::Family;
-pub use farewell::Farewell;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
 pub use firewall::{
     ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
@@ -70,6 +69,7 @@ pub use routing::{
     Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
 };
 pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
+pub use shutdown::Shutdown;
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
 pub use system_helper::{

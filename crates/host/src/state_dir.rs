@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::HostError;
 use crate::file_check::{FileRefusal, Kind, SecretBytes, open_private, read_bounded, refuse};
-use crate::patience::take_patiently;
+use crate::retry::retry_until_released;
 
 /// The most bytes of a file in a [`StateDir`]. Ids and keys take less than a hundred; the largest is the
 /// list of a gateway's grants: at most 32768 of them with 1200 bytes each, and 65536 names with 350.
@@ -105,7 +105,7 @@ impl StateDir {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, LOCK_FILE, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| HostError::file("open", &path, error))?;
-        let locked = take_patiently(|| {
+        let locked = retry_until_released(|| {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => Ok(Some(())),
                 Err(Errno::WOULDBLOCK) => Ok(None),

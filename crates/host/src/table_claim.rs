@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::HostError;
-use crate::patience::take_patiently;
+use crate::retry::retry_until_released;
 use crate::routing::{Routing, Table};
 
 /// Keeps the routing tables of a tunnel for this process: two that share one would each remove what the
@@ -33,7 +33,7 @@ impl TableClaim {
 }
 
 fn claim(table: Table) -> Result<UnixDatagram, HostError> {
-    let taken = take_patiently(|| {
+    let taken = retry_until_released(|| {
         let bound = SocketAddr::from_abstract_name(format!("culvert/table/{table}"))
             .and_then(|name| UnixDatagram::bind_addr(&name));
         match bound {

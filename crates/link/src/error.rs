@@ -113,7 +113,7 @@ pub enum ConnectError {
     },
 }
 
-/// What usually stands behind a status.
+/// The usual cause of a status.
 const fn hint(status: u16) -> &'static str {
     match status {
         400 | 426 => {
@@ -124,13 +124,13 @@ const fn hint(status: u16) -> &'static str {
     }
 }
 
-/// How long to wait at least where another answers than the portal. A network's log-in page goes away when
+/// The shortest wait after another machine answered in the portal's place. A captive portal goes away when
 /// somebody has logged in there.
 const WRONG_PORTAL_WAIT_MS: u64 = 10_000;
 
 impl ConnectError {
-    /// How long to wait at least, in milliseconds: what the portal asks for, or what a fault asks for that
-    /// a person has to mend.
+    /// The shortest wait in milliseconds: the portal's `Retry-After`, or the pause after a fault that a person has
+    /// to mend.
     #[must_use]
     pub const fn retry_after_ms(&self) -> Option<u64> {
         match self {

@@ -1,6 +1,6 @@
 //! Lines of a log that say the same again and again.
 
-/// How often one line is logged, in milliseconds.
+/// The shortest interval between two logs of one line, in milliseconds.
 const INTERVAL_MS: u64 = 60_000;
 
 /// Different lines that are told apart; the one that was logged longest ago makes room.
@@ -21,7 +21,7 @@ struct Line {
 }
 
 impl Repeats {
-    /// Whether to log a line now; then how many like it were not logged since the last one.
+    /// `Some` if the line is to be logged now, with the number of suppressed repeats since the last one.
     pub fn count(&mut self, text: &str, now_ms: u64) -> Option<u64> {
         let text: String = text.chars().filter(|it| !it.is_ascii_digit()).collect();
         if let Some(line) = self.lines.iter_mut().find(|line| line.text == text) {

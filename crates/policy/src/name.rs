@@ -279,7 +279,7 @@ fn fit(pattern: &[PatternLabel<'_>], name: &[&str]) -> bool {
         })
 }
 
-/// Whether programs take it for an IPv4 address, right or wrong, and never ask the DNS for it: `10.0.0.256`, `1.2.3`,
+/// True if programs read it as an IPv4 address, valid or not, and never ask the DNS for it: `10.0.0.256`, `1.2.3`,
 /// `0x7f.1` (the URL standard's "ends in a number"; no top-level domain is one, RFC 3696 section 2).
 fn ends_in_number(text: &str) -> bool {
     let last = text.rsplit('.').next().unwrap_or(text);
@@ -290,7 +290,7 @@ fn ends_in_number(text: &str) -> bool {
     }
 }
 
-/// Whether it is an address with what people write around one: `10.0.0.1:80`, `[fd00::1]:443`, `https://web`.
+/// True for an address with a port, brackets or a scheme: `10.0.0.1:80`, `[fd00::1]:443`, `https://web`.
 fn has_port_or_scheme(text: &str) -> bool {
     let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
         let is_host = !host.contains(':') || host.ends_with(']');

@@ -125,7 +125,7 @@ pub enum PortalError {
     Random(#[from] getrandom::Error),
 }
 
-/// What to do where an address can't be listened on.
+/// The fix for an address that can't be listened on.
 fn listen_fix(source: &std::io::Error, address: SocketAddr) -> String {
     use std::io::ErrorKind;
     let port = address.port();

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 /// For how long a provider is believed to be as it said.
 const METADATA_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// How often a provider is asked for its keys because none of those that it had has signed a token: whoever makes
+/// The shortest interval between requests for a provider's keys after a signature failed under all known ones: whoever makes
 /// up tokens has nobody else bothered.
 const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -88,7 +88,7 @@ impl Oidc {
         Ok(Begun { url, ..begun })
     }
 
-    /// Who came back with a code, by the ID token alone.
+    /// The person who came back with a code, by the ID token alone.
     pub(crate) async fn redeem(
         &self,
         provider: &Provider,

@@ -74,7 +74,7 @@ macro_rules! entities {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// What stands before its name in a sentence.
+            /// The indefinite article before its name in a sentence.
             pub const fn article(self) -> &'static str {
                 match self.as_str().as_bytes() {
                     [b'a' | b'e' | b'i' | b'o' | b'u', ..] => "an",

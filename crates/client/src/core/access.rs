@@ -91,7 +91,7 @@ pub(super) struct Introduction {
 }
 
 impl Introduction {
-    /// Where it answers questions about names, if it does.
+    /// The address of its DNS service in the tunnel, if it has one.
     pub(super) fn site_dns(&self) -> Option<SocketAddr> {
         let at = SocketAddr::from((self.interface.ipv4, SITE_DNS_PORT));
         self.answers_dns.then_some(at)

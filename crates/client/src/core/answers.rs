@@ -139,7 +139,7 @@ impl<P> Client<P> {
         }
     }
 
-    /// What people call a resource; of one that is gone, its id.
+    /// The name of a resource; its id if it is gone.
     pub(super) fn name_of(&self, id: ResourceId) -> String {
         let resource = self.directory.get(id);
         resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())

@@ -212,7 +212,7 @@ impl<P> Client<P> {
                 network.names.v6().prefix_len(),
             ),
         ];
-        // Where replies come from a route must lead to, or hosts that check that drop them (rp_filter).
+        // Hosts with a strict rp_filter drop replies from an address that no route leads back to.
         let resolvers = self.gateways.values().filter_map(|gateway| {
             let at = Prefix::host(gateway.introduction.site_dns()?.ip());
             self.routed.contains_key(&at).then_some(at)

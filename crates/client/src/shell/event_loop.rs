@@ -16,7 +16,7 @@ use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_dns::Via;
 use culvert_engine::Unrouted;
 use culvert_host::{
-    Farewell, InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Wanted, WatchOptions,
+    InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Shutdown, Wanted, WatchOptions,
 };
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats};
 use culvert_policy::{DomainName, Prefix};
@@ -116,14 +116,14 @@ pub(super) enum Closing {
 /// Why the loop was left.
 pub(super) enum Departure {
     /// The client is to end.
-    Stop(Farewell),
+    Stop(Shutdown),
     /// It is told to do something else.
     Command(StatusRequest),
 }
 
 /// What woke the loop.
 enum Event {
-    Stop(Farewell),
+    Stop(Shutdown),
     Portal(PortalEvent),
     Packet(Unrouted),
     Dns(DnsEvent),
@@ -219,7 +219,7 @@ impl<'a> EventLoop<'a> {
     /// on. It may be called again where it was told something that is not done.
     pub(super) async fn run(
         &mut self,
-        mut stop: Pin<&mut impl Future<Output = Farewell>>,
+        mut stop: Pin<&mut impl Future<Output = Shutdown>>,
     ) -> Result<Departure, ClientError> {
         self.core.handle_timeout(Now::read().boot_ms);
         loop {
@@ -228,7 +228,7 @@ impl<'a> EventLoop<'a> {
             let rest = self.rest();
             let event = tokio::select! {
                 biased;
-                farewell = stop.as_mut() => Event::Stop(farewell),
+                shutdown = stop.as_mut() => Event::Stop(shutdown),
                 ended = &mut self.devices.tunnel.ended => Event::DeviceEnded(ended.unwrap_or(None)),
                 event = self.devices.portal.next() => Event::Portal(event),
                 Some(change) = self.devices.host.changed.recv() => Event::Network(change),
@@ -241,7 +241,7 @@ impl<'a> EventLoop<'a> {
                 Some(event) = self.dns_received.recv() => Event::Dns(event),
             };
             match event {
-                Event::Stop(farewell) => return Ok(Departure::Stop(farewell)),
+                Event::Stop(shutdown) => return Ok(Departure::Stop(shutdown)),
                 Event::DeviceEnded(Some(error)) => return Err(error.into()),
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,

@@ -16,7 +16,7 @@ mod tunnel;
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};
 use base::Base;
-use culvert_host::{Farewell, StateDir, TableClaim};
+use culvert_host::{Shutdown, StateDir, TableClaim};
 use service::Service;
 use std::future::Future;
 
@@ -35,7 +35,7 @@ use std::future::Future;
 pub async fn run(
     settings: Settings,
     observed: Observed,
-    stop: impl Future<Output = Farewell>,
+    stop: impl Future<Output = Shutdown>,
     ready: impl FnMut(&str) + Send,
 ) -> Result<(), ClientError> {
     if settings.enrolment.is_some() {

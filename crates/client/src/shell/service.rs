@@ -9,7 +9,7 @@ use super::rest::Stand;
 use crate::observer::StatusRequest;
 use crate::status::{ServiceState, Status};
 use crate::{ClientError, Enrolment, Observed, Request};
-use culvert_host::{Farewell, HostError, StateDir, notify_ready, notify_status};
+use culvert_host::{HostError, Shutdown, StateDir, notify_ready, notify_status};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     /// Goes on until `stop` is done. With the administrator's token it ends by itself too.
     pub(super) async fn run(
         mut self,
-        stop: impl Future<Output = Farewell>,
+        stop: impl Future<Output = Shutdown>,
     ) -> Result<(), ClientError> {
         let mut stop = pin!(stop);
         if let Some(enrolment) = self.base.settings.enrolment.clone() {
@@ -108,7 +108,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Is up until it is told otherwise, or can't be; nothing where it is to end.
-    async fn be_up<F: Future<Output = Farewell>>(
+    async fn be_up<F: Future<Output = Shutdown>>(
         &mut self,
         is_awaited: bool,
         stop: Pin<&mut F>,
@@ -122,7 +122,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Goes up and, in the end, down. Says where to it was told to go; nothing where it is to end.
-    async fn session<F: Future<Output = Farewell>>(
+    async fn session<F: Future<Output = Shutdown>>(
         &mut self,
         enrolment: &Enrolment,
         is_awaited: bool,
@@ -140,8 +140,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
         let mut closing = Closing::Over;
         let ended = loop {
             let asked = match event_loop.run(stop.as_mut()).await {
-                Ok(Departure::Stop(Farewell::ForGood)) => break Ok(None),
-                Ok(Departure::Stop(Farewell::ForRestart)) => {
+                Ok(Departure::Stop(Shutdown::ForGood)) => break Ok(None),
+                Ok(Departure::Stop(Shutdown::ForRestart)) => {
                     closing = Closing::Restart;
                     break Ok(None);
                 }
@@ -176,7 +176,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Waits for a command that leads elsewhere; nothing where it is to end.
-    async fn rest<F: Future<Output = Farewell>>(
+    async fn rest<F: Future<Output = Shutdown>>(
         &mut self,
         stand: Stand,
         mut stop: Pin<&mut F>,

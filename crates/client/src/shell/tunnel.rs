@@ -29,10 +29,10 @@ const _: () = assert!(
     2 * culvert_session::PROMPT_KEEPALIVE_TIMEOUT.as_millis() < culvert_path::LISTEN.as_millis()
 );
 
-/// How long the kernel may take to remove the interface; it takes milliseconds, more under load.
+/// The time that the kernel may take to remove the interface; it takes milliseconds, more under load.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether the interface has gone.
+/// The pause between two checks that the interface has gone.
 const GONE_POLL: Duration = Duration::from_millis(10);
 
 /// The engine's device with what comes out of it.

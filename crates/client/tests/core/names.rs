@@ -425,7 +425,7 @@ fn after_a_failover_the_new_gateway_is_asked() {
         gateway: gateway_id(3),
     });
     ask(&mut play, "a.corp.example", TXT);
-    // What was in use is asked for again by itself, and the name after that.
+    // The client asks for a grant in use again by itself, and for the name after that.
     let (request, _, _, _) = play.take_request();
     play.grant(request, 1, answering(4, 2, &[]));
     let (request, _) = requested(&mut play);

@@ -112,7 +112,7 @@ impl Running {
         let client = async move {
             let stop = async move {
                 stopped.notified().await;
-                culvert_host::Farewell::ForGood
+                culvert_host::Shutdown::ForGood
             };
             culvert_client::run(settings, culvert_host::observe().1, stop, |_| {
                 is_ready.notify_one();

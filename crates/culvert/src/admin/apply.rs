@@ -121,8 +121,8 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// What is there of a kind and all of it would be deleted, in words. Such a file is more often cut short
-/// or another one than meant.
+/// The kinds of which the plan deletes every item, in words. Such a file is more often truncated, or the wrong one,
+/// than meant.
 async fn kinds_lost(api: &mut Api, changes: &[ApplyChange]) -> Result<Vec<String>, Failure> {
     let mut lost = Vec::new();
     for (kind, several) in [
@@ -147,7 +147,7 @@ async fn kinds_lost(api: &mut Api, changes: &[ApplyChange]) -> Result<Vec<String
     Ok(lost)
 }
 
-/// How many there are of a kind that may be deleted.
+/// The number of items of a kind that may be deleted.
 async fn count(api: &mut Api, kind: &str) -> Result<usize, Failure> {
     let all = &Query::default();
     Ok(match kind {

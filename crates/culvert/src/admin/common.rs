@@ -59,7 +59,7 @@ pub(super) struct Delete {
     consent: Consent,
 }
 
-/// Whether somebody has agreed to what can't be undone.
+/// True if the user agreed to an action that can't be undone.
 #[derive(Debug, Args)]
 pub(super) struct Consent {
     /// Do not ask; needed where no terminal is
@@ -223,7 +223,7 @@ impl Question {
     }
 }
 
-/// Whether somebody sees a question and can answer it.
+/// True if a user sees a question and can answer it: input and output are terminals.
 pub(super) fn can_ask(format: Format) -> bool {
     format == Format::Table && std::io::stdin().is_terminal()
 }

@@ -68,7 +68,7 @@ pub(super) fn field(change: &FieldChange) -> String {
     }
 }
 
-/// Whether a field's value is written in words of its own, however it is put together.
+/// True if a field's value has its own wording, whatever its type.
 pub(super) fn is_in_words(field: &str) -> bool {
     WORDED.contains(&field)
 }

@@ -262,7 +262,7 @@ impl<T: Entity> Listed<T> {
     }
 }
 
-/// Whether a machine is connected, and since when.
+/// The connection state of a machine, with the time of its last change.
 pub(super) fn connected(since: Option<Timestamp>) -> String {
     match since {
         Some(since) => format!("since {}", instant(Some(since))),

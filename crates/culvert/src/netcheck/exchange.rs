@@ -11,13 +11,13 @@ use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long an answer may take, as everything else on the way to the portal.
+/// The time limit for an answer, the same as for every other step to the portal.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer that are looked at: a problem of the API has some hundred.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
-/// What somebody answers in the portal's place, or itself.
+/// An answer of the portal, or of something in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) status: u16,

@@ -20,7 +20,7 @@ const HTTP: &str = "portal-http";
 const CONSOLE: &str = "portal-form";
 const CLOCK: &str = "clock";
 
-/// What a request for a WebSocket has (RFC 6455 §4.1), with the key of the standard's own example.
+/// The headers of a WebSocket request (RFC 6455 §4.1), with the key of the standard's own example.
 const UPGRADE: [(&str, &str); 4] = [
     ("connection", "Upgrade"),
     ("upgrade", "websocket"),
@@ -31,11 +31,11 @@ const UPGRADE: [(&str, &str); 4] = [
 /// A form of the console that changes nothing for somebody who is not signed in.
 const FORM: &str = "/sign-out";
 
-/// What a console says that was asked under another name, and to a form that came from elsewhere.
+/// The console's statuses for another host name, and for a form of another origin.
 const MISDIRECTED: u16 = 421;
 const FORBIDDEN: u16 = 403;
 
-/// What a proxy is to be told where the portal does not say it itself.
+/// The fix for a proxy, if the portal's answer does not name it.
 const PASS_WEBSOCKETS: &str = "nginx: `proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; \
      proxy_set_header Connection upgrade;`";
 const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`, Caddy: `header_up Host {hostport}`; HAProxy \
@@ -72,10 +72,10 @@ pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
     }
 }
 
-/// What a proxy in front of the portal does not pass on, in the portal's own words.
+/// The headers that a proxy in front of the portal drops, in the portal's own words.
 async fn passes_on(portal: &Portal, answer: &PortalAnswer) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Whoever leads elsewhere is no proxy of the portal.
+    // A redirection to another host does not come from a proxy of the portal.
     if answer.location.is_some() {
         return findings;
     }
@@ -100,7 +100,7 @@ fn no_session(said: &Said) -> Option<Finding> {
     Some(Finding::fails(HTTP, detail, PASS_WEBSOCKETS.to_owned()))
 }
 
-/// How the console takes a form, as a browser that has it open at `url` sends it.
+/// The console's answer to a form that a browser at `url` sends.
 fn console(url: &str, said: &Said) -> Finding {
     if !matches!(said.status, MISDIRECTED | FORBIDDEN) {
         return Finding::ok(CONSOLE, format!("forms of {url} get there"));

@@ -1,4 +1,4 @@
-//! Who has lost the way in gets another by what the portal's machine prints.
+//! Recovery of an account: the command that the portal's machine prints works.
 
 use crate::scene::{CULVERT, Portal, Said, Shell};
 use serde_json::Value;

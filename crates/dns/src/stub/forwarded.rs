@@ -158,8 +158,8 @@ impl Stub {
         self.forward_to(&of, bytes, asked, asker, now);
     }
 
-    /// Who answers questions about the names of a resource from now on, besides those for addresses; nobody where it
-    /// is none. The access to the resource has to lead there.
+    /// Sets the server for records of a resource's names that are no addresses; `None` removes it. Access to the
+    /// resource has to lead there.
     pub fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>, now: Time) {
         let (outputs, failed) = self.upstreams.set_site(resource, server, now);
         self.push_forwards(outputs, &failed);

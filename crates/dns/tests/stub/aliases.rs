@@ -42,7 +42,7 @@ fn an_alias_of_a_resources_name_has_the_addresses_of_the_tunnel() {
         &[real_address(HOST), alias(ALIAS, HOST)],
         &[alias(ALIAS, HOST)],
         &[alias("ALIAS.example.ORG", "WWW.Corp.Example")],
-        // Where its name leads is for the site to say.
+        // The site decides about its own name.
         &[alias(ALIAS, HOST), alias(HOST, "elsewhere.example.net")],
     ];
     for records in answers {

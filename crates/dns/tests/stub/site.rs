@@ -224,7 +224,7 @@ fn addresses_that_a_service_hints_at_are_left_out_where_it_is_at_a_resources_nam
             vec![HINT_V4],
             Some(service("cdn.example.net", &[HINT_V4])),
         ),
-        // Who must have the hints can't do without.
+        // A client must not use the record without the hints that it declares mandatory.
         ("", vec![(0, &[0, 4][..]), HINT_V4], None),
     ] {
         let (mut stub, forward) = asked(Outcome::Families(BOTH), HTTPS_TYPE);

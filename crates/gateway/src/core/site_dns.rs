@@ -57,7 +57,7 @@ impl SiteQuestions {
 }
 
 impl Gateway {
-    /// Where clients ask, once the gateway has an address in the tunnel.
+    /// The address for clients' questions, once the gateway has an address in the tunnel.
     #[must_use]
     pub fn site_dns(&self) -> Option<SocketAddr> {
         self.network.as_ref().map(Network::site_dns)

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
 use culvert_host::{
-    Farewell, Identity, NetworkWatch, StateDir, StatusSocket, TableClaim, WatchOptions,
+    Identity, NetworkWatch, Shutdown, StateDir, StatusSocket, TableClaim, WatchOptions,
     notify_stopping,
 };
 use culvert_ids::ClientId;
@@ -63,16 +63,16 @@ const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 pub async fn run(
     settings: Settings,
     observed: Observed,
-    stop: impl Future<Output = Farewell>,
+    stop: impl Future<Output = Shutdown>,
 ) -> Result<(), GatewayError> {
     let mut shell = Shell::start(settings, observed).await?;
     let result = shell.serve(stop).await;
     notify_stopping("stopping");
-    let farewell = match &result {
-        Ok(farewell) => *farewell,
-        Err(_) => Farewell::ForGood,
+    let shutdown = match &result {
+        Ok(shutdown) => *shutdown,
+        Err(_) => Shutdown::ForGood,
     };
-    shell.finish(farewell).await;
+    shell.finish(shutdown).await;
     result.map(drop)
 }
 
@@ -114,7 +114,7 @@ struct Shell {
 
 /// What woke the shell up.
 enum Event {
-    Stop(Farewell),
+    Stop(Shutdown),
     Timeout,
     Attempt(Result<Connected, ConnectError>),
     Text(String),
@@ -214,8 +214,8 @@ impl Shell {
 
     async fn serve(
         &mut self,
-        stop: impl Future<Output = Farewell>,
-    ) -> Result<Farewell, GatewayError> {
+        stop: impl Future<Output = Shutdown>,
+    ) -> Result<Shutdown, GatewayError> {
         let mut stop = std::pin::pin!(stop);
         let mut load = interval(LOAD_INTERVAL);
         let mut guard = interval(GUARD_INTERVAL);
@@ -232,7 +232,7 @@ impl Shell {
             let wake_up = self.wake_up();
             let event = tokio::select! {
                 biased;
-                farewell = &mut stop => Event::Stop(farewell),
+                shutdown = &mut stop => Event::Stop(shutdown),
                 result = &mut self.tunnel.ended => Event::Ended(result.ok().flatten()),
                 text = next_text(&mut self.connection) => text,
                 result = finished(&mut self.attempt) => Event::Attempt(result),
@@ -249,8 +249,8 @@ impl Shell {
                 _ = flows.tick() => Event::Flows,
                 () = sleep_until(wake_up) => Event::Timeout,
             };
-            if let Some(farewell) = self.handle(event).await? {
-                return Ok(farewell);
+            if let Some(shutdown) = self.handle(event).await? {
+                return Ok(shutdown);
             }
             self.carry_out().await?;
         }
@@ -258,15 +258,15 @@ impl Shell {
             Some(Ending::NotEnrolled(why)) => Err(GatewayError::NotEnrolled(why)),
             Some(Ending::Revoked(why)) => Err(GatewayError::Revoked(why)),
             Some(Ending::Failed(why)) => Err(GatewayError::Refused(why)),
-            None => Ok(Farewell::ForGood),
+            None => Ok(Shutdown::ForGood),
         }
     }
 
     /// Says how it ends, where it is over.
-    async fn handle(&mut self, event: Event) -> Result<Option<Farewell>, GatewayError> {
+    async fn handle(&mut self, event: Event) -> Result<Option<Shutdown>, GatewayError> {
         let now_ms = culvert_engine::boot_time_ms();
         match event {
-            Event::Stop(farewell) => return Ok(Some(farewell)),
+            Event::Stop(shutdown) => return Ok(Some(shutdown)),
             Event::Ended(Some(error)) => return Err(error.into()),
             Event::Ended(None) => {
                 let source = std::io::Error::other("somebody deleted it");
@@ -467,7 +467,7 @@ impl Shell {
 
     /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
     /// guard. For a restart, tunnel and guard stay.
-    async fn finish(mut self, farewell: Farewell) {
+    async fn finish(mut self, shutdown: Shutdown) {
         if tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows())
             .await
             .is_err()
@@ -477,12 +477,12 @@ impl Shell {
         if let Some(connection) = self.connection.take() {
             connection.close().await;
         }
-        match farewell {
-            Farewell::ForGood => {
+        match shutdown {
+            Shutdown::ForGood => {
                 self.tunnel.stop();
                 self.host.remove().await;
             }
-            Farewell::ForRestart => self.tunnel.leave(),
+            Shutdown::ForRestart => self.tunnel.leave(),
         }
         // What was revoked a moment ago does not come back with the next start.
         if let Some(kept) = self.core.kept() {

@@ -85,7 +85,7 @@ impl Resolver {
         });
     }
 
-    /// What names are asked of at the moment, if anything.
+    /// The resolver of the system's present configuration, if that can be used.
     pub(crate) fn current(&mut self) -> Option<TokioResolver> {
         self.follow_system();
         self.resolver.as_ref().ok().cloned()

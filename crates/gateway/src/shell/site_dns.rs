@@ -33,10 +33,10 @@ const MAX_WAITING: usize = 256;
 const MAX_CONNECTIONS: usize = 128;
 const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 
-/// How long a connection may be silent, and how long a client may take to read an answer.
+/// The time limit for the next question of a connection, and for writing an answer.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How long opening the sockets is left alone after it failed.
+/// The pause before the sockets are opened again after a failure.
 const RETRY_MS: u64 = 5_000;
 
 /// A question of a client.
@@ -48,7 +48,7 @@ pub(crate) struct Question {
     answer: Answer,
 }
 
-/// Where an answer goes.
+/// The destination of an answer.
 #[derive(Debug)]
 enum Answer {
     Datagram(Arc<UdpSocket>, SocketAddr),
@@ -167,7 +167,7 @@ impl Drop for SiteDns {
 }
 
 impl Question {
-    /// What it asks for.
+    /// The name in question.
     ///
     /// # Errors
     /// The code to refuse it with.
@@ -183,7 +183,7 @@ impl Question {
 }
 
 impl Answer {
-    /// Who asked may be gone, or its link full: it asks again.
+    /// An answer may be lost, as any datagram: the client asks again.
     fn send(self, bytes: Vec<u8>) {
         match self {
             Self::Datagram(socket, to) => {
@@ -199,7 +199,7 @@ impl Answer {
 async fn serve_datagrams(socket: Arc<UdpSocket>, questions: mpsc::Sender<Question>) {
     let mut buffer = vec![0; MAX_QUESTION_LEN];
     loop {
-        // What the network says of answers that were sent before is of no use here.
+        // An error is one of an earlier answer, such as an unreachable port.
         let Ok((len, from)) = socket.recv_from(&mut buffer).await else {
             continue;
         };

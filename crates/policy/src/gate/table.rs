@@ -98,7 +98,7 @@ impl Mapping {
     }
 }
 
-/// Where a client asks DNS questions about names of its resources: the gateway's own resolver.
+/// The gateway's DNS service, which a client asks about names of its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteDns {
     /// Of the gateway, by UDP and TCP.

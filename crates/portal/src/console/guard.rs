@@ -41,7 +41,7 @@ pub(super) fn must_be_at_own_name(console: &Console, headers: &HeaderMap) -> Res
     }
 }
 
-/// What to say where the console is asked by an address, and only its own name will do.
+/// The message for a console that was opened by an address and needs its own name.
 pub(super) fn elsewhere(url: &str, headers: &HeaderMap) -> String {
     format!(
         "The provider sends people back to {url}: open the console there. The request came {}, and `Host: {}` was \
@@ -124,7 +124,7 @@ fn render(refusal: Refusal, headers: &HeaderMap) -> Response {
     (status, headers, text).into_response()
 }
 
-/// Whether text is asked for, and no page: `culvert netcheck` does so.
+/// True if the request accepts text and no page: `culvert netcheck` does so.
 fn wants_text(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());

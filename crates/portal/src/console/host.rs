@@ -1,4 +1,4 @@
-//! Whether a request was meant for this portal and a form came from one of its pages; and what to say where a
+//! Checks that a request was meant for this portal and that a form came from one of its pages. Names the fix if a
 //! reverse proxy has changed the header that tells.
 
 use crate::server::Notice;
@@ -14,7 +14,7 @@ const FORWARDED_HOST: &str = "x-forwarded-host";
 /// Bytes of a header that are repeated: the longest name and a port.
 const MAX_SHOWN_BYTES: usize = 260;
 
-/// What a proxy is to be told so that it passes `Host` on.
+/// The lines that make a proxy pass `Host` on.
 const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`\n\
      HAProxy: no line that sets `Host`; it passes it on by itself\n\
      Caddy: `header_up Host {hostport}` in `reverse_proxy`";
@@ -28,9 +28,9 @@ const PASS_ORIGIN: &str = "Where a reverse proxy is in front of the portal, it m
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) title: &'static str,
-    /// What came, and what was expected.
+    /// The header that came, and the one that was expected.
     pub(super) text: String,
-    /// What whoever looks after a proxy is to write.
+    /// The lines for the administrator of the proxy.
     pub(super) fix: Option<&'static str>,
 }
 
@@ -148,7 +148,7 @@ impl Refusal {
     }
 }
 
-/// Whether the browser asks for the portal under the name of its URL.
+/// True if `Host` is the authority of the portal's URL.
 pub(super) fn is_at_own_name(url: &str, headers: &HeaderMap) -> bool {
     host_of(headers).is_some_and(|host| is_own(url, host))
 }

@@ -1,4 +1,4 @@
-//! Where a claim is among those that a provider sent, and which came at all.
+//! Finds a claim among those that a provider sent, and lists the names of all.
 
 use super::fault::copyable;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// Names of claims that a log line has room for.
 const MAX_NAMES: usize = 64;
 
-/// How deep names are listed: `resource_access.CLIENT.roles`.
+/// The depth to which names are listed: `resource_access.CLIENT.roles`.
 const MAX_DEPTH: usize = 3;
 
 /// The claim of that name. A claim that is called just so comes first, even with dots or slashes in its name. Otherwise
@@ -42,7 +42,7 @@ pub(super) fn names(claims: &Map<String, Value>) -> String {
     }
 }
 
-/// Whether the members of an object are values by name, as ZITADEL has roles: `{"admin": {"ORGANISATION": "DOMAIN"}}`.
+/// True if the keys of an object are the values, as ZITADEL writes roles: `{"admin": {"ORGANISATION": "DOMAIN"}}`.
 pub(super) fn is_keyed(object: &Map<String, Value>) -> bool {
     let is_detail = |value: &Value| {
         let detail = value.as_object();

@@ -113,7 +113,7 @@ pub(super) fn repeated(said: &str) -> String {
     said.take(MAX_REPEATED_CHARS).collect()
 }
 
-/// What a provider says, to be copied and compared: characters that are not visible ASCII are escaped, and it has an end.
+/// A provider's text, to be copied and compared: bounded in length, and escaped unless visible ASCII.
 pub(super) fn copyable(said: &str) -> String {
     let mut shown = String::new();
     for (at, char) in said.chars().enumerate() {

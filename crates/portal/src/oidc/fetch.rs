@@ -159,7 +159,7 @@ impl Answer {
         self.json(url)
     }
 
-    /// Whether it says that all is well.
+    /// True for a status of success.
     pub(super) fn check_status(&self, url: &str) -> Result<(), SignInFault> {
         if self.status != StatusCode::OK {
             let url = copyable(url);
@@ -189,18 +189,18 @@ impl Answer {
         })
     }
 
-    /// What it says, as text.
+    /// The body as text.
     pub(super) fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 
-    /// Whether it says that it is of this media type.
+    /// True if `Content-Type` is this media type.
     pub(super) fn is_of(&self, media_type: &str) -> bool {
         let own = self.content_type.split(';').next().unwrap_or_default();
         own.trim().eq_ignore_ascii_case(media_type)
     }
 
-    /// What it is, for people who expected something else.
+    /// A description of an unexpected body, for people.
     fn kind(&self) -> String {
         let kind = match self.content_type.trim() {
             "" => "something without a content type".to_owned(),

@@ -22,7 +22,7 @@ pub(crate) enum Groups {
     Unknown(String),
 }
 
-/// What one answer of a provider says of groups.
+/// The groups in one answer of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Listed(BTreeSet<String>),
@@ -54,8 +54,8 @@ pub(super) fn read(all: &Map<String, Value>, name: &str) -> Reading {
     }
 }
 
-/// What says that the claim is elsewhere: distributed and aggregated claims (OpenID Connect Core 1.0 §5.6.2), and what
-/// Entra ID has made of them.
+/// The claim that refers to `name` elsewhere: distributed and aggregated claims (OpenID Connect Core 1.0 §5.6.2), and
+/// Entra ID's variant.
 fn reference(all: &Map<String, Value>, name: &str) -> Option<&'static str> {
     let member = |of: &str, name: &str| all.get(of).is_some_and(|of| of.get(name).is_some());
     let roots = claims::roots(name);

@@ -79,7 +79,7 @@ pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdCl
     about(claims, wanted)
 }
 
-/// What a signed answer of the userinfo endpoint says. Core §5.3.2 wants issuer and audience in it, and no time.
+/// The claims of a signed answer of the userinfo endpoint. Core §5.3.2 wants issuer and audience in it, and no time.
 pub(super) fn user_info(
     token: &str,
     keys: &Keys,
@@ -102,7 +102,7 @@ fn verify_user_info(
     }
 }
 
-/// What a token says that one of the provider's keys has signed, from `issuer` for `client_id`.
+/// The claims of a token that one of the provider's keys has signed, from `issuer` for `client_id`.
 fn verify<T: DeserializeOwned>(
     token: &str,
     keys: &Keys,
@@ -244,7 +244,7 @@ fn refusal(kind: &ErrorKind, token: &str, (issuer, client_id): (&str, &str)) -> 
     }
 }
 
-/// What a token has as a claim, for people to read and copy.
+/// The value of a claim, for people to read and copy.
 fn said(token: &str, claim: &str) -> String {
     let payload = token.split('.').nth(1).unwrap_or_default();
     let payload = URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();

@@ -34,7 +34,7 @@ pub(crate) struct Claims {
     pub(crate) authenticated_s: Option<u64>,
 }
 
-/// What of somebody is wanted beside the subject.
+/// The claims that are wanted beside the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// A name, for an actor that is to be made.
@@ -102,8 +102,8 @@ impl Proven {
         &self.id.sub
     }
 
-    /// What is known of the person. The userinfo endpoint is asked only for what the ID token lacks of `wanted`. Where that
-    /// fails, the claims are what the ID token has.
+    /// The person's claims. The userinfo endpoint is asked only for those of `wanted` that the ID token lacks. If that
+    /// fails, the ID token's claims are all.
     pub(crate) async fn claims(self, wanted: Lookup) -> Result<Claims, SignInFault> {
         let mut names = names(&self.id.others);
         let claim = self.provider.settings.groups_claim.as_deref();
@@ -182,7 +182,7 @@ impl Proven {
     }
 }
 
-/// What both answers say together: a list counts before a reference to one.
+/// The groups of both answers together: a list counts before a reference to one.
 fn or(of_token: Reading, of_info: Reading) -> Reading {
     match (of_token, of_info) {
         (Reading::Listed(all), _) | (_, Reading::Listed(all)) => Reading::Listed(all),

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What the other side must speak.
+/// The TLS versions and suites that the other side must speak.
 const ACCEPTED: &str =
     "accepted are TLS 1.3, and TLS 1.2 with ECDHE and AES-GCM or ChaCha20-Poly1305";
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 /// The port of a URL that names none.
 const HTTPS_PORT: u16 = 443;
 
-/// How long the look-up of the portal's own name may take: nothing waits for it but a line of the log.
+/// The time limit for the look-up of the portal's own name. Only a line of the log waits for it.
 const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Addresses of the Internet, to ask the routing table which of this machine's own would be used on
@@ -26,7 +26,7 @@ const FAR_AWAY: [(IpAddr, IpAddr); 2] = [
     ),
 ];
 
-/// Where the portal is, and what is doubtful about that.
+/// The portal's URL, with the doubts about it.
 #[derive(Debug)]
 pub(crate) struct Whereabouts {
     pub(crate) url: Portal,
@@ -91,7 +91,7 @@ fn locate(
     Ok(Whereabouts { url, doubts })
 }
 
-/// What a change of the URL since the last start means.
+/// The consequence of a change of the URL since the last start.
 fn change(before: &Portal, now: &Portal, is_configured: bool) -> Option<String> {
     let (was, is) = (&before.url, &now.url);
     if was == is {
@@ -109,8 +109,8 @@ fn change(before: &Portal, now: &Portal, is_configured: bool) -> Option<String> 
     ))
 }
 
-/// Whether machines would see the certificate of something in front of the portal, as far as that is known: a
-/// proxy whose word is taken, a port that is not listened on, or a host that is elsewhere.
+/// True if machines probably see the certificate of a proxy: `--trusted-proxy` is set, the URL's port is not listened
+/// on, or its host is another machine.
 pub(crate) async fn is_behind_another(
     url: &Portal,
     listening: SocketAddr,
@@ -136,7 +136,7 @@ fn is_of_this_machine(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Whether it is a loopback or link-local address, which leads other machines nowhere or elsewhere.
+/// True for loopback and link-local addresses, which other machines can't use.
 fn is_local(portal: &Portal) -> bool {
     match host_of(portal)
         .parse::<IpAddr>()

@@ -14,7 +14,7 @@ pub(super) const PREFIX_LEN: usize = 16;
 /// The content type of a handshake record (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// How version 2 of the PROXY protocol begins; version 1 is text.
+/// The first bytes of version 2 of the PROXY protocol; version 1 is text.
 const PROXY_V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const PROXY_V1: &[u8] = b"PROXY ";
 

@@ -206,7 +206,7 @@ async fn speak(
 async fn first_bytes(stream: &TcpStream, began: Instant) -> Option<HelloFault> {
     let mut prefix = [0; PREFIX_LEN];
     let looked = timeout_at(began + HELLO_TIMEOUT, stream.peek(&mut prefix)).await;
-    // Who says nothing within the time, or has gone, meets the same again where the hello is read.
+    // A silent or closed connection fails again when the hello is read.
     let len = looked.ok()?.ok()?;
     HelloFault::of_prefix(&prefix[..len])
 }

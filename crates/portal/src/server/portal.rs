@@ -91,7 +91,7 @@ impl Portal {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        // What is damaged there is written anew.
+        // A damaged file is written anew.
         let before = home.whereabouts().ok().flatten();
         let Whereabouts { url, doubts } =
             whereabouts(options.url.as_deref(), address, before.as_ref())?;

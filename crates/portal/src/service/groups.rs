@@ -178,7 +178,7 @@ impl Service {
     }
 }
 
-/// What puts `new`, which people want, in the place of a membership that a provider has made. The provider's identity
+/// The mutations that replace a provider's membership by `new`, which people want. The provider's identity
 /// goes on to list the old one, so it takes nothing away. The hub sees both changes at once, and ends nothing.
 pub(super) fn taken_over(there: &store::Membership, new: store::Membership) -> [Mutation; 2] {
     [

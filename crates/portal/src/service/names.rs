@@ -61,7 +61,7 @@ pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, 
     })
 }
 
-/// Whether none of the addresses is ever forwarded to.
+/// True if no address of the prefix is ever forwarded to.
 fn is_never_forwarded(prefix: Prefix) -> bool {
     let is_within =
         |range: &Prefix| range.len() <= prefix.len() && range.contains(prefix.address());

@@ -213,7 +213,7 @@ impl Service {
         }
     }
 
-    /// What is wanted of a person beside the subject. Who is known needs no name, and who does not sign in no groups.
+    /// The claims that are wanted beside the subject. A known person needs no name; linking needs no groups.
     async fn lookup(
         &self,
         provider: &store::Provider,

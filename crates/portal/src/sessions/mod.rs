@@ -63,8 +63,8 @@ const STARTS_AT_ONCE: u32 = 2_000;
 const MACHINE_STARTS_PER_S: u32 = 1;
 const MACHINE_STARTS_AT_ONCE: u32 = 5;
 
-/// How long sessions may take to end once the portal stops, and records to be written.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The time limit for sessions to close once the portal stops, and for records to be written.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which end a session has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,13 +201,13 @@ impl Sessions {
         self.0.keeper.stop().await;
         // Every session has its place until it ends.
         let all = u32::try_from(MAX_SESSIONS).unwrap_or(u32::MAX);
-        if timeout(FAREWELL, self.0.places.acquire_many(all))
+        if timeout(CLOSE_TIMEOUT, self.0.places.acquire_many(all))
             .await
             .is_err()
         {
             tracing::warn!("ending sessions that took too long");
         }
-        self.0.recorder.finish(FAREWELL).await;
+        self.0.recorder.finish(CLOSE_TIMEOUT).await;
         self.0.tasks.lock().await.shutdown().await;
     }
 }

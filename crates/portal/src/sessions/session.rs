@@ -24,8 +24,8 @@ const WELCOME_WAIT: Duration = Duration::from_secs(8);
 const PING_EVERY: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(12);
 
-/// How long a machine may take to take leave.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// The time limit for the closing handshake of a WebSocket (RFC 6455 §7.1.2).
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Letters that are written before the socket is flushed.
 const LETTERS_AT_ONCE: usize = 64;
@@ -270,13 +270,13 @@ impl Line {
             code,
             reason: Utf8Bytes::from(reason),
         };
-        let farewell = async {
+        let close = async {
             if self.socket.close(Some(frame)).await.is_ok() {
                 while let Some(Ok(_)) = self.socket.next().await {}
             }
         };
         // Who does not answer is gone anyway.
-        let _ = timeout(FAREWELL, farewell).await;
+        let _ = timeout(CLOSE_TIMEOUT, close).await;
     }
 }
 

@@ -81,7 +81,7 @@ impl Upgrade {
     }
 }
 
-/// What the answer to the key of the request is, or why there is none.
+/// The `Sec-WebSocket-Accept` for the request's key, or the reason why there is none.
 fn check(request: &Request) -> Result<String, String> {
     let headers = request.headers();
     if request.version() < Version::HTTP_11 {

@@ -1,4 +1,4 @@
-//! What a portal behind a reverse proxy says when the proxy passes on too little.
+//! Answers of a portal behind a reverse proxy that passes on too little.
 
 use crate::support::{Answer, Client, Running};
 use culvert_wire::CLIENT_SESSION_PATH;
@@ -188,7 +188,7 @@ async fn plain_http_gets_a_short_answer_that_says_https() {
         "HEAD / HTTP/1.0\r\n\r\n".to_owned(),
         "OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
-        // What is not read must not take the answer away.
+        // An unread rest of the request must not reset the connection before the answer is read.
         format!(
             "POST /sign-in HTTP/1.1\r\nhost: a\r\ncontent-length: 40000\r\n\r\n{}",
             "x".repeat(40_000)
@@ -203,7 +203,7 @@ async fn plain_http_gets_a_short_answer_that_says_https() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{first:?}: {answer}");
         assert!(answer.contains("https://"), "{answer}");
     }
-    // Whoever speaks neither is not answered in HTTP.
+    // A client that speaks neither TLS nor HTTP gets no HTTP answer.
     let mut stream = TcpStream::connect(running.portal.address()).await.unwrap();
     stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
     let mut answer = Vec::new();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// How the userinfo endpoint fails at providers whose administrators never needed it.
+/// The failures of userinfo endpoints at providers whose administrators never needed them.
 fn failures() -> Vec<Reply> {
     let html = "<!doctype html><title>Sign in</title>";
     vec![

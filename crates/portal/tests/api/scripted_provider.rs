@@ -60,7 +60,7 @@ pub(crate) struct Script {
     /// It publishes this one.
     pub(crate) published: Key,
     nonce: String,
-    /// How often each path was asked for.
+    /// The number of requests for each path.
     asked: BTreeMap<String, u32>,
 }
 

@@ -29,7 +29,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 const NO_SUCH_NAME: u8 = 3;
 
-/// What a question is about.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
     /// IPv4 addresses.
@@ -40,9 +40,9 @@ pub enum RecordKind {
     Txt = 16,
     /// IPv6 addresses.
     Aaaa = 28,
-    /// Where a service is.
+    /// The host and port of a service.
     Srv = 33,
-    /// Where a web server is.
+    /// The parameters of a web server.
     Https = 65,
 }
 
@@ -221,7 +221,7 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// What follows a name, which may end with a pointer to another.
+/// The bytes behind a name, which may end with a pointer to another.
 fn behind_name(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
         let (&len, rest) = bytes.split_first()?;

@@ -1,4 +1,4 @@
-//! What client and gateway say in their logs.
+//! The logs of client and gateway.
 
 use crate::common::{Bed, SOON, WEB_PORT};
 use culvert_lab::product::PRIVATE_V4;

@@ -147,8 +147,8 @@ impl Scene {
         wait_until(&what, SOON, answers).with_context(|| process.output())
     }
 
-    /// What a browser at the client's machine gets for these arguments of curl and this path: the status,
-    /// the head and the body.
+    /// The answer that curl at the client's machine gets for these arguments and this path: the status, then
+    /// head and body.
     pub(crate) fn browse(&self, arguments: &str, path: &str) -> Result<(u16, String)> {
         let line = format!(
             "curl -sS -i -m 10 --cacert {}/etc/culvert/portal.pem --resolve {NAME}:443:{MACHINE} \

@@ -10,7 +10,7 @@ const NO_ERROR: u8 = 0;
 const NO_SUCH_NAME: u8 = 3;
 const REFUSED: u8 = 5;
 
-/// Where gateways answer (`SITE_DNS_PORT`).
+/// The port of gateways' DNS service (`SITE_DNS_PORT`).
 const PORT: u16 = 20_053;
 
 const SERVICE: &str = "_ldap._tcp.corp.example";
@@ -67,7 +67,7 @@ fn records_that_are_no_addresses_are_those_of_the_site() {
         let answer = client.ask("nothing.corp.example", kind).unwrap();
         assert_eq!((answer.code, answer.records), (NO_SUCH_NAME, vec![]));
     }
-    // Where the service is, is reached through the tunnel.
+    // The target of the service is reached through the tunnel.
     let at = client.ask(server, RecordKind::A).unwrap().addresses;
     assert!(at.len() == 1 && at != [PRIVATE_V4.parse::<IpAddr>().unwrap()]);
     let said = client.run_with_dns(&format!("curl -fsS -m 8 http://{server}/"));
@@ -110,7 +110,7 @@ fn a_gateway_answers_clients_alone_and_for_names_that_they_may_use() {
         // Not of a resource.
         ("a.other.example", RecordKind::Txt),
         ("corp.example", RecordKind::Txt),
-        // What leads past the tunnel.
+        // Addresses that lead past the tunnel.
         ("a.corp.example", RecordKind::A),
         ("a.corp.example", RecordKind::Aaaa),
     ] {

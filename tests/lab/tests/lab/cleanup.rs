@@ -10,7 +10,7 @@ use crate::support::SOON;
 /// What belongs to the process `id`: namespaces, interfaces' sockets, files, and the processes that
 /// have their files or interfaces there.
 fn left_behind(id: u32) -> String {
-    // What is being removed may be gone between two looks.
+    // A file may be removed while `find` looks at it.
     let found = culvert_lab::run(&format!(
         "find /run/netns /var/run/wireguard /tmp -ignore_readdir_race -maxdepth 1 ( -name cvl-{id}-* -o -name cvl-{id} -o -name cw{id}n* )"
     ))

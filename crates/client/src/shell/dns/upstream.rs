@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// The longest answer that is read.
 const MAX_ANSWER_LEN: usize = 65_535;
 
-/// Who is asked.
+/// The server to ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,

@@ -134,7 +134,7 @@ fn changed_fields(before: &Map<String, Value>, after: &Map<String, Value>) -> St
     let fields = of_both(before, after).filter(|field| !STAMP.contains(&field.name));
     for field in fields {
         match (field.name, field.before, field.after) {
-            // What holds for a whole account. It is known by the names of its parts.
+            // Settings of a whole account, known by the names of their parts.
             ("settings", Some(Value::Object(before)), Some(Value::Object(after))) => {
                 for part in of_both(before, after) {
                     part.differences(part.name, &mut changes);
@@ -168,7 +168,7 @@ fn of_both<'a>(
 }
 
 impl Field<'_> {
-    /// What differs in it, down to the values that changed: not the whole of it for a part.
+    /// The values that changed, and not the whole object around them.
     fn differences(&self, path: &str, changes: &mut Vec<FieldChange>) {
         if self.before == self.after {
             return;

@@ -17,7 +17,7 @@ pub(super) struct Asked {
     len_max: usize,
 }
 
-/// What a message asks for.
+/// A question.
 #[derive(Debug)]
 pub(super) struct Wanted {
     /// As a client's resources have it.
@@ -41,7 +41,7 @@ impl Asked {
         Some(Self { message, len_max })
     }
 
-    /// What it asks for.
+    /// The question, if it may be asked.
     ///
     /// # Errors
     /// The code to answer with.
@@ -68,7 +68,7 @@ impl Asked {
         self.write(code, &[], None)
     }
 
-    /// What the site's DNS says.
+    /// An answer with the result of the site's DNS.
     pub(super) fn answer_with(&self, found: &Result<Lookup, NetError>) -> Vec<u8> {
         match found {
             Ok(found) => self.write(ResponseCode::NoError, found.answers(), None),

@@ -1,8 +1,8 @@
-//! How a service is to end.
+//! The ways in which a service ends.
 
-/// What a service that is told to end leaves behind.
+/// The state that a service leaves on the host when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum Shutdown {
     /// The host as it was before.
     ForGood,
     /// What it has set up, for the process that comes in its place.
