@@ -1,6 +1,7 @@
 //! The groups that a provider says somebody is in: all of them, or the reason why they are not known.
 
 use super::claims;
+use super::fault::copyable;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -27,8 +28,8 @@ pub(crate) enum Groups {
 pub(super) enum Reading {
     Listed(BTreeSet<String>),
     Withheld(String),
-    /// Nothing, and perhaps why.
-    Absent(Option<&'static str>),
+    /// There is no such claim.
+    Absent,
 }
 
 /// Reads the claim of that name.
@@ -39,11 +40,13 @@ pub(super) fn read(all: &Map<String, Value>, name: &str) -> Reading {
         ));
     }
     let Some(claim) = claims::find(all, name) else {
-        return Reading::Absent(None);
+        return Reading::Absent;
     };
     let Some(values) = values(claim) else {
-        return Reading::Absent(Some(
-            "it is neither a text, a list, an object with a name, nor one of roles by name",
+        return Reading::Withheld(format!(
+            "its claim {} came in a form that can't be read: neither a text, an object with a name, a list of such, nor \
+             roles by name. {FEWER}",
+            copyable(name)
         ));
     };
     match values.len() {
@@ -90,12 +93,11 @@ fn reference(all: &Map<String, Value>, name: &str) -> Option<&'static str> {
     (has_groups && is_groups && !lists()).then_some("hasgroups")
 }
 
-/// The values of a claim; `None` where it has none that can be read. Those in a list that can't be named here are passed
-/// over: no group can be mapped to them.
+/// The values of a claim; `None` if one can't be read: a list that is read in part would take groups away.
 fn values(claim: &Value) -> Option<BTreeSet<String>> {
     match claim {
         Value::String(_) | Value::Number(_) => value(claim).map(|one| [one].into()),
-        Value::Array(all) => Some(all.iter().filter_map(value).collect()),
+        Value::Array(all) => all.iter().map(value).collect(),
         Value::Object(object) => match value(claim) {
             Some(one) => Some([one].into()),
             None if object.is_empty() => Some(BTreeSet::new()),
@@ -154,7 +156,7 @@ mod tests {
                         "{name}: {reading:?}"
                     );
                 }
-                _ => assert_eq!(reading, Reading::Absent(None), "{name}"),
+                _ => assert_eq!(reading, Reading::Absent, "{name}"),
             }
         }
     }
@@ -163,10 +165,7 @@ mod tests {
     fn values_are_texts_numbers_and_names_and_others_are_no_groups() {
         for (claim, expected) in [
             (json!("staff"), listed(&["staff"])),
-            (
-                json!(["a", 7, null, true, ["b"], {"id": 1}]),
-                listed(&["7", "a"]),
-            ),
+            (json!(["a", 7, "a"]), listed(&["7", "a"])),
             (
                 json!([{"name": "a", "display": "x"}, {"value": "1", "display": "b"}, {"displayName": "c"}]),
                 listed(&["a", "b", "c"]),
@@ -178,7 +177,7 @@ mod tests {
             ),
             (json!([]), listed(&[])),
             (json!({}), listed(&[])),
-            (json!(null), Reading::Absent(None)),
+            (json!(null), Reading::Absent),
         ] {
             let claims = map(&json!({"groups": claim}));
             assert_eq!(read(&claims, "groups"), expected, "{claim}");
@@ -188,9 +187,14 @@ mod tests {
             json!(true),
             json!({"roles": ["a"]}),
             json!({"app": {"roles": ["a"]}}),
+            // A part of a list is no list.
+            json!(["a", null]),
+            json!(["a", true]),
+            json!(["a", ["b"]]),
+            json!(["a", {"id": 1}]),
         ] {
             let reading = read(&map(&json!({"groups": unreadable})), "groups");
-            assert!(matches!(reading, Reading::Absent(Some(_))), "{unreadable}");
+            assert!(matches!(reading, Reading::Withheld(_)), "{unreadable}");
         }
     }
 

@@ -128,12 +128,12 @@ impl Proven {
         let groups = match (reading, failed) {
             (Reading::Listed(all), _) => Groups::Listed(all),
             (Reading::Withheld(why), _) => Groups::Withheld(why),
-            (Reading::Absent(_), Some(fault)) if claim.is_some() => {
+            (Reading::Absent, Some(fault)) if claim.is_some() => {
                 Groups::Unknown(format!("the userinfo endpoint could not be read. {fault}"))
             }
-            (Reading::Absent(why), _) => match claim {
+            (Reading::Absent, _) => match claim {
                 Some(claim) => {
-                    self.explain(claim, why);
+                    self.explain(claim);
                     Groups::Listed(BTreeSet::new())
                 }
                 // It matters only where somebody maps groups while the person is on the way.
@@ -149,7 +149,7 @@ impl Proven {
     }
 
     fn reading(&self, all: &Map<String, Value>, claim: Option<&str>) -> Reading {
-        claim.map_or(Reading::Absent(None), |claim| groups::read(all, claim))
+        claim.map_or(Reading::Absent, |claim| groups::read(all, claim))
     }
 
     /// Core §5.4: what scopes ask for is at the userinfo endpoint, wherever there is an access token.
@@ -172,12 +172,11 @@ impl Proven {
     }
 
     /// A person may be in no group, and many providers leave the claim out then. A claim of another name looks the same.
-    fn explain(&self, claim: &str, why: Option<&str>) {
+    fn explain(&self, claim: &str) {
         let came = claims::names(&self.id.others);
-        let why = why.unwrap_or("it was in neither the ID token nor userinfo");
         tracing::info!(
             provider = %self.provider.name, claim, id_token = came,
-            "the groups' claim brings no group: {why}; --log-level debug lists the claims that came"
+            "the groups' claim is in neither the ID token nor userinfo; --log-level debug lists the claims that came"
         );
     }
 }
@@ -187,7 +186,7 @@ fn or(of_token: Reading, of_info: Reading) -> Reading {
     match (of_token, of_info) {
         (Reading::Listed(all), _) | (_, Reading::Listed(all)) => Reading::Listed(all),
         (Reading::Withheld(why), _) | (_, Reading::Withheld(why)) => Reading::Withheld(why),
-        (Reading::Absent(why), Reading::Absent(also)) => Reading::Absent(why.or(also)),
+        (Reading::Absent, Reading::Absent) => Reading::Absent,
     }
 }
 
