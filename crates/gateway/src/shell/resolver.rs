@@ -1,6 +1,9 @@
 //! Names, asked of the system's resolvers.
 
+mod carried;
+
 use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
+use carried::retain_carried;
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
 use hickory_resolver::Hosts;
@@ -11,7 +14,7 @@ use hickory_resolver::proto::ProtoError;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use std::io::Read;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +45,8 @@ pub(crate) struct Resolver {
     resolver: Result<TokioResolver, String>,
     /// Of the files by which `resolver` was made; none where it was made otherwise.
     stamps: Option<[Stamp; 2]>,
+    /// Whether this machine can send packets to an address.
+    carries: fn(IpAddr) -> bool,
     said: mpsc::Sender<(DomainName, Resolution)>,
     pub(crate) answers: mpsc::Receiver<(DomainName, Resolution)>,
 }
@@ -54,7 +59,10 @@ impl Resolver {
         if let Err(why) = &resolver {
             warn_of(why);
         }
-        Self::with(resolver, Some(stamps))
+        Self {
+            carries: carried::carries,
+            ..Self::with(resolver, Some(stamps))
+        }
     }
 
     fn with(resolver: Result<TokioResolver, String>, stamps: Option<[Stamp; 2]>) -> Self {
@@ -62,6 +70,7 @@ impl Resolver {
         Self {
             resolver,
             stamps,
+            carries: |_| true,
             said,
             answers,
         }
@@ -72,12 +81,19 @@ impl Resolver {
     pub(crate) fn ask(&mut self, name: DomainName) {
         self.follow_system();
         let (resolver, said) = (self.resolver.clone(), self.said.clone());
+        let carries = self.carries;
         tokio::spawn(async move {
             let limit = Duration::from_millis(RESOLVE_LIMIT_MS);
             let resolution = match resolver {
-                Ok(resolver) => tokio::time::timeout(limit, look_up(&resolver, &name))
-                    .await
-                    .unwrap_or(Resolution::NoAnswer),
+                Ok(resolver) => {
+                    match tokio::time::timeout(limit, look_up(&resolver, &name)).await {
+                        Ok(mut found) => {
+                            retain_carried(&mut found, carries);
+                            found.resolution()
+                        }
+                        Err(_late) => Resolution::NoAnswer,
+                    }
+                }
                 Err(_) => Resolution::NoAnswer,
             };
             // Nobody listens where the gateway ended.
@@ -195,15 +211,16 @@ fn stamps() -> [Stamp; 2] {
     })
 }
 
-async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
+async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Found {
+    let mut found = Found::default();
     let Ok(whole) = as_it_stands(name) else {
-        return Resolution::NoAnswer;
+        found.has_failed = true;
+        return found;
     };
     let (v4, v6) = tokio::join!(
         resolver.lookup(whole.clone(), RecordType::A),
         resolver.lookup(whole, RecordType::AAAA)
     );
-    let mut found = Found::default();
     for answer in [v4, v6] {
         match answer {
             Ok(answer) => found.take(answer.answers()),
@@ -215,7 +232,7 @@ async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Resolution {
             }
         }
     }
-    found.resolution()
+    found
 }
 
 /// The name with its labels as they are. Read as text, it would have to be one of a host: labels may have underscores
@@ -296,7 +313,6 @@ mod tests {
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
-    use std::net::IpAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::net::UdpSocket;
     use tokio::task::JoinHandle;

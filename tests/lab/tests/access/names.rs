@@ -78,3 +78,24 @@ fn a_name_that_moves_leads_new_flows_to_the_new_address_and_keeps_the_old_ones()
     assert_eq!(now, [stands_for_it], "for the client it is where it was");
     download.goes_on(crate::common::SECOND).unwrap();
 }
+
+#[test]
+fn a_family_that_the_gateway_can_not_carry_is_not_handed_out() {
+    let bed = bed();
+    let (names, client) = (&bed.product.names, &bed.product.client);
+    let gateway = &bed.product.gateways[0].namespace;
+    let both = [address(PRIVATE_V4), address(PRIVATE_V6)];
+    names.set("before.corp.example", &both);
+    let answer = client.ask("before.corp.example", RecordKind::Aaaa).unwrap();
+    assert_eq!(answer.addresses.len(), 1);
+    // As where a machine has no IPv6 beyond its own network.
+    gateway
+        .run("sysctl -qw net.ipv6.conf.all.forwarding=0")
+        .unwrap();
+    names.set("after.corp.example", &both);
+    let answer = client.ask("after.corp.example", RecordKind::Aaaa).unwrap();
+    assert_eq!((answer.code, answer.addresses), (NO_ERROR, vec![]));
+    let said = fetch(&bed, "after.corp.example", "").unwrap();
+    assert!(said.trim_end().ends_with(PRIVATE_V4), "{said}");
+    assert_eq!(fetch(&bed, "after.corp.example", "-6"), None);
+}

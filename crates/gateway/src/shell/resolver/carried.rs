@@ -1,0 +1,69 @@
+//! Which addresses of a name this machine can send packets to.
+
+use super::Found;
+use culvert_host::{Family, forwards};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// Leaves out the addresses of a family to none of which this machine can send, where it can to one of the other: a
+/// program without Happy Eyeballs (RFC 8305) would hang at the first of them. Where neither can be reached, all stay, and
+/// whoever sends hears why.
+pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool) {
+    let v4 = found.ipv4.iter().any(|address| carries((*address).into()));
+    let v6 = found.ipv6.iter().any(|address| carries((*address).into()));
+    match (v4, v6) {
+        (true, false) => found.ipv6.clear(),
+        (false, true) => found.ipv4.clear(),
+        (true, true) | (false, false) => {}
+    }
+}
+
+/// Whether this machine forwards packets of the family and has a route to the address. No packet is sent.
+pub(super) fn carries(address: IpAddr) -> bool {
+    /// A connected UDP socket asks for the route alone; its port does not matter.
+    const DISCARD: u16 = 9;
+    let (family, any) = match address {
+        IpAddr::V4(_) => (Family::V4, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+        IpAddr::V6(_) => (Family::V6, Ipv6Addr::UNSPECIFIED.into()),
+    };
+    // What can't be read is no reason to leave a family out.
+    let is_forwarded = forwards(family).unwrap_or(true);
+    let has_route = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(SocketAddr::new(address, DISCARD))
+    };
+    is_forwarded && has_route().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        Found {
+            ipv4: vec![[10, 7, 0, 1].into(), [10, 7, 0, 2].into()],
+            ipv6: vec!["fd77::1".parse().unwrap()],
+            ..Found::default()
+        }
+    }
+
+    #[test]
+    fn a_family_that_leads_nowhere_is_left_out_where_the_other_leads_somewhere() {
+        for (carried, ipv4, ipv6) in [
+            (&["10.7.0.1", "10.7.0.2", "fd77::1"][..], 2, 1),
+            // One address is enough for all of its family: others may be there for a reason.
+            (&["10.7.0.2", "fd77::1"], 2, 1),
+            (&["10.7.0.2"], 2, 0),
+            (&["fd77::1"], 0, 1),
+            (&[], 2, 1),
+        ] {
+            let mut found = found();
+            let carried: Vec<IpAddr> = carried.iter().map(|text| text.parse().unwrap()).collect();
+            retain_carried(&mut found, |address| carried.contains(&address));
+            assert_eq!(
+                (found.ipv4.len(), found.ipv6.len()),
+                (ipv4, ipv6),
+                "{carried:?}"
+            );
+        }
+    }
+}
