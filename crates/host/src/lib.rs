@@ -18,6 +18,7 @@ mod file_check;
 mod firewall;
 mod forwarding;
 mod identity;
+mod inotify;
 mod interface_name;
 mod log_dir;
 mod netlink;

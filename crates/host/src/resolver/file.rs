@@ -1,21 +1,27 @@
 //! `/etc/resolv.conf` as a plain file: what was there is kept in the state directory, and put back.
 //!
-//! Where the file can be exchanged it is, and a reader finds one or the other. Where it is mounted by
-//! itself, as in containers, or lies in a directory that may not be written, it is overwritten: one
+//! Where the file can be exchanged it is, and a reader finds one or the other; its mode stays. Where it is mounted by
+//! itself, as in containers, lies in a directory that may not be written, or is not root's, it is overwritten: one
 //! write as long as the longer of the two, which a killed process has made or not, then a cut. What
 //! such a cut would have taken are line ends. The backup is written first and goes last, so a crash
 //! anywhere leaves a file that the next start knows how to undo.
 
-use super::ResolverWanted;
 use super::resolv_conf::{ResolvConf, had_none_before, is_ours, ours};
+use super::{CHECK_EVERY, ResolverWanted};
+use crate::inotify::Inotify;
 use crate::system_helper::{SystemAccess, SystemFile};
 use crate::{HostError, StateDir};
 use culvert_policy::DomainName;
+use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The backup in the state directory: there it can be written wherever the file itself can, and
 /// belongs to one client.
@@ -25,6 +31,13 @@ pub(super) const BACKUP: &str = "resolv.conf.before";
 /// that tools write, with half a page of comments, has 1 KiB.
 const MAX_BYTES: usize = 4096;
 
+/// How often the file is taken where others write it at the same time. What the last of them wrote while it was taken for
+/// the last time is lost.
+const TAKES_MAX: usize = 4;
+
+/// The user and the group that a file of the system has.
+const ROOT: (u32, u32) = (0, 0);
+
 /// The file and who it is exchanged for.
 #[derive(Debug)]
 pub(super) struct FileControl {
@@ -32,7 +45,24 @@ pub(super) struct FileControl {
     access: SystemAccess,
     /// What was written last.
     written: Option<Written>,
+    changes: Changes,
 }
+
+/// How often others have changed the file of late: at most [`CHANGES_BURST`] in a row, and one in [`CHANGE_EVERY`]
+/// after that, are undone at once. Others wait for their turn: a program that undoes each change of ours at once as well
+/// would keep both busy for ever.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Those that are still counted, and since when fewer are.
+    counted: u32,
+    since: Option<Instant>,
+}
+
+/// Each of some interfaces that get a lease at once writes the file twice.
+const CHANGES_BURST: u32 = 10;
+
+/// A DHCP client that writes the file every three seconds is undone at once each time.
+const CHANGE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Written {
@@ -56,11 +86,12 @@ enum Step {
 }
 
 impl FileControl {
-    pub(super) const fn new(path: PathBuf, access: SystemAccess) -> Self {
+    pub(super) fn new(path: PathBuf, access: SystemAccess) -> Self {
         Self {
             path,
             access,
             written: None,
+            changes: Changes::default(),
         }
     }
 
@@ -86,24 +117,75 @@ impl FileControl {
             return Ok(());
         }
         self.restore(state)?;
-        let before = self.read()?;
-        let text = ours(before.as_deref(), *server, search);
-        if text.len() > MAX_BYTES {
-            return Err(self.too_long());
+        let mut before = self.read()?;
+        for _ in 0..TAKES_MAX {
+            let text = ours(before.as_deref(), *server, search);
+            if text.len() > MAX_BYTES {
+                return Err(self.too_long());
+            }
+            let known = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
+            let upstreams = ResolvConf::parse(&known).upstreams(super::interface_index);
+            let mut replaced = None;
+            for step in self.plan_taking(before.as_deref(), &text) {
+                replaced = self.take(&step, state)?.or(replaced);
+            }
+            self.written = Some(Written {
+                server: *server,
+                search: search.clone(),
+                text,
+                upstreams,
+            });
+            // Another program may have written it in the meantime: that is the file from before.
+            match replaced.filter(|it| before.as_deref() != Some(it.as_slice()) && !is_ours(it)) {
+                None => break,
+                Some(newer) => before = Some(newer),
+            }
         }
-        let known = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
-        let upstreams = ResolvConf::parse(&known).upstreams(super::interface_index);
-        tell(&upstreams);
-        for step in self.plan_taking(before.as_deref(), &text) {
-            self.take(&step, state)?;
+        if let Some(written) = &self.written {
+            tell(&written.upstreams);
         }
-        self.written = Some(Written {
-            server: *server,
-            search: search.clone(),
-            text,
-            upstreams,
-        });
         Ok(())
+    }
+
+    /// Returns once somebody has changed what was written.
+    pub(super) async fn changed(&mut self) {
+        let watch = match self.watch() {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                let path = self.path.display();
+                tracing::debug!(%error, "changes of {path} are looked for every few seconds");
+                None
+            }
+        };
+        let name = self.path.file_name().unwrap_or_default().as_bytes();
+        let is_it = |changed: Option<&CStr>| changed.is_none_or(|it| it.to_bytes() == name);
+        while self.is_in_force() {
+            let heard = async {
+                match &watch {
+                    Some(watch) => watch.heard(is_it).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Whatever was heard, the file says.
+            let _heard = timeout(CHECK_EVERY, heard).await;
+        }
+        sleep(self.changes.pause(Instant::now())).await;
+    }
+
+    /// Watches the directory, where files take each other's place, and the file itself, which may be mounted by itself.
+    /// Programs are heard when they have written to the end.
+    fn watch(&self) -> std::io::Result<Inotify> {
+        let watch = Inotify::open()?;
+        let ended = WatchFlags::CLOSE_WRITE | WatchFlags::DELETE | WatchFlags::MOVED_TO;
+        watch.watch(
+            self.directory(),
+            ended | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR,
+        )?;
+        let own = WatchFlags::CLOSE_WRITE | WatchFlags::DONT_FOLLOW;
+        match watch.watch(&self.path, own) {
+            Ok(()) | Err(Errno::NOENT) => Ok(watch),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether the file still says what was written last.
@@ -166,20 +248,38 @@ impl FileControl {
         }
     }
 
-    /// Whether the file can't be exchanged for another: it is mounted by itself, or nothing may be
-    /// made beside it.
+    /// Whether the file can't be exchanged for another: it is mounted by itself, nothing may be made beside it, or it
+    /// belongs to another user or group, whose another file would not be.
     fn is_overwritten(&self) -> bool {
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let is_mounted = rustix::fs::statx(CWD, &self.path, flags, StatxFlags::TYPE)
-            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
-        is_mounted || rustix::fs::access(self.directory(), Access::WRITE_OK).is_err()
+        let (flags, wanted) = (
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::TYPE | StatxFlags::UID | StatxFlags::GID,
+        );
+        let found = rustix::fs::statx(CWD, &self.path, flags, wanted);
+        let own = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let is_kept = found.is_ok_and(|found| {
+            let owner = (found.stx_uid, found.stx_gid);
+            let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+            is_mounted || (owner != ROOT && owner != own)
+        });
+        is_kept || rustix::fs::access(self.directory(), Access::WRITE_OK).is_err()
     }
 
-    fn take(&self, step: &Step, state: &StateDir) -> Result<(), HostError> {
+    /// Returns the content of the file that gave way to another.
+    fn take(&self, step: &Step, state: &StateDir) -> Result<Option<Vec<u8>>, HostError> {
+        let failed = |source| HostError::ResolvConfNotWritten {
+            path: self.path.clone(),
+            source,
+        };
         let done = match step {
-            Step::WriteBackup(content) => return state.write(BACKUP, content),
-            Step::DropBackup => return state.remove(BACKUP),
-            Step::Exchange(content) => self.access.exchange_resolv_conf(content),
+            Step::WriteBackup(content) => return state.write(BACKUP, content).map(|()| None),
+            Step::DropBackup => return state.remove(BACKUP).map(|()| None),
+            Step::Exchange(content) => {
+                return self.access.exchange_resolv_conf(content).map_err(failed);
+            }
             Step::Overwrite(content) => self.access.open_resolv_conf().and_then(|mut file| {
                 file.write_all(content)?;
                 file.sync_all()
@@ -190,10 +290,7 @@ impl FileControl {
             }),
             Step::Remove => self.access.remove_resolv_conf(),
         };
-        done.map_err(|source| HostError::ResolvConfNotWritten {
-            path: self.path.clone(),
-            source,
-        })
+        done.map(|()| None).map_err(failed)
     }
 
     /// What the file says; `None` where there is none.
@@ -231,6 +328,22 @@ impl FileControl {
 
     fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+impl Changes {
+    /// Counts a change; how long its undoing waits.
+    fn pause(&mut self, now: Instant) -> Duration {
+        let since = *self.since.get_or_insert(now);
+        let passed = (now - since).as_millis() / CHANGE_EVERY.as_millis();
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        self.since = Some(since + CHANGE_EVERY * passed);
+        self.counted = self.counted.saturating_sub(passed);
+        if self.counted == 0 {
+            self.since = Some(now);
+        }
+        self.counted += 1;
+        CHANGE_EVERY * self.counted.saturating_sub(CHANGES_BURST)
     }
 }
 

@@ -23,8 +23,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the file is looked at: whoever renews a DHCP lease may write it, and names of resources
-/// should not be asked elsewhere for longer than a resolver waits for an answer.
+/// How often the file is looked at where nothing is heard of it: whoever renews a DHCP lease may write it, and names of
+/// resources should not be asked elsewhere for longer than a resolver waits for an answer.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// By which way the system is told whom to ask.
@@ -231,11 +231,7 @@ impl ResolverControl {
         match &mut self.backend {
             Some(Backend::Resolved(resolved)) => resolved.changed().await,
             Some(Backend::Resolvconf(program)) => program.changed().await,
-            Some(Backend::File(file)) => {
-                while file.is_in_force() {
-                    tokio::time::sleep(CHECK_EVERY).await;
-                }
-            }
+            Some(Backend::File(file)) => file.changed().await,
             Some(Backend::Off) | None => std::future::pending().await,
         }
     }

@@ -20,6 +20,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// most three digits and a comma. The addresses of a name come next: 256 of 48 bytes.
 const MAX_MESSAGE_BYTES: usize = 20 * 1024;
 
+/// The longest `resolv.conf` that a message has room for.
+pub(super) const MAX_RESOLV_CONF_BYTES: usize = 4096;
+
 /// The most addresses of one name in an answer: a message has room for them. A link tries 8.
 pub(super) const MAX_ADDRESSES: usize = 256;
 
@@ -66,6 +69,8 @@ pub(super) enum Answer {
     /// The descriptor comes with the message.
     Opened,
     Done,
+    /// What the file said that gave way, where there was one.
+    Exchanged(Option<Vec<u8>>),
     Group(Option<u32>),
     /// The text says why not.
     Admitted(Result<(), String>),

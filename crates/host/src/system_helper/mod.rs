@@ -235,8 +235,12 @@ impl SystemAccess {
         self.open_by(&Request::OpenResolvConf)
     }
 
-    pub(crate) fn exchange_resolv_conf(&self, content: &[u8]) -> io::Result<()> {
-        self.do_by(&Request::ExchangeResolvConf(content.to_vec()))
+    /// Returns what the file said that gave way.
+    pub(crate) fn exchange_resolv_conf(&self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        match self.request(&Request::ExchangeResolvConf(content.to_vec()))? {
+            (Answer::Exchanged(replaced), _) => Ok(replaced),
+            _ => Err(unexpected()),
+        }
     }
 
     pub(crate) fn remove_resolv_conf(&self) -> io::Result<()> {

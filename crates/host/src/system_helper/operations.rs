@@ -1,11 +1,11 @@
 //! The operations themselves, as the helper does them, or a process that has none.
 
-use super::message::{Answer, MAX_ADDRESSES, Request, SystemFile};
+use super::message::{Answer, MAX_ADDRESSES, MAX_RESOLV_CONF_BYTES, Request, SystemFile};
 use crate::{commanders, peer_process};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,7 @@ impl Operations {
             }
             Request::ExchangeResolvConf(content) => {
                 self.require_write()?;
-                self.exchange(content)?;
-                Answer::Done
+                Answer::Exchanged(self.exchange(content)?)
             }
             Request::RemoveResolvConf => {
                 self.require_write()?;
@@ -88,7 +87,9 @@ impl Operations {
         Ok(rustix::fs::open(path, flags, Mode::empty())?)
     }
 
-    fn exchange(&self, content: &[u8]) -> io::Result<()> {
+    /// Returns what the file said whose place another has taken, as far as an answer has room for it. The new one has
+    /// its mode.
+    fn exchange(&self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let unfinished = self.unfinished();
         match rustix::fs::unlink(&unfinished) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -98,10 +99,33 @@ impl Operations {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::open(&unfinished, flags, MODE)?);
         // The mode given above has lost what the umask forbids.
-        rustix::fs::fchmod(&file, MODE)?;
+        rustix::fs::fchmod(&file, self.mode())?;
         file.write_all(content)?;
         file.sync_all()?;
-        Ok(rustix::fs::rename(&unfinished, &self.resolv_conf)?)
+        let exchanged = RenameFlags::EXCHANGE;
+        match rustix::fs::renameat_with(CWD, &unfinished, CWD, &self.resolv_conf, exchanged) {
+            Ok(()) => {
+                let replaced = read_plain(&unfinished);
+                rustix::fs::unlink(&unfinished)?;
+                Ok(replaced)
+            }
+            // There was none, or the file system can't do so.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::rename(&unfinished, &self.resolv_conf)?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The mode of the file, if it is one.
+    fn mode(&self) -> Mode {
+        match rustix::fs::lstat(&self.resolv_conf) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {
+                Mode::from_raw_mode(found.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+            }
+            Ok(_) | Err(_) => MODE,
+        }
     }
 
     /// The file while it is being written.
@@ -109,4 +133,14 @@ impl Operations {
         let directory = self.resolv_conf.parent().unwrap_or(Path::new("/"));
         directory.join(".resolv.conf.culvert")
     }
+}
+
+/// The content of a file of at most [`MAX_RESOLV_CONF_BYTES`] that is no link.
+fn read_plain(path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let mut content = Vec::new();
+    let most = MAX_RESOLV_CONF_BYTES as u64 + 1;
+    file.take(most).read_to_end(&mut content).ok()?;
+    (content.len() <= MAX_RESOLV_CONF_BYTES).then_some(content)
 }

@@ -7,7 +7,10 @@ use crate::resolver_scene::{
 use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4};
 use culvert_lab::wait_until;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn the_file_asks_the_client_for_every_name_and_is_put_back_even_after_a_crash() {
@@ -100,6 +103,55 @@ fn what_others_write_into_the_file_stays_and_says_who_is_asked_for_other_names()
     scene.comes_to_be_applied();
     scene.product.client.stop().unwrap();
     assert_eq!(scene.now(), before());
+}
+
+#[test]
+fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_and_group_stay() {
+    /// It was looked at every five seconds.
+    const AT_ONCE: Duration = Duration::from_secs(3);
+    let mut scene = Scene::new("--dns file");
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o664)).unwrap();
+    chown(scene.path(), None, Some(100)).unwrap();
+    let path = scene.path();
+    let told_of = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.permissions().mode() & 0o7777, found.gid())
+    };
+    scene.begin();
+    scene.comes_to_be_applied();
+    assert_eq!(told_of(&path), (0o664, 100));
+    let unfinished = scene.etc.join("resolv.conf.dhclient-new");
+    for round in 0..12 {
+        let (server, public) =
+            [(OTHER_DNS, OTHER_ADDRESS), (PUBLIC_DNS, PUBLIC_ADDRESS)][round % 2];
+        let lease = format!("nameserver {server}\n");
+        // dhclient has a file take the other's place, others write it in place.
+        if round % 3 == 0 {
+            scene.write(&lease);
+        } else {
+            fs::write(&unfinished, &lease).unwrap();
+            fs::rename(&unfinished, scene.path()).unwrap();
+        }
+        wait_until("the client to be asked again", AT_ONCE, || {
+            scene.now().starts_with("# Written by")
+        })
+        .unwrap();
+        assert!(!scene.addresses(PRIVATE_NAME).is_empty(), "round {round}");
+        let public: IpAddr = public.parse().unwrap();
+        assert_eq!(
+            scene.addresses(PUBLIC_NAME).first(),
+            Some(&public),
+            "round {round}"
+        );
+    }
+    scene.write(&before());
+    wait_until("the client to be asked again", AT_ONCE, || {
+        scene.now().starts_with("# Written by")
+    })
+    .unwrap();
+    chown(scene.path(), None, Some(100)).unwrap();
+    scene.product.client.stop().unwrap();
+    assert_eq!((scene.now(), told_of(&path).1), (before(), 100));
 }
 
 #[test]

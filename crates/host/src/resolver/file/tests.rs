@@ -1,7 +1,7 @@
 use super::*;
 use crate::system_helper::Operations;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 const BEFORE: &str = "# by hand\nsearch corp.example\nnameserver 192.0.2.53\n";
 const SHORT: &str = "nameserver ::1";
@@ -236,6 +236,95 @@ fn a_file_that_another_has_written_since_is_left_alone_and_its_servers_are_asked
             .unwrap()
             .is_none()
     );
+}
+
+#[test]
+fn the_mode_the_owner_and_the_group_of_the_file_stay() {
+    for (mode, owner) in [
+        (0o664, None),
+        (0o600, None),
+        (0o640, Some((0, 100))),
+        (0o664, Some((7, 100))),
+    ] {
+        let scene = Scene::new(Some(BEFORE));
+        if let Some((user, group)) = owner {
+            // Takes root.
+            if std::os::unix::fs::chown(scene.path(), Some(user), Some(group)).is_err() {
+                continue;
+            }
+        }
+        fs::set_permissions(scene.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let told = || {
+            let found = fs::metadata(scene.path()).unwrap();
+            (
+                found.permissions().mode() & 0o7777,
+                found.uid(),
+                found.gid(),
+            )
+        };
+        let before = told();
+        let mut control = scene.control();
+        scene.apply(&mut control).unwrap();
+        assert!(control.is_in_force());
+        assert_eq!(told(), before);
+        control.restore(&scene.state).unwrap();
+        assert_eq!((told(), scene.now().as_deref()), (before, Some(BEFORE)));
+    }
+}
+
+#[test]
+fn an_exchange_tells_what_the_file_said_that_gave_way() {
+    let scene = Scene::new(Some(BEFORE));
+    let control = scene.control();
+    let step = Step::Exchange(b"ours".to_vec());
+    // Another has written it since it was read.
+    fs::write(scene.path(), SHORT).unwrap();
+    let replaced = control.take(&step, &scene.state).unwrap();
+    assert_eq!(replaced.as_deref(), Some(SHORT.as_bytes()));
+    assert_eq!(scene.now().as_deref(), Some("ours"));
+    fs::remove_file(scene.path()).unwrap();
+    assert_eq!(control.take(&step, &scene.state).unwrap(), None);
+    let left: Vec<_> = fs::read_dir(scene.directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "the file and the state directory: {left:?}");
+}
+
+#[tokio::test]
+async fn a_change_is_heard_at_once_however_it_is_made() {
+    let scene = Scene::new(Some(BEFORE));
+    let beside = scene.directory.path().join("new");
+    let replace = || {
+        fs::write(&beside, "nameserver 198.51.100.2\n").unwrap();
+        fs::rename(&beside, scene.path()).unwrap();
+    };
+    let rewrite = || fs::write(scene.path(), "nameserver 198.51.100.3\n").unwrap();
+    let remove = || fs::remove_file(scene.path()).unwrap();
+    for change in [&replace as &dyn Fn(), &rewrite, &remove, &replace] {
+        let mut control = scene.control();
+        scene.apply(&mut control).unwrap();
+        let changed = timeout(CHECK_EVERY / 2, control.changed());
+        let (changed, ()) = tokio::join!(changed, async { change() });
+        changed.unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_undoes_each_change_at_once_is_answered_ever_more_slowly() {
+    let mut changes = Changes::default();
+    let begun = Instant::now();
+    let mut now = begun;
+    for _ in 0..CHANGES_BURST {
+        assert_eq!(changes.pause(now), Duration::ZERO);
+    }
+    for _ in 0..30 {
+        now += changes.pause(now);
+    }
+    assert!(now - begun >= CHANGE_EVERY * 25, "{:?}", now - begun);
+    // One that comes every three seconds is undone at once for ever.
+    let (mut changes, mut now) = (Changes::default(), begun);
+    for _ in 0..100 {
+        now += Duration::from_secs(3);
+        assert_eq!(changes.pause(now), Duration::ZERO);
+    }
 }
 
 #[test]
