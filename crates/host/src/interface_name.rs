@@ -1,6 +1,7 @@
 //! Names of network interfaces.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use crate::HostError;
@@ -24,13 +25,30 @@ impl InterfaceName {
     /// The kernel's number of the interface; nothing where there is none of that name.
     #[must_use]
     pub fn index(&self) -> Option<u32> {
-        let socket = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::DGRAM,
-            None,
-        );
-        rustix::net::netdevice::name_to_index(socket.ok()?, self.as_str()).ok()
+        rustix::net::netdevice::name_to_index(any_socket()?, self.as_str()).ok()
     }
+
+    /// The interface that a zone of an IPv6 address means (RFC 4007, section 11): its name or its number. Nothing where
+    /// there is no such interface.
+    #[must_use]
+    pub fn of_zone(zone: &str) -> Option<Self> {
+        let named = zone.parse::<Self>().ok();
+        if let Some(name) = named.filter(|name| name.index().is_some()) {
+            return Some(name);
+        }
+        let index = zone.parse().ok()?;
+        let name = rustix::net::netdevice::index_to_name(any_socket()?, index).ok()?;
+        name.parse().ok()
+    }
+}
+
+/// A socket to ask the kernel about interfaces by.
+fn any_socket() -> Option<OwnedFd> {
+    let (family, kind) = (
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+    );
+    rustix::net::socket(family, kind, None).ok()
 }
 
 impl FromStr for InterfaceName {

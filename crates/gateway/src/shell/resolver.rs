@@ -1,15 +1,14 @@
 //! Names, asked of the system's resolvers.
 
 mod carried;
+mod zoned;
 
 use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use carried::retain_carried;
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
 use hickory_resolver::Hosts;
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ResolveHosts, ResolverConfig, ResolverOpts};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::ProtoError;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
@@ -19,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use zoned::{Zoned, Zones};
 
 /// Answers that wait to be looked at: as many as questions under way.
 const MAX_ANSWERS: usize = MAX_QUESTIONS;
@@ -36,13 +36,18 @@ const MAX_KEPT: Duration = Duration::from_secs(300);
 /// The same where a name does not exist: one that was made for a new resource is found soon.
 const MAX_KEPT_NEGATIVE: Duration = Duration::from_secs(30);
 
+/// The resolver of the system's configuration.
+pub(crate) type SystemResolver = hickory_resolver::Resolver<Zoned>;
+
 /// By what a file is seen to have changed: device, inode, size, and time of change.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// What is asked of the system's resolvers, and what they said.
 pub(crate) struct Resolver {
     /// Or why the system's configuration can't be used: no name is found then.
-    resolver: Result<TokioResolver, String>,
+    resolver: Result<SystemResolver, String>,
+    /// The interfaces by which servers with link-local addresses are asked.
+    zones: Zones,
     /// Of the files by which `resolver` was made; none where it was made otherwise.
     stamps: Option<[Stamp; 2]>,
     /// Whether this machine can send packets to an address.
@@ -55,20 +60,25 @@ impl Resolver {
     /// By the configuration of the system, and by what that changes to.
     pub(crate) fn new() -> Self {
         let stamps = stamps();
-        let resolver = system();
-        if let Err(why) = &resolver {
-            warn_of(why);
-        }
+        let (resolver, zones) = match system() {
+            Ok((resolver, zones)) => (Ok(resolver), zones),
+            Err(why) => {
+                warn_of(&why);
+                (Err(why), Zones::default())
+            }
+        };
         Self {
             carries: carried::carries,
+            zones,
             ..Self::with(resolver, Some(stamps))
         }
     }
 
-    fn with(resolver: Result<TokioResolver, String>, stamps: Option<[Stamp; 2]>) -> Self {
+    fn with(resolver: Result<SystemResolver, String>, stamps: Option<[Stamp; 2]>) -> Self {
         let (said, answers) = mpsc::channel(MAX_ANSWERS);
         Self {
             resolver,
+            zones: Zones::default(),
             stamps,
             carries: |_| true,
             said,
@@ -102,7 +112,7 @@ impl Resolver {
     }
 
     /// The resolver of the system's present configuration, if that can be used.
-    pub(crate) fn current(&mut self) -> Option<TokioResolver> {
+    pub(crate) fn current(&mut self) -> Option<SystemResolver> {
         self.follow_system();
         self.resolver.as_ref().ok().cloned()
     }
@@ -116,9 +126,10 @@ impl Resolver {
         }
         self.stamps = Some(stamps);
         match system() {
-            Ok(resolver) => {
+            Ok((resolver, zones)) => {
                 tracing::info!("the system's DNS configuration has changed");
                 self.resolver = Ok(resolver);
+                self.zones = zones;
             }
             // It may be half written, and then changes again. Those who were asked before go on meanwhile.
             Err(why) => {
@@ -130,10 +141,12 @@ impl Resolver {
         }
     }
 
-    /// Why no name is found, for who asks for the gateway's state.
+    /// Why no name is found, or a server is not asked, for who asks for the gateway's state.
     pub(crate) fn problem(&self) -> Option<String> {
-        let why = self.resolver.as_ref().err()?;
-        Some(format!("no name of a resource is found: {why}"))
+        match &self.resolver {
+            Err(why) => Some(format!("no name of a resource is found: {why}")),
+            Ok(_) => self.zones.problem(),
+        }
     }
 }
 
@@ -143,13 +156,13 @@ fn warn_of(why: &str) {
     );
 }
 
-fn system() -> Result<TokioResolver, String> {
+fn system() -> Result<(SystemResolver, Zones), String> {
     let said =
         content(SystemFile::ResolvConf).map_err(|error| format!("{}: {error}", SYSTEM_FILES[0]))?;
-    let (config, mut options) = read_resolv_conf(&said)?;
+    let (config, mut options, zones) = read_resolv_conf(&said)?;
     adjust(&mut options);
-    let provider = TokioRuntimeProvider::default();
-    let builder = TokioResolver::builder_with_config(config, provider).with_options(options);
+    let provider = Zoned::new(zones.clone());
+    let builder = SystemResolver::builder_with_config(config, provider).with_options(options);
     let mut resolver = builder.build().map_err(|error| error.to_string())?;
     let mut hosts = Hosts::default();
     // A machine may have no such file, and lines of it that can't be read are of no use to anybody.
@@ -159,29 +172,33 @@ fn system() -> Result<TokioResolver, String> {
         tracing::warn!(%error, "{} can't be read to its end", SYSTEM_FILES[1]);
     }
     resolver.set_hosts(Arc::new(hosts));
-    Ok(resolver)
+    Ok((resolver, zones))
 }
 
-fn read_resolv_conf(said: &[u8]) -> Result<(ResolverConfig, ResolverOpts), String> {
+fn read_resolv_conf(said: &[u8]) -> Result<(ResolverConfig, ResolverOpts, Zones), String> {
+    let (lines, zones) = lines_that_count(said);
     // Of the lines that count, those that can't be read are left out. So the only error is that nothing is left.
-    parse_resolv_conf(lines_that_count(said)).map_err(|_| {
+    let (config, options) = parse_resolv_conf(lines).map_err(|_| {
         "/etc/resolv.conf names no server that can be asked: add a line `nameserver ADDRESS`"
             .to_owned()
-    })
+    })?;
+    Ok((config, options, zones))
 }
 
-/// The lines of a resolv.conf that say whom to ask and how. Search lists are of no use here, and one that can't be read
-/// is no reason to find nothing.
-fn lines_that_count(said: &[u8]) -> Vec<u8> {
-    let is_wanted = |line: &&[u8]| {
+/// The lines of a resolv.conf that say whom to ask and how, and the zones of their addresses apart. Search lists are of no
+/// use here, and one that can't be read is no reason to find nothing.
+fn lines_that_count(said: &[u8]) -> (Vec<u8>, Zones) {
+    let mut zones = Zones::default();
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    for line in said.split(|byte| *byte == b'\n') {
         let line = line.trim_ascii_start();
-        line.starts_with(b"nameserver") || line.starts_with(b"options")
-    };
-    let lines: Vec<&[u8]> = said
-        .split(|byte| *byte == b'\n')
-        .filter(is_wanted)
-        .collect();
-    lines.join(&b'\n')
+        if line.starts_with(b"nameserver") {
+            lines.push(zones.take(line));
+        } else if line.starts_with(b"options") {
+            lines.push(line.to_vec());
+        }
+    }
+    (lines.join(&b'\n'), zones)
 }
 
 /// The content of a file, which is the system administrator's. It is read through the helper: the file that takes
@@ -211,7 +228,7 @@ fn stamps() -> [Stamp; 2] {
     })
 }
 
-async fn look_up(resolver: &TokioResolver, name: &DomainName) -> Found {
+async fn look_up(resolver: &SystemResolver, name: &DomainName) -> Found {
     let mut found = Found::default();
     let Ok(whole) = as_it_stands(name) else {
         found.has_failed = true;
@@ -310,7 +327,6 @@ pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
 mod tests {
     use super::*;
     use hickory_resolver::config::NameServerConfig;
-    use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -336,8 +352,8 @@ mod tests {
             let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
             server.connections[0].port = port;
             let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-            let provider = TokioRuntimeProvider::default();
-            let mut builder = TokioResolver::builder_with_config(config, provider);
+            let provider = Zoned::default();
+            let mut builder = SystemResolver::builder_with_config(config, provider);
             adjust(builder.options_mut());
             Self {
                 resolver: Resolver::with(Ok(builder.build().unwrap()), None),
@@ -493,7 +509,7 @@ mod tests {
     #[test]
     fn of_a_resolv_conf_only_servers_and_options_count() {
         let servers = |text: &str| {
-            let (config, _) = read_resolv_conf(text.as_bytes())?;
+            let (config, ..) = read_resolv_conf(text.as_bytes())?;
             let servers = config.name_servers().iter().map(|server| server.ip);
             Ok(servers.map(|ip| ip.to_string()).collect::<Vec<_>>())
         };
@@ -515,6 +531,24 @@ mod tests {
             let error: String = servers(text).unwrap_err();
             assert!(error.contains("`nameserver ADDRESS`"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_keeps_the_interface_of_its_link_local_address() {
+        let text = "nameserver fe80::1%br-lan\nnameserver 192.0.2.53\n nameserver\tfe80::2%eth0.7 # x\n\
+             nameserver 2001:db8::53\n";
+        let (config, _, zones) = read_resolv_conf(text.as_bytes()).unwrap();
+        let servers = config.name_servers().iter();
+        let servers: Vec<String> = servers.map(|server| server.ip.to_string()).collect();
+        assert_eq!(
+            servers,
+            ["fe80::1", "192.0.2.53", "fe80::2", "2001:db8::53"]
+        );
+        assert_eq!(zones.of("fe80::1".parse().unwrap()), Some("br-lan"));
+        assert_eq!(zones.of("fe80::2".parse().unwrap()), Some("eth0.7"));
+        assert_eq!(zones.of("192.0.2.53".parse().unwrap()), None);
+        let problem = zones.problem().unwrap();
+        assert!(problem.contains("fe80::1%br-lan"), "{problem}");
     }
 
     #[tokio::test]

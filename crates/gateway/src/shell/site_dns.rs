@@ -5,9 +5,9 @@
 
 mod message;
 
+use super::resolver::SystemResolver;
 use crate::core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
-use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::op::ResponseCode;
 use message::{Asked, Wanted};
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ impl SiteDns {
         &self,
         question: Question,
         client: ClientId,
-        resolver: Option<TokioResolver>,
+        resolver: Option<SystemResolver>,
     ) {
         let done = self.done.clone();
         tokio::spawn(async move {

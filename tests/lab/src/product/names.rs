@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -84,10 +86,22 @@ impl Names {
     /// # Errors
     /// When it can't.
     pub fn start(namespace: &Namespace, address: IpAddr) -> Result<Self> {
+        Self::start_at(namespace, (address, DNS_PORT).into())
+    }
+
+    /// Answers at an address of the namespace that is good on one interface alone.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub fn start_on_link(namespace: &Namespace, address: Ipv6Addr, interface: u32) -> Result<Self> {
+        let at = SocketAddrV6::new(address, DNS_PORT, 0, interface);
+        Self::start_at(namespace, at.into())
+    }
+
+    fn start_at(namespace: &Namespace, at: SocketAddr) -> Result<Self> {
         let (socket, listener) = namespace.inside(|| {
-            let at = (address, DNS_PORT);
             let both = UdpSocket::bind(at).and_then(|udp| Ok((udp, TcpListener::bind(at)?)));
-            both.with_context(|| format!("cannot answer DNS at {address}"))
+            both.with_context(|| format!("cannot answer DNS at {at}"))
         })?;
         socket.set_read_timeout(Some(STOP_INTERVAL))?;
         listener.set_nonblocking(true)?;

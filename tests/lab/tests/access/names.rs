@@ -2,9 +2,9 @@
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
 use culvert_lab::product::{
-    Download, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, RecordKind,
+    Download, Names, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, RecordKind,
 };
-use culvert_lab::wait_until;
+use culvert_lab::{Family, Namespace, wait_until};
 use std::net::IpAddr;
 
 /// Response codes (RFC 1035, §4.1.1).
@@ -98,4 +98,54 @@ fn a_family_that_the_gateway_can_not_carry_is_not_handed_out() {
     let said = fetch(&bed, "after.corp.example", "").unwrap();
     assert!(said.trim_end().ends_with(PRIVATE_V4), "{said}");
     assert_eq!(fetch(&bed, "after.corp.example", "-6"), None);
+}
+
+/// The interface by which a namespace reaches an address, and its number.
+fn interface_to(namespace: &Namespace, address: IpAddr) -> (String, u32) {
+    let route = namespace
+        .run(&format!("ip -o route get {address}"))
+        .unwrap();
+    let mut words = route.split_whitespace();
+    let name = words.find(|word| *word == "dev").and_then(|_| words.next());
+    let name = name.unwrap().to_owned();
+    let link = namespace
+        .run(&format!("ip -o link show dev {name}"))
+        .unwrap();
+    let (number, _) = link.split_once(':').unwrap();
+    (name, number.parse().unwrap())
+}
+
+#[test]
+fn a_gateway_asks_a_dns_server_with_a_link_local_address_on_its_interface() {
+    let bed = bed();
+    let (gateway, private) = (&bed.product.gateways[0], &bed.product.private);
+    let (own, _) = interface_to(&gateway.namespace, PRIVATE_V4.parse().unwrap());
+    let (theirs, number) = interface_to(private, gateway.private_address(Family::V4));
+    private
+        .run(&format!("ip address add fe80::53/64 dev {theirs} nodad"))
+        .unwrap();
+    let linked = Names::start_on_link(private, "fe80::53".parse().unwrap(), number).unwrap();
+    // What is mounted there is written in place.
+    let configuration = gateway.token_file().with_file_name("resolv.conf");
+    for (name, text) in [
+        ("alone.corp.example", format!("nameserver fe80::53%{own}\n")),
+        (
+            "beside.corp.example",
+            format!("nameserver fe80::53%{own}\nnameserver 192.0.2.1\n"),
+        ),
+    ] {
+        linked.set(name, &[address(PRIVATE_V4)]);
+        std::fs::write(&configuration, text).unwrap();
+        wait_until("the name to be found", SOON, || {
+            fetch(&bed, name, "-4").is_some_and(|said| said.trim_end().ends_with(PRIVATE_V4))
+        })
+        .unwrap();
+    }
+    std::fs::write(&configuration, "nameserver fe80::53%gone0\n").unwrap();
+    wait_until("the problem to be told", SOON, || {
+        let _unknown = bed.product.client.ask("other.corp.example", RecordKind::A);
+        let status = gateway.status().unwrap().to_string();
+        status.contains("fe80::53%gone0")
+    })
+    .unwrap();
 }
