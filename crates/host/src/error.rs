@@ -1,6 +1,7 @@
 //! What can go wrong with the host, said to the person who can mend it.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use crate::file_check::{FileRefusal, FileRefused};
@@ -238,6 +239,20 @@ pub enum HostError {
         action: &'static str,
         /// What it said.
         message: String,
+    },
+
+    /// Local: systemd-resolved encrypts what it asks, and the client would not.
+    #[error(
+        "systemd-resolved asks {server} over TLS (DNSOverTLS={mode}), and the client would ask it for names of no \
+         resource in the clear: leave those to systemd-resolved (`--dns-scope split`, and no resource whose pattern \
+         leaves the last label open), name servers that may be asked so (`--dns-upstream`), or set DNSOverTLS=no in \
+         resolved.conf"
+    )]
+    ResolvedEncrypts {
+        /// The first of its servers.
+        server: IpAddr,
+        /// `yes` or `opportunistic`.
+        mode: String,
     },
 
     /// Local: there is no program `resolvconf`.

@@ -57,6 +57,14 @@ impl<P> Client<P> {
         self.is_stale = true;
     }
 
+    /// Whether names that are in no domain of the account are asked of those whom the system asked before: nobody else was
+    /// named.
+    #[must_use]
+    pub fn asks_upstreams_of_system(&self) -> bool {
+        let mut zones = self.dns_rules.zones().keys();
+        !zones.any(|zone| zone.domain().is_none())
+    }
+
     /// Tells which names are asked here, where that has changed.
     pub(super) fn update_domains(&mut self) {
         let patterns = self.directory.iter().filter_map(|it| it.target.pattern());

@@ -575,20 +575,16 @@ impl<'a> EventLoop<'a> {
                 server,
                 domains: self.domains.clone(),
                 search: self.search.clone(),
+                asks_upstreams: self.base.settings.dns_upstreams.is_empty()
+                    && self.core.asks_upstreams_of_system(),
             });
         }
     }
 
     /// Other names are asked of those whom the system asked before, unless others were named.
     fn take_upstreams(&mut self) {
-        let upstreams = self
-            .devices
-            .resolver
-            .state
-            .borrow_and_update()
-            .upstreams
-            .clone();
-        if let Some(upstreams) = upstreams
+        let state = self.devices.resolver.state.borrow_and_update().clone();
+        if let Some(upstreams) = state.upstreams
             && self.base.settings.dns_upstreams.is_empty()
         {
             let now_ms = Now::read().boot_ms;

@@ -90,6 +90,8 @@ pub struct ResolverWanted {
     /// What short names are completed with, before whatever the system completes them with by itself; at
     /// most [`culvert_policy::MAX_SEARCH_DOMAINS`].
     pub search: Vec<DomainName>,
+    /// Other names that are asked there are asked of those whom the system asked before.
+    pub asks_upstreams: bool,
 }
 
 /// Which names.

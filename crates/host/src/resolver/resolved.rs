@@ -8,6 +8,7 @@ use crate::HostError;
 use culvert_policy::DomainName;
 use futures_util::{Stream, StreamExt};
 use rustix::net::AddressFamily;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 use zbus::proxy::CacheProperties;
-use zbus::{Connection, Proxy};
+use zbus::{Connection, OwnedObjectPath, Proxy};
 
 const SERVICE: &str = "org.freedesktop.resolve1";
 const PATH: &str = "/org/freedesktop/resolve1";
@@ -23,6 +24,7 @@ const PATH: &str = "/org/freedesktop/resolve1";
 const USUAL_BUS: &str = "/run/dbus/system_bus_socket";
 
 const MANAGER: &str = "org.freedesktop.resolve1.Manager";
+const LINK: &str = "org.freedesktop.resolve1.Link";
 
 /// How long one call may take: it answers in milliseconds, and the bus starts it in some hundred.
 const CALL_LIMIT: Duration = Duration::from_secs(1);
@@ -59,6 +61,8 @@ pub(super) struct Resolved {
     /// The interface that it was told of.
     index: Option<i32>,
     upstreams: Vec<SocketAddr>,
+    /// By which of its modes it asks them over TLS, if it does.
+    encrypts: Option<String>,
 }
 
 impl Resolved {
@@ -94,6 +98,7 @@ impl Resolved {
             notices: Box::pin(futures_util::stream::select(owners, changes)),
             index: None,
             upstreams: Vec::new(),
+            encrypts: None,
         })
     }
 
@@ -110,6 +115,16 @@ impl Resolved {
             })?;
         self.index = Some(index);
         self.upstreams = self.ask_upstreams().await?;
+        self.encrypts = self.ask_encrypts().await;
+        if let (Some(mode), Some(server)) = (&self.encrypts, self.upstreams.first())
+            && wanted.domains == RoutedDomains::All
+            && wanted.asks_upstreams
+        {
+            return Err(HostError::ResolvedEncrypts {
+                server: server.ip(),
+                mode: mode.clone(),
+            });
+        }
         tell(&self.upstreams);
         let (domains, is_default) = link_domains(wanted);
         let servers = vec![bus_server(wanted.server)];
@@ -142,7 +157,9 @@ impl Resolved {
                     return;
                 }
                 Notice::Properties => match self.ask_upstreams().await {
-                    Ok(upstreams) if upstreams == self.upstreams => {}
+                    Ok(upstreams)
+                        if upstreams == self.upstreams
+                            && self.ask_encrypts().await == self.encrypts => {}
                     Ok(_) | Err(_) => return,
                 },
             }
@@ -179,6 +196,41 @@ impl Resolved {
             .iter()
             .filter(|(index, ..)| Some(*index) != self.index);
         Ok(others.filter_map(reached_at).collect())
+    }
+
+    /// Whether it asks over TLS on any other interface than the tunnel's, or wherever nothing else is said, and by which
+    /// mode. Versions that can't do so don't know the question.
+    async fn ask_encrypts(&self) -> Option<String> {
+        let is_on = |mode: &String| mode != "no";
+        let general = self.manager.get_property::<String>("DNSOverTLS").await;
+        if let Some(mode) = general.ok().filter(is_on) {
+            return Some(mode);
+        }
+        let servers = self.manager.get_property::<Vec<BusServer>>("DNS").await;
+        let indexes = servers.unwrap_or_default();
+        let indexes: BTreeSet<i32> = indexes.into_iter().map(|(index, ..)| index).collect();
+        for index in indexes {
+            if index > 0
+                && Some(index) != self.index
+                && let Ok(mode) = self.ask_link_encrypts(index).await
+                && is_on(&mode)
+            {
+                return Some(mode);
+            }
+        }
+        None
+    }
+
+    async fn ask_link_encrypts(&self, index: i32) -> zbus::Result<String> {
+        let path: OwnedObjectPath = self.manager.call("GetLink", &(index,)).await?;
+        let link = zbus::proxy::Builder::<Proxy<'_>>::new(self.manager.connection())
+            .destination(SERVICE)
+            .path(path)
+            .interface(LINK)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        link.get_property("DNSOverTLS").await
     }
 
     async fn call<B>(&self, method: &'static str, body: &B) -> Result<(), HostError>
@@ -279,6 +331,7 @@ mod tests {
             server: "100.64.0.7".parse().unwrap(),
             domains,
             search: search.iter().map(|it| it.parse().unwrap()).collect(),
+            asks_upstreams: true,
         }
     }
 

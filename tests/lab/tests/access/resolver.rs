@@ -287,3 +287,22 @@ fn resolvconf_names_the_client_and_forgets_it_even_after_a_crash() {
     scene.product.client.start().unwrap();
     assert_eq!(scene.now(), before);
 }
+
+#[test]
+fn resolved_that_speaks_tls_is_not_taken_the_place_of_in_the_clear() {
+    let (mut scene, _bus) = Scene::with_bus("--dns resolved --dns-scope all");
+    let configuration = scene.etc.join("systemd/resolved.conf");
+    let mut text = fs::read_to_string(&configuration).unwrap();
+    text.push_str("DNSOverTLS=opportunistic\n");
+    fs::write(&configuration, text).unwrap();
+    let _resolved = scene.start_resolved();
+    scene.begin();
+    wait_until("the problem to be told", SOON, || {
+        let text = scene.product.client.status_text().unwrap();
+        text.contains("DNSOverTLS=opportunistic") && text.contains("--dns-scope split")
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", scene.product.client.output()));
+    assert_eq!(scene.control()["applied"], false);
+    // As it was asked before: by systemd-resolved, by itself.
+    assert!(!scene.addresses(PUBLIC_NAME).is_empty());
+}

@@ -87,6 +87,7 @@ fn wanted(search: &[&str]) -> ResolverWanted {
         server: server(),
         domains: super::super::RoutedDomains::All,
         search: search.iter().map(|it| it.parse().unwrap()).collect(),
+        asks_upstreams: true,
     }
 }
 
