@@ -3,7 +3,8 @@
 # at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
 # tests speak to come from Debian and are unpacked there, not installed: that would have them take over
 # this machine's own names. Reverse proxies come from there likewise: installed, they would listen. The
-# identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid.
+# identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid. The program that
+# asks by musl's resolver is built from tests/musl.
 # What is there already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
@@ -30,6 +31,7 @@ nginx          debian_libs nginx                     any                        
 haproxy        debian_libs haproxy                   any                                 usr/sbin/haproxy
 caddy          debian_libs caddy                     any                                 usr/bin/caddy
 oidc-provider  npm    tests/openid                    9.13.3                              provider.js
+getent-musl    musl   tests/musl                      1                                   getent.c
 TABLE
 }
 
@@ -157,6 +159,17 @@ build_npm() { # build_npm NAME DIRECTORY VERSION PROGRAM
     chmod +x "$bin_dir/$(program_of "$1")"
 }
 
+build_musl() { # build_musl NAME DIRECTORY VERSION SOURCE
+    if ! command -v musl-gcc >/dev/null 2>&1; then
+        complain 3 "$1 needs musl-gcc: install Debian's musl-tools."
+        return 1
+    fi
+    if ! quietly "$1" musl-gcc -static -O2 -o "$bin_dir/$(program_of "$1")" "$2/$4"; then
+        complain 4 "$1: musl-gcc can't build $2/$4."
+        return 1
+    fi
+}
+
 mkdir -p "$bin_dir" "$peers_dir/log"
 # Two runs at once would build the same thing twice and fight over the result.
 exec 9>"$peers_dir/lock"
@@ -172,7 +185,7 @@ for name in $wanted; do
     fi
     read -r _ registry package version built_as <<<"$line"
     # What lies in this repository is part of what is built.
-    [ "$registry" != npm ] || version+=-$(cat "$package"/* | sha256sum | cut -c 1-12)
+    case $registry in npm | musl) version+=-$(cat "$package"/* | sha256sum | cut -c 1-12) ;; esac
     program=$bin_dir/$(program_of "$name")
     if [ -x "$program" ] && [ "$(cat "$program.version" 2>/dev/null)" = "$package $version" ]; then
         continue

@@ -36,6 +36,7 @@ curl          curl
 dbus-daemon   dbus  tests
 node          nodejs  tests
 npm           npm  tests
+musl-gcc      musl-tools  tests
 systemctl     systemd  tests
 setcap        libcap2-bin  tests
 script        bsdutils  tests

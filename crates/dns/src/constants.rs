@@ -21,6 +21,20 @@ pub const UNREACHABLE_TTL: Duration = Duration::from_secs(1);
 /// 5 s: a second before, they get an answer instead.
 pub const ACCESS_WAIT: Duration = Duration::from_secs(4);
 
+/// When a site is suspected of silence: a name waits for this long. Access takes two round trips to the portal and one to
+/// the site's DNS, 300 ms across a continent.
+pub const SUSPECT_AFTER: Duration = Duration::from_millis(300);
+
+/// The time that a suspected site has for a name that leads elsewhere without its search domain. A program asks two such
+/// names at most one after the other before the one that is meant, in 200 ms.
+pub const SUSPECT_WAIT: Duration = Duration::from_millis(80);
+
+/// The time that a dead site has for a name. The resolver of glibc asks twice.
+pub const DEAD_WAIT: Duration = Duration::from_millis(50);
+
+/// How long an upstream's word on a name without its search domain counts.
+pub(crate) const PLAIN_TTL: Duration = TTL;
+
 /// When access that was asked for without an answer is asked for again, by the next query: after
 /// the queries that waited for it were answered.
 pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);

@@ -23,6 +23,10 @@
 //! | denied | REFUSED with the extended error *Prohibited* and the reason in brief |
 //! | nobody to ask, or no word within [`ACCESS_WAIT`] | SERVFAIL with the extended error *No Reachable Authority* |
 //!
+//! A site that leaves names without an answer is remembered. A name that a search list made (`www.example.com` with
+//! `corp.example` behind it, [`Stub::set_search`]) does not exist for as long as its site is silent, if the name without the
+//! search domain exists elsewhere: the search goes on to that one. Other names of a dead site get SERVFAIL after [`DEAD_WAIT`].
+//!
 //! An address from the ranges for names is turned back into its name (PTR) here and never
 //! forwarded. An upstream's answer that hands out such an address is not believed: it would lend a
 //! resource the origin of a stranger's web page (DNS rebinding). Nothing that an upstream says is
@@ -59,6 +63,7 @@ mod real_addresses;
 mod rebinding;
 mod reverse;
 mod shares;
+mod sites;
 mod stub;
 mod time;
 mod upstreams;
@@ -67,10 +72,10 @@ mod zones;
 
 pub use config::{Config, Transport};
 pub use constants::{
-    ACCESS_WAIT, ASK_AGAIN_AFTER, CASE_RULE_LIFETIME, FORWARDS_MAX, LEASE_IDLE, NAMES_MAX,
-    NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER, SITE_SILENCE,
-    TOLD_MIN, TTL, UDP_PAYLOAD, UNREACHABLE_TTL, UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX,
-    WAITING_MAX, WAITING_PER_NAME_MAX,
+    ACCESS_WAIT, ASK_AGAIN_AFTER, CASE_RULE_LIFETIME, DEAD_WAIT, FORWARDS_MAX, LEASE_IDLE,
+    NAMES_MAX, NEGATIVE_TTL, OUTPUTS_MAX, QUERY_LEN_MAX, REASON_LEN_MAX, REFRESH_AFTER,
+    SITE_SILENCE, SUSPECT_AFTER, SUSPECT_WAIT, TOLD_MIN, TTL, UDP_PAYLOAD, UNREACHABLE_TTL,
+    UPSTREAM_TRIES, UPSTREAM_WAIT, UPSTREAMS_MAX, WAITING_MAX, WAITING_PER_NAME_MAX,
 };
 pub use drop_reason::DropReason;
 pub use error::Error;

@@ -6,6 +6,7 @@ use crate::shares::Shares;
 use crate::{LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TTL, Time, UNREACHABLE_TTL};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
+use domain::base::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -61,12 +62,32 @@ pub(crate) enum Decision {
     Made { outcome: Outcome, until: Time },
 }
 
+/// A name that a search list may have completed.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain {
+    pub(crate) name: Name<Vec<u8>>,
+    pub(crate) existence: PlainExistence,
+}
+
+/// What upstreams say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlainExistence {
+    /// They were not asked, or did not answer.
+    Unknown,
+    /// They are asked.
+    Asked,
+    /// This, which counts for a while.
+    Told { exists: bool, until: Time },
+}
+
 /// A name with addresses.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: DomainName,
     pub(crate) resource: ResourceId,
     pub(crate) decision: Decision,
+    /// The name without its search domain, where a search list may have made it.
+    pub(crate) plain: Option<Plain>,
     /// Until when someone may use the addresses.
     lease_until: Time,
     /// When someone was told them last.
@@ -134,6 +155,7 @@ impl Names {
                 name: name.clone(),
                 resource,
                 decision: Decision::Unknown,
+                plain: None,
                 lease_until: now,
                 told_at: now,
             },
@@ -254,6 +276,24 @@ impl Names {
 
     pub(crate) fn entry(&self, offset: Offset) -> Option<&Entry> {
         self.entries.get(&offset)
+    }
+
+    /// What the name is without its search domain.
+    pub(crate) fn plain_mut(&mut self, offset: Offset) -> Option<&mut Plain> {
+        self.entries.get_mut(&offset)?.plain.as_mut()
+    }
+
+    /// Notes what the name is without its search domain; what is known of that stays.
+    pub(crate) fn set_plain(&mut self, offset: Offset, plain: Option<Name<Vec<u8>>>) {
+        let Some(entry) = self.entries.get_mut(&offset) else {
+            return;
+        };
+        if entry.plain.as_ref().map(|it| &it.name) != plain.as_ref() {
+            entry.plain = plain.map(|name| Plain {
+                name,
+                existence: PlainExistence::Unknown,
+            });
+        }
     }
 
     pub(crate) fn offset_of(&self, name: &DomainName) -> Option<Offset> {

@@ -2,7 +2,7 @@
 
 use crate::constants::PLAIN_UDP_PAYLOAD;
 use crate::{DropReason, QUERY_LEN_MAX, Transport, UDP_PAYLOAD};
-use domain::base::iana::{Opcode, OptRcode, Rtype};
+use domain::base::iana::{Class, Opcode, OptRcode, Rtype};
 use domain::base::opt::{Opt, OptRecord};
 use domain::base::wire::ParseError;
 use domain::base::{Message, MessageBuilder, Name, ToName};
@@ -51,6 +51,19 @@ pub(crate) struct Reading {
 }
 
 impl Asked {
+    /// A question of this resolver itself: for the IPv4 addresses of a name.
+    pub(crate) fn of_own(name: Name<Vec<u8>>) -> Self {
+        Self {
+            id: 0,
+            opcode: Opcode::QUERY,
+            recursion_desired: true,
+            checking_disabled: false,
+            question: Some(Question::new(name, Rtype::A, Class::IN)),
+            aliases: Vec::new(),
+            edns: None,
+        }
+    }
+
     /// Whether this is the other query, sent again. Names are compared letter by letter: a resolver
     /// that varies their case compares the answer with what it sent.
     pub(crate) fn is_same(&self, other: &Self) -> bool {

@@ -1,20 +1,23 @@
 //! The stub resolver: where a query goes, and what becomes of it.
 
 mod forwarded;
+mod silence;
 
 use crate::answer::{self, Records, Reply};
 use crate::names::{Decision, Names, NoPlace};
 use crate::query::{self, Asked, Asker, Question};
 use crate::ranges::Offset;
+use crate::sites::Sites;
 use crate::upstreams::{self, Upstreams};
-use crate::waiting::{Waiter, Waiting};
+use crate::waiting::Waiting;
 use crate::zones::Zones;
 use crate::{
-    ACCESS_WAIT, Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome,
-    Output, Time, Transport, name, reverse,
+    Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome, Output, Time,
+    Transport, name, reverse,
 };
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
+use domain::base::Name;
 use domain::base::iana::{Class, ExtendedErrorCode, OptRcode, Rtype};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +37,9 @@ pub struct Counts {
 pub struct Stub {
     names: Names,
     waiting: Waiting,
+    sites: Sites,
+    /// What programs complete names with, the longest first.
+    search: Vec<Name<Vec<u8>>>,
     upstreams: Upstreams,
     /// A name that is no resource's.
     fixed: Option<DomainName>,
@@ -64,6 +70,8 @@ impl Stub {
         Ok(Self {
             names: Names::new(config.ranges),
             waiting: Waiting::default(),
+            sites: Sites::default(),
+            search: Vec::new(),
             upstreams: Upstreams::new(
                 Zones::new(
                     config.upstreams,
@@ -100,13 +108,14 @@ impl Stub {
             self.answer(&reading.asked, asker, &Reply::code(code));
             return Ok(());
         };
-        match self.route(question, resource_of) {
+        match self.route(question, &resource_of) {
             Route::Refuse => {
                 self.answer(&reading.asked, asker, &Reply::code(OptRcode::REFUSED));
             }
             Route::Reverse(address) => self.answer_reverse(&reading.asked, asker, address),
             Route::Resource(name, resource) => {
-                self.handle_name(&name, resource, &reading.asked, asker, now);
+                let plain = self.plain(question.qname(), resource_of);
+                self.handle_name(&name, resource, &reading.asked, asker, plain, now);
             }
             Route::Upstream => {
                 let name = question.qname();
@@ -125,6 +134,7 @@ impl Stub {
         let Some(offset) = self.names.offset_of(name) else {
             return;
         };
+        self.note_outcome(offset, &outcome, now);
         self.names.resolved(offset, outcome, now);
         for waiter in self.waiting.take(offset) {
             self.answer_name(&waiter.asked, waiter.asker, offset, now);
@@ -148,8 +158,8 @@ impl Stub {
 
     /// Time has passed: queries that waited long enough are answered, forwarded ones are sent again.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(waiter) = self.waiting.pop_due(now) {
-            self.answer(&waiter.asked, waiter.asker, &UNREACHABLE);
+        for waiter in self.waiting.take_due(now) {
+            self.handle_waited(waiter, now);
         }
         self.handle_upstream_timeout(now);
     }
@@ -218,6 +228,7 @@ impl Stub {
         resource: ResourceId,
         asked: &Asked,
         asker: Asker,
+        plain: Option<Name<Vec<u8>>>,
         now: Time,
     ) {
         let (offset, gone) = match self.names.place(name, resource, now) {
@@ -234,6 +245,7 @@ impl Stub {
                 self.answer(&waiter.asked, waiter.asker, &UNREACHABLE);
             }
         }
+        self.names.set_plain(offset, plain);
         let (wants_access, can_answer) = match self.names.entry(offset).map(|it| &it.decision) {
             None | Some(Decision::Unknown) => (true, false),
             Some(Decision::Asked { again_at }) => (*again_at <= now, false),
@@ -261,20 +273,6 @@ impl Stub {
                 resource: assigned.resource,
                 addresses: assigned.addresses,
             });
-        }
-    }
-
-    fn wait(&mut self, asked: &Asked, asker: Asker, offset: Offset, now: Time) {
-        let deadline = now.saturating_add(ACCESS_WAIT);
-        let waiter = Waiter {
-            asked: asked.clone(),
-            asker,
-            offset,
-            deadline,
-        };
-        match self.waiting.push(waiter) {
-            Ok(()) => self.names.extend(offset, deadline),
-            Err(_) => self.answer(asked, asker, &FULL),
         }
     }
 
@@ -313,8 +311,9 @@ impl Stub {
                 Outcome::Denied { brief } => {
                     Reply::error(OptRcode::REFUSED, ExtendedErrorCode::PROHIBITED, brief)
                 }
-                Outcome::Unanswered => UNANSWERED,
-                Outcome::Unreachable => UNREACHABLE,
+                Outcome::Unanswered | Outcome::Unreachable => {
+                    return self.answer_without_site(asked, asker, offset, now);
+                }
             },
             _ => UNREACHABLE,
         };
@@ -371,15 +370,6 @@ const UNREACHABLE: Reply<'static> = Reply {
     error: Some((
         ExtendedErrorCode::NO_REACHABLE_AUTHORITY,
         "no gateway gives access to this name at the moment",
-    )),
-};
-
-const UNANSWERED: Reply<'static> = Reply {
-    code: OptRcode::SERVFAIL,
-    records: Records::None,
-    error: Some((
-        ExtendedErrorCode::NETWORK_ERROR,
-        "the DNS of the resource's site did not answer for this name",
     )),
 };
 

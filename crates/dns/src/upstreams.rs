@@ -4,7 +4,7 @@ use crate::ids::Ids;
 use crate::letters::{self, CaseRules, Way};
 use crate::output::{ForwardId, Output, Via};
 use crate::query::{self, Asked, Asker};
-use crate::ranges::Ranges;
+use crate::ranges::{Offset, Ranges};
 use crate::rebinding;
 use crate::zones::{Of, Pool, Zones};
 use crate::{
@@ -24,6 +24,7 @@ pub(crate) struct Pending {
     pub(crate) of: Of,
     pub(crate) asked: Asked,
     pub(crate) asker: Asker,
+    pub(crate) purpose: Purpose,
     /// As it is sent, under an id and in letters of ours.
     query: Vec<u8>,
     upstream: SocketAddr,
@@ -31,6 +32,15 @@ pub(crate) struct Pending {
     tries: usize,
     deadline: Time,
     refusals: Refusals,
+}
+
+/// Who wants the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Who asked.
+    Asker,
+    /// The name at this place: it may be the name in question with a search domain behind it.
+    Search(Offset),
 }
 
 /// The servers that have refused a query. Each is asked once.
@@ -145,12 +155,12 @@ impl Upstreams {
         of: &Of,
         asked: &Asked,
         asker: Asker,
+        purpose: Purpose,
         now: Time,
     ) -> Option<Output> {
-        let waiting = self
-            .pending
-            .iter()
-            .find(|(_, pending)| pending.asker == asker && pending.asked.is_same(asked));
+        let waiting = self.pending.iter().find(|(_, pending)| {
+            (pending.asker, pending.purpose) == (asker, purpose) && pending.asked.is_same(asked)
+        });
         if let Some((id, _)) = waiting {
             let id = *id;
             let pending = self.pending.get_mut(&id)?;
@@ -171,6 +181,7 @@ impl Upstreams {
             of: of.clone(),
             asked: asked.clone(),
             asker,
+            purpose,
             query,
             upstream,
             way: self.cases.way(upstream, asker.transport, now),

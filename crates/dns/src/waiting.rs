@@ -3,7 +3,6 @@
 use crate::query::{Asked, Asker};
 use crate::ranges::Offset;
 use crate::{Time, WAITING_MAX, WAITING_PER_NAME_MAX};
-use std::collections::VecDeque;
 
 /// A query that waits.
 #[derive(Debug)]
@@ -11,17 +10,38 @@ pub(crate) struct Waiter {
     pub(crate) asked: Asked,
     pub(crate) asker: Asker,
     pub(crate) offset: Offset,
+    /// The instant from which the site is suspected of silence; none once that has passed.
+    pub(crate) suspect_at: Option<Time>,
+    /// The instant at which it gets an answer in any case.
     pub(crate) deadline: Time,
+    pub(crate) waits_for: WaitsFor,
+}
+
+/// What a query waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// Access, for as long as it takes.
+    Access,
+    /// The same, for a moment: the site does not answer at present.
+    AccessOfDead,
+    /// An upstream's word on the name without the search domain. The site gives no answer.
+    Plain,
 }
 
 /// Too many queries wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Queries that wait for access, in the order in which they came. All wait equally long, so that is
-/// the order of their deadlines.
+/// Queries that wait for access, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(VecDeque<Waiter>);
+pub(crate) struct Waiting(Vec<Waiter>);
+
+impl Waiter {
+    /// When something is to be done about it.
+    fn due(&self) -> Time {
+        self.suspect_at.unwrap_or(self.deadline).min(self.deadline)
+    }
+}
 
 impl Waiting {
     /// A query that waits already, and was only sent again, gets one answer.
@@ -33,29 +53,32 @@ impl Waiting {
         if self.0.len() >= WAITING_MAX || same_name().count() >= WAITING_PER_NAME_MAX {
             return Err(Full);
         }
-        self.0.push_back(waiter);
+        self.0.push(waiter);
         Ok(())
+    }
+
+    /// One that was taken out goes on waiting.
+    pub(crate) fn put_back(&mut self, waiter: Waiter) {
+        self.0.push(waiter);
     }
 
     /// Takes out those who wait for a name.
     pub(crate) fn take(&mut self, offset: Offset) -> Vec<Waiter> {
-        let (taken, left) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition::<Vec<_>, _>(|waiter| waiter.offset == offset);
-        self.0 = left.into();
-        taken
+        self.0
+            .extract_if(.., |waiter| waiter.offset == offset)
+            .collect()
     }
 
-    /// Takes out one who has waited long enough.
-    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Waiter> {
-        if self.0.front()?.deadline > now {
-            return None;
-        }
-        self.0.pop_front()
+    /// Takes out those about whom something is to be done.
+    pub(crate) fn take_due(&mut self, now: Time) -> Vec<Waiter> {
+        self.0
+            .extract_if(.., |waiter| waiter.due() <= now)
+            .collect()
     }
 
+    /// At most [`WAITING_MAX`] steps.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.0.front().map(|waiter| waiter.deadline)
+        self.0.iter().map(Waiter::due).min()
     }
 
     pub(crate) fn len(&self) -> usize {

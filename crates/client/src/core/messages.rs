@@ -275,7 +275,8 @@ impl<P> Client<P> {
         };
         let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
         match Stub::new(config, seed) {
-            Ok(stub) => {
+            Ok(mut stub) => {
+                stub.set_search(&self.dns_search);
                 // Addresses of the old ranges mean nothing now.
                 for id in ids {
                     if self

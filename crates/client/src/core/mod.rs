@@ -139,6 +139,8 @@ pub struct Client<P> {
     options: Options,
     random: Random,
     dns_seed: [u8; 32],
+    /// What programs complete names with.
+    dns_search: Vec<DomainName>,
     session: Session,
     network: Option<Network>,
     directory: Directory,
@@ -188,6 +190,7 @@ impl<P> Client<P> {
             options,
             random: Random::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
             dns_seed: seed,
+            dns_search: Vec::new(),
             session: Session::new(now_ms),
             network: None,
             directory: Directory::default(),

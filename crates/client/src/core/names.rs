@@ -97,6 +97,14 @@ impl<P> Client<P> {
         }
     }
 
+    /// Programs of this machine complete names with these domains.
+    pub fn set_dns_search(&mut self, domains: &[DomainName]) {
+        self.dns_search = domains.to_vec();
+        if let Some(stub) = &mut self.stub {
+            stub.set_search(domains);
+        }
+    }
+
     /// The resolvers for other names.
     #[must_use]
     pub fn dns_upstreams(&self) -> &[SocketAddr] {

@@ -584,6 +584,7 @@ impl<'a> EventLoop<'a> {
     /// Other names are asked of those whom the system asked before, unless others were named.
     fn take_upstreams(&mut self) {
         let state = self.devices.resolver.state.borrow_and_update().clone();
+        self.core.set_dns_search(&state.search);
         if let Some(upstreams) = state.upstreams
             && self.base.settings.dns_upstreams.is_empty()
         {

@@ -3,6 +3,7 @@
 use crate::core::Domains;
 use crate::status::DnsControlStatus;
 use culvert_host::{ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
+use culvert_policy::DomainName;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) struct ResolverState {
     pub(crate) status: Option<DnsControlStatus>,
     /// Whom the system asked before, once that is known.
     pub(crate) upstreams: Option<Vec<SocketAddr>>,
+    /// What programs complete names with.
+    pub(crate) search: Vec<DomainName>,
     /// What is wrong, a line with its fix.
     pub(crate) problem: Option<String>,
 }
@@ -136,7 +139,10 @@ async fn apply(
             _ => None,
         },
     });
+    let search = control.search();
     told.send_if_modified(|state| {
+        let is_searched = state.search != search;
+        state.search = search;
         let is_new = state.status != status || state.problem != problem;
         if let Some(problem) = problem.as_ref().filter(|_| is_new) {
             tracing::error!("{problem}");
@@ -145,7 +151,7 @@ async fn apply(
         }
         state.status = status;
         state.problem = problem;
-        is_new
+        is_new || is_searched
     });
     if !is_applied {
         // Nothing stays half done; what can't be undone now is what the problem says.

@@ -3,13 +3,13 @@
 use super::Stub;
 use crate::answer::{self, Reply};
 use crate::query::{self, Asked, Asker};
-use crate::upstreams::{self, Pending};
+use crate::upstreams::{self, Pending, Purpose};
 use crate::zones::Of;
 use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
 use crate::{aliases, real_addresses};
 use culvert_ids::ResourceId;
 use culvert_policy::{DnsZone, DomainName};
-use domain::base::iana::{ExtendedErrorCode, OptRcode};
+use domain::base::iana::{ExtendedErrorCode, OptRcode, Rcode};
 use domain::base::{Message, Name};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ impl Stub {
     pub fn set_upstreams(&mut self, servers: Vec<SocketAddr>, now: Time) -> Result<(), Error> {
         upstreams::usable(&servers, &self.listens_on, self.names.ranges())?;
         let (outputs, failed) = self.upstreams.replace(servers, now);
-        self.push_forwards(outputs, &failed);
+        self.push_forwards(outputs, &failed, now);
         Ok(())
     }
 
@@ -38,7 +38,7 @@ impl Stub {
         });
         let usable = usable.collect();
         let (outputs, failed) = self.upstreams.replace_zones(usable, now);
-        self.push_forwards(outputs, &failed);
+        self.push_forwards(outputs, &failed, now);
     }
 
     /// Of these servers, those that can be upstreams, as many as there may be.
@@ -77,6 +77,17 @@ impl Stub {
         let Some(answered) = judged? else {
             return Ok(());
         };
+        if let Purpose::Search(offset) = answered.query.purpose {
+            let told = answered.bytes.as_deref();
+            let message = told.and_then(|bytes| Message::from_slice(bytes).ok());
+            let exists = match message.map(|message| message.header().rcode()) {
+                Some(Rcode::NOERROR) => Some(true),
+                Some(Rcode::NXDOMAIN) => Some(false),
+                _ => None,
+            };
+            self.plain_told(offset, &answered.query, exists, now);
+            return Ok(());
+        }
         match answered.bytes {
             Some(bytes) => self.answer_as_upstream(&answered.query, bytes, now, resource_of),
             None => self.answer(&answered.query.asked, answered.query.asker, &REBOUND),
@@ -108,7 +119,7 @@ impl Stub {
         {
             let mut asked = query.asked.clone();
             asked.aliases = chain.aliases;
-            return self.handle_name(&chain.name, chain.resource, &asked, asker, now);
+            return self.handle_name(&chain.name, chain.resource, &asked, asker, None, now);
         }
         match real_addresses::taken_out(message, |name| resource_of(name).is_some()) {
             Ok(None) => self.pass_on(query, bytes),
@@ -131,8 +142,8 @@ impl Stub {
     /// at once.
     pub fn handle_upstream_unreachable(&mut self, id: ForwardId, now: Time) {
         match self.upstreams.give_up_on(id, now) {
-            Some(Ok(output)) => self.push_forwards(vec![output], &[]),
-            Some(Err(pending)) => self.push_forwards(Vec::new(), &[pending]),
+            Some(Ok(output)) => self.push_forwards(vec![output], &[], now),
+            Some(Err(pending)) => self.push_forwards(Vec::new(), &[pending], now),
             None => {}
         }
     }
@@ -162,7 +173,7 @@ impl Stub {
     /// resource has to lead there.
     pub fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>, now: Time) {
         let (outputs, failed) = self.upstreams.set_site(resource, server, now);
-        self.push_forwards(outputs, &failed);
+        self.push_forwards(outputs, &failed, now);
     }
 
     /// Asks the site of a resource. False where nobody can be asked.
@@ -190,7 +201,10 @@ impl Stub {
     }
 
     fn forward_to(&mut self, of: &Of, bytes: &[u8], asked: &Asked, asker: Asker, now: Time) {
-        match self.upstreams.forward(bytes, of, asked, asker, now) {
+        match self
+            .upstreams
+            .forward(bytes, of, asked, asker, Purpose::Asker, now)
+        {
             Some(output) => self.outputs.push_back(output),
             None => self.answer(asked, asker, &BUSY),
         }
@@ -198,13 +212,17 @@ impl Stub {
 
     pub(super) fn handle_upstream_timeout(&mut self, now: Time) {
         let (outputs, failed) = self.upstreams.handle_due(now);
-        self.push_forwards(outputs, &failed);
+        self.push_forwards(outputs, &failed, now);
     }
 
-    fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending]) {
+    fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending], now: Time) {
         self.outputs.extend(self.upstreams.outputs.drain(..));
         self.outputs.extend(outputs);
         for pending in failed {
+            if let Purpose::Search(offset) = pending.purpose {
+                self.plain_told(offset, pending, None, now);
+                continue;
+            }
             match pending.refusal() {
                 Some(answer) => self.pass_on(pending, answer.to_vec()),
                 None => {

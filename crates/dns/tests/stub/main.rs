@@ -11,5 +11,6 @@ mod letters;
 mod messages;
 mod properties;
 mod ranges;
+mod search;
 mod site;
 mod zones;

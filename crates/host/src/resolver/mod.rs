@@ -10,11 +10,12 @@ mod resolv_conf;
 mod resolvconf;
 mod resolved;
 
-use crate::system_helper::SystemAccess;
+use crate::system_helper::{SystemAccess, SystemFile};
 use crate::{HostError, InterfaceName, StateDir};
 use culvert_policy::DomainName;
 use detect::Facts;
 use file::FileControl;
+use resolv_conf::ResolvConf;
 use resolvconf::Resolvconf;
 use resolved::Resolved;
 use std::collections::BTreeSet;
@@ -226,6 +227,21 @@ impl ResolverControl {
             ResolverChoice::Mode(mode) => Some(mode),
             ResolverChoice::Auto => None,
         })
+    }
+
+    /// What programs complete names with by now, as the file says that the C library reads, whoever wrote it. Nothing where
+    /// the names without those domains are asked in a way that the client can't take.
+    #[must_use]
+    pub fn search(&self) -> Vec<DomainName> {
+        if matches!(&self.backend, Some(Backend::Resolved(resolved)) if resolved.encrypts()) {
+            return Vec::new();
+        }
+        let text = self.access.text(SystemFile::ResolvConf);
+        let known = ResolvConf::parse(&text);
+        let domains = known.search().into_iter();
+        domains
+            .filter_map(|domain| domain.trim_end_matches('.').parse().ok())
+            .collect()
     }
 
     /// Returns once somebody has changed what [`Self::apply`] made.

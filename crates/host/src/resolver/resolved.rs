@@ -233,6 +233,11 @@ impl Resolved {
         link.get_property("DNSOverTLS").await
     }
 
+    /// Whether it asks over TLS, as the client can't.
+    pub(super) const fn encrypts(&self) -> bool {
+        self.encrypts.is_some()
+    }
+
     async fn call<B>(&self, method: &'static str, body: &B) -> Result<(), HostError>
     where
         B: serde::Serialize + zbus::DynamicType,

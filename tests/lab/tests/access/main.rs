@@ -43,6 +43,7 @@ mod resolver;
 mod resolver_scene;
 mod restart;
 mod revocation;
+mod search;
 mod silence;
 mod spread;
 mod starting;

@@ -1,0 +1,134 @@
+//! Names of elsewhere on a machine that completes names with a resource's domain, whatever becomes of its site.
+
+use crate::common::{SOON, access};
+use crate::resolver_scene::{PUBLIC_DNS, Scene};
+use culvert_lab::product::PRIVATE_NAME;
+use culvert_lab::{peer_program, wait_until};
+use std::net::IpAddr;
+
+/// Names that are asked for, one after the other.
+const COUNT: usize = 100;
+
+/// The specification's bound for the 99th of a hundred.
+const BOUND_MS: u64 = 200;
+
+/// Address of all of them.
+const ELSEWHERE: &str = "203.0.113.99";
+
+/// A machine on which each name of fewer than five dots is asked for below `corp.example` first, as in a container of
+/// Kubernetes. Every name there is a resource's.
+fn searching() -> Scene {
+    let mut scene = Scene::new("--dns file");
+    scene.write(&format!(
+        "search corp.example\nnameserver {PUBLIC_DNS}\noptions ndots:5\n"
+    ));
+    let elsewhere: IpAddr = ELSEWHERE.parse().unwrap();
+    for batch in 0..BATCHES {
+        for number in 0..COUNT {
+            scene.names[0].set(&host(batch, number), &[elsewhere]);
+        }
+    }
+    let access = access().replace(PRIVATE_NAME, "**.corp.example");
+    scene.begin_with(&access);
+    scene.comes_to_be_applied();
+    // The site answers: what it says of a name counts.
+    wait_until("a name of the site", SOON, || {
+        !scene.addresses("web").is_empty()
+    })
+    .unwrap();
+    scene
+}
+
+/// Sets of names, of which none is asked for twice.
+const BATCHES: usize = 4;
+
+fn host(batch: usize, number: usize) -> String {
+    format!("h{number}.b{batch}.example.test")
+}
+
+/// How long each name of a batch takes to be found, in milliseconds, the longest last.
+fn times(scene: &Scene, batch: usize, program: &str) -> Vec<u64> {
+    let script = format!(
+        "for i in $(seq 0 {}); do s=$(date +%s%N); {program} h$i.b{batch}.example.test | \
+         grep -q '^{ELSEWHERE}' || echo not found: $i; e=$(date +%s%N); echo $(( (e - s) / 1000000 )); done",
+        COUNT - 1
+    );
+    let said = scene.product.client.run(&script).unwrap();
+    let mut times: Vec<u64> = said
+        .lines()
+        .map(|line| line.parse().unwrap_or_else(|_| panic!("{said}")))
+        .collect();
+    times.sort_unstable();
+    times
+}
+
+fn are_found_in_time(scene: &Scene, batch: usize, program: &str) {
+    let times = times(scene, batch, program);
+    let p99 = times[COUNT * 99 / 100 - 1];
+    println!(
+        "{program}: p50 {} ms, p99 {p99} ms, longest {} ms",
+        times[COUNT / 2],
+        times[COUNT - 1]
+    );
+    assert!(p99 <= BOUND_MS, "{times:?}");
+}
+
+/// The resolver of a C library, as a program that prints the addresses of a name.
+const GLIBC: &str = "getent ahosts";
+
+/// Every case with one resolver.
+fn cases(program: &str) {
+    let mut scene = searching();
+    are_found_in_time(&scene, 0, program);
+    // The site's DNS is silent.
+    let site = &scene.product.private;
+    site.run("nft 'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; \
+              add rule inet silent in meta l4proto { tcp, udp } th dport 53 drop'")
+        .unwrap();
+    are_found_in_time(&scene, 1, program);
+    site.run("nft delete table inet silent").unwrap();
+    wait_until("the site's names to be found again", SOON, || {
+        !scene.addresses("web").is_empty()
+    })
+    .unwrap();
+    scene.product.gateways[0]
+        .process()
+        .unwrap()
+        .pause()
+        .unwrap();
+    are_found_in_time(&scene, 2, program);
+    scene.product.gateways[0]
+        .process()
+        .unwrap()
+        .resume()
+        .unwrap();
+    scene.product.portal.process().unwrap().pause().unwrap();
+    are_found_in_time(&scene, 3, program);
+    scene.product.portal.process().unwrap().resume().unwrap();
+}
+
+#[test]
+fn outside_names_are_found_at_once_whatever_the_site_does() {
+    cases(GLIBC);
+}
+
+#[test]
+fn outside_names_are_found_at_once_by_musl_too_whatever_the_site_does() {
+    // Its search ends at the first name that is not said not to exist.
+    cases(&format!(
+        "{} ahosts",
+        peer_program("getent-musl").unwrap().display()
+    ));
+}
+
+#[test]
+fn outside_names_are_found_at_once_where_the_first_resolver_is_dead() {
+    let mut scene = Scene::new("--dns file");
+    let elsewhere: IpAddr = ELSEWHERE.parse().unwrap();
+    for number in 0..COUNT {
+        scene.names[0].set(&host(0, number), &[elsewhere]);
+    }
+    scene.begin();
+    scene.comes_to_be_applied();
+    are_found_in_time(&scene, 0, GLIBC);
+}
