@@ -39,9 +39,10 @@ pub(crate) const PLAIN_TTL: Duration = TTL;
 /// the queries that waited for it were answered.
 pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// When the families of a name are asked for again, in use and behind its back: ten times [`TTL`],
-/// so that one query in ten of a busy name at most makes a request.
-pub const REFRESH_AFTER: Duration = Duration::from_secs(300);
+/// When the families of a name are asked for again, in use and behind its back: a name that has lost its addresses is
+/// noticed within twice [`TTL`]. A request asks for the other names of its resource as well, so that a resource in use makes
+/// one a minute.
+pub const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
 /// How long a name keeps its address after the last answer's [`TTL`] or the last packet. TCP
 /// connections may be silent for 2 h 4 min (RFC 5382, REQ-5); an hour of margin.

@@ -105,6 +105,8 @@ pub(super) struct GrantedName {
     pub(super) families: Families,
     /// When it was asked for last.
     pub(super) asked_ms: u64,
+    /// It has no address any more. Flows that it has go on through the gateway, and new ones are refused there.
+    pub(super) is_lost: bool,
 }
 
 /// A request.
@@ -216,7 +218,8 @@ impl<P> Access<P> {
         {
             names.insert(name, addresses);
         }
-        for (name, granted) in self.grant.iter().flat_map(|grant| &grant.names) {
+        let granted = self.grant.iter().flat_map(|grant| &grant.names);
+        for (name, granted) in granted.filter(|(_, granted)| !granted.is_lost) {
             if names.len() >= MAX_NAMES {
                 break;
             }

@@ -105,6 +105,7 @@ impl<P> Client<P> {
                     addresses: *addresses,
                     families,
                     asked_ms: now_ms,
+                    is_lost: false,
                 };
                 grant.add_name(name.clone(), granted);
             }
@@ -163,15 +164,15 @@ impl<P> Client<P> {
             Outcome::Unanswered => {
                 // What the gateway knew of it before still counts.
                 let known = grant.and_then(|grant| grant.names.get(name).copied());
-                match known.filter(|known| known.addresses == addresses) {
+                match known.filter(|known| known.addresses == addresses && !known.is_lost) {
                     Some(known) => self.name_granted(name, addresses, known.families, now_ms),
                     None => self.name_failed(name, outcome, now_ms),
                 }
             }
             _ => {
-                // A grant that this one replaced may have had it.
-                if let Some(grant) = grant {
-                    grant.names.remove(name);
+                // A grant that this one replaced may have had it, and flows of it go on.
+                if let Some(known) = grant.and_then(|grant| grant.names.get_mut(name)) {
+                    known.is_lost = true;
                 }
                 self.name_failed(name, outcome, now_ms);
             }
@@ -345,7 +346,7 @@ impl<P> Client<P> {
             None => {
                 // The next grant may come from another gateway, which knows none of them.
                 for (name, granted) in ended.names {
-                    if !access.awaits(&name) && access.ask.is_some() {
+                    if !granted.is_lost && !access.awaits(&name) && access.ask.is_some() {
                         access.want(name, granted.addresses);
                     }
                 }
@@ -386,7 +387,8 @@ fn carry_names(
         }
         if is_same {
             new.add_name(name, granted);
-        } else if wanted.len() < super::MAX_WANTED_NAMES
+        } else if !granted.is_lost
+            && wanted.len() < super::MAX_WANTED_NAMES
             && ask
                 .as_ref()
                 .is_none_or(|ask| !ask.names.contains_key(&name))

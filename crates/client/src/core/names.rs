@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 pub(super) const DNS_PORT: u16 = 53;
 
 /// What the gateway found for a name is good this long without asking again, in milliseconds: the
-/// stub asks again every five minutes, and two programs at the same moment get one answer.
-const FRESH_MS: u64 = 60_000;
+/// stub asks again every minute, and two programs at the same moment get one answer.
+const FRESH_MS: u64 = 30_000;
 
 /// How often names whose gateway is in use are kept from being given up, in milliseconds.
 const KEEP_NAMES_EVERY_MS: u64 = 60_000;
@@ -172,6 +172,7 @@ impl<P> Client<P> {
         });
         if let Some(granted) = granted
             && granted.addresses == addresses
+            && !granted.is_lost
             && now_ms < granted.asked_ms.saturating_add(FRESH_MS)
         {
             return self.resolve(name, Outcome::Families(granted.families), now_ms);
@@ -250,7 +251,8 @@ impl<P> Client<P> {
             let access = self.accesses.get(id);
             access.is_some_and(|access| {
                 let grant = access.grant.as_ref();
-                access.awaits(name) || grant.is_some_and(|grant| grant.names.contains_key(name))
+                let granted = grant.and_then(|grant| grant.names.get(name));
+                access.awaits(name) || granted.is_some_and(|granted| !granted.is_lost)
             })
         };
         if !same_target.iter().any(has_hope) {

@@ -188,7 +188,8 @@ impl<P> Client<P> {
         let mut names = Vec::new();
         for (id, access) in &self.accesses {
             let Some(grant) = &access.grant else { continue };
-            names.extend(grant.names.iter().map(|(name, granted)| NameStatus {
+            let found = grant.names.iter().filter(|(_, granted)| !granted.is_lost);
+            names.extend(found.map(|(name, granted)| NameStatus {
                 name: name.to_string(),
                 resource: *id,
                 ipv4: granted.families.v4.then_some(granted.addresses.v4),

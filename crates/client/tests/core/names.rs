@@ -117,7 +117,11 @@ fn further_names_of_a_granted_resource_are_asked_for_and_the_first_ones_stay() {
     gone.names
         .push(without_addresses("a.corp.example", Existence::Missing));
     play.grant(request, 1, gone);
-    assert_eq!(play.way_to(&first.ipv4.to_string()), None);
+    // It is not told any more, and flows that it has go on.
+    assert_eq!(play.way_to(&first.ipv4.to_string()), Some(gateway_id(1)));
+    play.answers.clear();
+    ask(&mut play, "a.corp.example", A);
+    assert_eq!(answers_in(&play.answers.pop().unwrap()), 0);
 }
 
 #[test]
@@ -432,4 +436,46 @@ fn after_a_failover_the_new_gateway_is_asked() {
     play.grant(request, 1, answering(4, 3, &["a.corp.example"]));
     let at = SocketAddr::from((interface(4).ipv4, 20_053));
     assert!(play.upstreams.contains(&at), "{:?}", play.upstreams);
+}
+
+#[test]
+fn a_name_that_has_lost_its_addresses_is_noticed_soon_and_its_flows_go_on() {
+    const NAME: &str = "db.corp.example";
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, NAME, A);
+    let (request, wanted) = requested(&mut play);
+    play.grant(request, 1, granting(1, 1, &[NAME]));
+    assert_eq!(answers_in(&play.answers.pop().unwrap()), 1);
+    let address = wanted.ipv4.to_string();
+    assert_eq!(play.way_to(&address), Some(gateway_id(1)));
+    // Two lifetimes of an answer later, a query asks anew behind its back.
+    play.pass(60_000);
+    ask(&mut play, NAME, A);
+    assert_eq!(answers_in(&play.answers.pop().unwrap()), 1);
+    let (request, _) = requested(&mut play);
+    for (grant, existence) in [(2, Existence::Exists), (3, Existence::Missing)] {
+        let request = match grant {
+            2 => request,
+            _ => {
+                play.pass(5_000);
+                ask(&mut play, NAME, A);
+                requested(&mut play).0
+            }
+        };
+        let lost = Granting {
+            names: vec![without_addresses(NAME, existence)],
+            ..Granting::through(1, grant)
+        };
+        play.grant(request, 1, lost);
+        play.answers.clear();
+        ask(&mut play, NAME, A);
+        assert_eq!(answers_in(&play.answers.pop().unwrap()), 0);
+        // What is open goes on through the gateway, which keeps its address.
+        assert_eq!(play.way_to(&address), Some(gateway_id(1)));
+    }
+    play.pass(5_000);
+    ask(&mut play, NAME, A);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, granting(1, 4, &[NAME]));
+    assert_eq!(answers_in(&play.answers.pop().unwrap()), 1);
 }

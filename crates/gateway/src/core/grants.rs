@@ -446,6 +446,7 @@ impl Gateway {
 fn mapping<A: Into<IpAddr>>(visible: A, lead: Lead<A>) -> Option<gate::Mapping> {
     match lead {
         Lead::Nowhere => None,
+        Lead::Lost => Some(gate::Mapping::lost(visible.into())),
         Lead::To(resolved) => gate::Mapping::new(visible.into(), resolved.into()).ok(),
         Lead::Outside(_) => Some(gate::Mapping::outside(visible.into())),
     }

@@ -72,7 +72,16 @@ pub(super) struct Name {
     /// stay at the address that they use.
     pub(super) ipv4: Vec<Ipv4Addr>,
     pub(super) ipv6: Vec<Ipv6Addr>,
+    /// Families of which it has had addresses: flows to them go on when it has none any more.
+    had: Had,
     pub(super) renew_ms: u64,
+}
+
+/// Families.
+#[derive(Clone, Copy, Debug, Default)]
+struct Had {
+    ipv4: bool,
+    ipv6: bool,
 }
 
 impl Name {
@@ -87,6 +96,8 @@ impl Name {
 pub(super) enum Lead<A> {
     /// It has no address.
     Nowhere,
+    /// The same, but it had one.
+    Lost,
     /// There.
     To(A),
     /// It has addresses, such as this one, but none within the ranges of its resource.
@@ -146,16 +157,20 @@ impl Names {
         self.0
             .get(name)
             .map_or((Lead::Nowhere, Lead::Nowhere), |name| {
-                (lead(&name.ipv4, within), lead(&name.ipv6, within))
+                (
+                    lead(&name.ipv4, name.had.ipv4, within),
+                    lead(&name.ipv6, name.had.ipv6, within),
+                )
             })
     }
 
     /// An address of a name that has none within the ranges.
     pub(super) fn outside(&self, name: &DomainName, within: Option<&Within>) -> Option<IpAddr> {
         match self.leads(name, within) {
-            (Lead::To(_), _) | (_, Lead::To(_)) | (Lead::Nowhere, Lead::Nowhere) => None,
+            (Lead::To(_), _) | (_, Lead::To(_)) => None,
             (Lead::Outside(address), _) => Some(address.into()),
             (_, Lead::Outside(address)) => Some(address.into()),
+            (Lead::Nowhere | Lead::Lost, Lead::Nowhere | Lead::Lost) => None,
         }
     }
 
@@ -207,6 +222,8 @@ impl Gateway {
                 known.existence = Some(Existence::Exists);
                 known.ipv4 = usable(&before.0, &ipv4, may_lead_to);
                 known.ipv6 = usable(&before.1, &ipv6, may_lead_to);
+                known.had.ipv4 |= !known.ipv4.is_empty();
+                known.had.ipv6 |= !known.ipv6.is_empty();
                 let ttl_ms = u64::from(ttl_s) * 1000;
                 known.renew_ms = now_ms + ttl_ms.clamp(MIN_RENEWAL_MS, MAX_RENEWAL_MS);
             }
@@ -357,9 +374,9 @@ fn usable<A: Copy + PartialEq + Into<IpAddr>>(
 }
 
 /// The first of the addresses that is within the ranges.
-fn lead<A: Copy + Into<IpAddr>>(addresses: &[A], within: Option<&Within>) -> Lead<A> {
+fn lead<A: Copy + Into<IpAddr>>(addresses: &[A], had: bool, within: Option<&Within>) -> Lead<A> {
     let Some(&first) = addresses.first() else {
-        return Lead::Nowhere;
+        return if had { Lead::Lost } else { Lead::Nowhere };
     };
     let Some(within) = within else {
         return Lead::To(first);

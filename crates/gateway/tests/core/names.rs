@@ -243,6 +243,32 @@ fn new_flows_follow_the_dns_and_old_ones_stay() {
 }
 
 #[test]
+fn a_flow_of_a_name_that_has_lost_its_addresses_goes_on_and_new_ones_are_refused() {
+    for lost in [Resolution::NoAddress, Resolution::NotFound] {
+        let mut play = with_db();
+        let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+        let first = play.send_through(&mut gate, 5, "100.96.0.1:80").unwrap();
+        play.pass(30_000);
+        play.resolved(DB, lost);
+        assert_eq!(play.send_through(&mut gate, 5, "100.96.0.1:80"), Ok(first));
+        let new = play.send_through(&mut gate, 5, "100.96.0.1:81");
+        assert_eq!(new, Err(DropReason::NoAddress));
+        // Of a family that it never had there is nothing to keep.
+        let v6 = play.send_through(&mut gate, 5, "[fd00:2021:1111:8000::1]:80");
+        assert_eq!(v6, Err(DropReason::NoGrant));
+        play.pass(10_000);
+        play.resolved(DB, found(&["10.7.0.2"]));
+        assert_eq!(play.send_through(&mut gate, 5, "100.96.0.1:80"), Ok(first));
+        let new = play.send_through(&mut gate, 5, "100.96.0.1:81").unwrap();
+        assert_eq!(new, "10.7.0.2:81".parse().unwrap());
+        // With the grant, the flow ends.
+        play.resolved(DB, Resolution::NoAddress);
+        play.pass(HOUR_MS);
+        assert!(play.send_through(&mut gate, 5, "100.96.0.1:80").is_err());
+    }
+}
+
+#[test]
 fn an_address_is_kept_while_the_dns_still_names_it() {
     let mut play = with_db();
     play.resolved(DB, found(&["10.7.0.2", "10.7.0.1"]));

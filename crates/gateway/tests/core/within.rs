@@ -107,7 +107,7 @@ fn a_name_that_comes_to_lead_elsewhere_leads_nowhere_from_then_on() {
     let to = play.send(5, "100.96.0.1:80");
     assert_eq!(to, Ok("10.7.0.5:80".parse().unwrap()));
     play.resolved(DB, Resolution::NotFound);
-    assert_eq!(play.send(5, "100.96.0.1:80"), Err(DropReason::NoGrant));
+    assert_eq!(play.send(5, "100.96.0.1:80"), Err(DropReason::NoAddress));
 }
 
 #[test]

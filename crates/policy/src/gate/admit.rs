@@ -5,7 +5,7 @@ use super::flows::{Flows, Seed};
 use super::fragments::{DatagramKey, Fragments};
 use super::heading::{Heading, Kind, address, address_bits};
 use super::index::Place;
-use super::table::{ClientGrants, Permit};
+use super::table::{ClientGrants, Permit, Way};
 use super::{DropReason, Evicted, GateTable, MAX_FLOWS, PeerKey};
 use crate::translate::{Checksum, Rewrite, rewrite};
 use culvert_packet::ip::IpVersion;
@@ -280,7 +280,11 @@ impl Gate {
             };
             self.flows.end(place, end);
         }
-        let remote = permit.resolved.map_or(near.remote, address_bits);
+        let remote = match permit.way {
+            Way::Itself => near.remote,
+            Way::To(resolved) => address_bits(resolved),
+            Way::Lost => return Err(DropReason::NoAddress),
+        };
         let far = self
             .flows
             .far_key(&near, remote)
@@ -340,7 +344,7 @@ impl Gate {
         flow.expires_ms = permit.expires_ms;
         flow.grant = permit.grant;
         flow.resource = permit.resource;
-        flow.is_named = permit.resolved.is_some();
+        flow.is_named = permit.way.is_named();
     }
 
     /// Whether what allowed the flow still does, without looking at the table.
@@ -438,9 +442,9 @@ fn permit(client: &ClientGrants, near: &FlowKey, now_ms: u64) -> Result<Permit, 
 /// Whether a flow that is allowed goes on as it is. One by address does; one by a name does by the
 /// same resource's name, and keeps its address though the name may stand for another by now.
 fn is_same_way(flow: &Flow, permit: &Permit) -> bool {
-    match permit.resolved {
-        None => !flow.is_named,
-        Some(_) => flow.is_named && flow.resource == permit.resource,
+    match permit.way {
+        Way::Itself => !flow.is_named,
+        Way::To(_) | Way::Lost => flow.is_named && flow.resource == permit.resource,
     }
 }
 

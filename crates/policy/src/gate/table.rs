@@ -53,8 +53,17 @@ pub enum Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mapping {
     visible: IpAddr,
-    /// None where the name leads nowhere that its resource allows.
-    resolved: Option<IpAddr>,
+    leads: MappedTo,
+}
+
+/// Where a name leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum MappedTo {
+    Address(IpAddr),
+    /// Nowhere that its resource allows.
+    Outside,
+    /// It has lost its addresses.
+    Lost,
 }
 
 impl Mapping {
@@ -73,16 +82,24 @@ impl Mapping {
                 return Err(GrantError::NotForwarded(address));
             }
         }
-        let resolved = Some(resolved);
-        Ok(Self { visible, resolved })
+        let leads = MappedTo::Address(resolved);
+        Ok(Self { visible, leads })
     }
 
     /// The client sends to `visible`, whose name has no address but such as its resource does not allow
     /// ([`crate::Within`]).
     #[must_use]
     pub const fn outside(visible: IpAddr) -> Self {
-        let resolved = None;
-        Self { visible, resolved }
+        let leads = MappedTo::Outside;
+        Self { visible, leads }
+    }
+
+    /// The client sends to `visible`, whose name had addresses and has none any more: flows that it has go on where they
+    /// went, and there are no new ones.
+    #[must_use]
+    pub const fn lost(visible: IpAddr) -> Self {
+        let leads = MappedTo::Lost;
+        Self { visible, leads }
     }
 
     /// What the client sends to.
@@ -94,7 +111,10 @@ impl Mapping {
     /// Where new flows go, if anywhere.
     #[must_use]
     pub const fn resolved(self) -> Option<IpAddr> {
-        self.resolved
+        match self.leads {
+            MappedTo::Address(address) => Some(address),
+            MappedTo::Outside | MappedTo::Lost => None,
+        }
     }
 }
 
@@ -140,6 +160,8 @@ enum Goes {
     To(IpAddr),
     /// Nowhere: the name that it stands for has no address that its resource allows.
     Outside,
+    /// Nowhere: the name that it stands for has lost its addresses. Flows that are there go on.
+    Lost,
 }
 
 impl ClientGrants {
@@ -229,9 +251,10 @@ impl ClientGrants {
             if now_ms >= grant.expires_ms {
                 continue;
             }
-            let resolved = match lead.goes {
-                Goes::There => None,
-                Goes::To(resolved) => Some(resolved),
+            let way = match lead.goes {
+                Goes::There => Way::Itself,
+                Goes::To(resolved) => Way::To(resolved),
+                Goes::Lost => Way::Lost,
                 Goes::Outside => {
                     reason = DropReason::OutsideWithin;
                     continue;
@@ -242,7 +265,7 @@ impl ClientGrants {
                     grant: grant.id,
                     resource: grant.resource,
                     expires_ms: grant.expires_ms,
-                    resolved,
+                    way,
                 });
             }
             match grant.filters.allows_protocol(service) {
@@ -269,7 +292,7 @@ impl SiteDns {
             grant: self.grant,
             resource: self.resource,
             expires_ms: self.expires_ms,
-            resolved: None,
+            way: Way::Itself,
         })
     }
 }
@@ -280,7 +303,25 @@ pub(super) struct Permit {
     pub(super) grant: GrantId,
     pub(super) resource: ResourceId,
     pub(super) expires_ms: u64,
-    pub(super) resolved: Option<IpAddr>,
+    pub(super) way: Way,
+}
+
+/// Where flows go that are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Where the client sends them.
+    Itself,
+    /// New ones to the address that the name has, others where they went.
+    To(IpAddr),
+    /// Where they went: new ones have no address to go to.
+    Lost,
+}
+
+impl Way {
+    /// By a name, not by an address.
+    pub(super) const fn is_named(self) -> bool {
+        !matches!(self, Self::Itself)
+    }
 }
 
 /// The grants of every client of a gateway.
@@ -384,9 +425,13 @@ fn lead(reach: &mut PrefixMap<Vec<Lead>>, grant: usize, to: &Reach) -> Result<()
     if mappings.len() > 2 * MAX_NAMES_PER_GRANT {
         return Err(GrantError::TooManyNames);
     }
-    for &Mapping { visible, resolved } in mappings {
+    for &Mapping { visible, leads: to } in mappings {
         let leads = reach.entry(Prefix::host(visible));
-        let goes = resolved.map_or(Goes::Outside, Goes::To);
+        let goes = match to {
+            MappedTo::Address(address) => Goes::To(address),
+            MappedTo::Outside => Goes::Outside,
+            MappedTo::Lost => Goes::Lost,
+        };
         match leads.iter().find(|lead| lead.grant == grant) {
             None => leads.push(Lead { grant, goes }),
             Some(before) if before.goes == goes => {}

@@ -100,6 +100,31 @@ fn a_family_that_the_gateway_can_not_carry_is_not_handed_out() {
     assert_eq!(fetch(&bed, "after.corp.example", "-6"), None);
 }
 
+#[test]
+fn a_connection_to_a_name_that_loses_its_addresses_goes_on() {
+    const NAME: &str = "comes-and-goes.corp.example";
+    let bed = bed();
+    let (names, client) = (&bed.product.names, &bed.product.client);
+    names.set(NAME, &[address(PRIVATE_V4)]);
+    fetch(&bed, NAME, "-4").unwrap();
+    let stands_for_it = client.ask(NAME, RecordKind::A).unwrap().addresses[0];
+    let download = Download::start(&client.namespace, stands_for_it, WEB_PORT).unwrap();
+    names.set(NAME, &[]);
+    let is_refused = || {
+        let drops = &bed.product.gateways[0].status().unwrap().to_string();
+        let line = format!("curl -s -o /dev/null -m 1 http://{stands_for_it}/");
+        client.run(&line).is_err() && drops.contains("no_address")
+    };
+    wait_until("new connections to be refused", SOON, is_refused).unwrap();
+    download.goes_on(crate::common::SECOND).unwrap();
+    names.set(NAME, &[address(PRIVATE_OTHER_V4)]);
+    wait_until("new connections to be led again", SOON, || {
+        fetch(&bed, NAME, "-4").is_some_and(|said| said.trim_end().ends_with(PRIVATE_OTHER_V4))
+    })
+    .unwrap();
+    download.goes_on(crate::common::SECOND).unwrap();
+}
+
 /// The interface by which a namespace reaches an address, and its number.
 fn interface_to(namespace: &Namespace, address: IpAddr) -> (String, u32) {
     let route = namespace
