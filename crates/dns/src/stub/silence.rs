@@ -111,18 +111,31 @@ impl Stub {
         }
     }
 
-    /// Notes whether the site of a name answers.
+    /// Notes whether the site of a name answers. What is said again of a name that was found before is no sign of that: the
+    /// gateway knows it without asking the site.
     pub(super) fn note_outcome(&mut self, offset: Offset, outcome: &Outcome, now: Time) {
         let Some(resource) = self.resource_at(offset) else {
             return;
         };
+        let decision = self.names.entry(offset).map(|entry| &entry.decision);
+        let was_found = matches!(
+            decision,
+            Some(Decision::Made {
+                outcome: Outcome::Families(_),
+                ..
+            })
+        );
         match outcome {
             Outcome::Unanswered => self.sites.silent(resource, Silent::Name(offset), now),
             Outcome::Unreachable => self.sites.silent(resource, Silent::Resource, now),
             Outcome::Families(_)
             | Outcome::NoAddress
             | Outcome::NxDomain
-            | Outcome::Denied { .. } => self.sites.answered(resource),
+            | Outcome::Denied { .. } => {
+                if !was_found {
+                    self.sites.answered(resource);
+                }
+            }
         }
     }
 

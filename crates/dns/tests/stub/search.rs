@@ -135,6 +135,17 @@ fn outside_names_wait_for_a_dead_site_no_longer_at_all_and_it_is_asked_all_the_s
 }
 
 #[test]
+fn what_the_gateway_knows_already_is_no_sign_of_life_of_the_site() {
+    let mut stub = searching();
+    stub.grant("db2.corp.example");
+    kill(&mut stub);
+    // Each grant tells it again.
+    stub.resolve("db2.corp.example", Outcome::Families(BOTH));
+    let (took, code) = timed(&mut stub, 1, CANDIDATE, A_TYPE);
+    assert_eq!((took, code), (0, OptRcode::NXDOMAIN));
+}
+
+#[test]
 fn one_silent_name_leaves_the_others_of_its_site_their_time() {
     let mut stub = searching();
     for _ in 0..10 {

@@ -83,7 +83,7 @@ fn cases(program: &str) {
     are_found_in_time(&scene, 0, program);
     // The site's DNS is silent.
     let site = &scene.product.private;
-    site.run("nft 'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; \
+    site.shell("nft 'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; \
               add rule inet silent in meta l4proto { tcp, udp } th dport 53 drop'")
         .unwrap();
     are_found_in_time(&scene, 1, program);
