@@ -1,5 +1,6 @@
 //! What may be asked of a running device, and what it answers.
 
+use crate::service_routes::ServiceRoutes;
 use crate::store::DescriptorStore;
 use crate::unrouted::Unrouted;
 use crate::{BULK_QUEUES_PER_WORKER, Mechanisms, Prefix};
@@ -64,6 +65,11 @@ pub struct Change {
     /// Packets that had no route before this change. They go on under it, ahead of what comes after
     /// them, so that no flow is reordered. Of more than 1000 at once the last may be dropped.
     pub resume: Vec<Unrouted>,
+    /// The Unix time at the zero of [`crate::boot_time_ms`], by which handshakes are stamped from here on instead of by the
+    /// wall clock.
+    pub stamp_epoch: Option<Duration>,
+    /// Which routes are for some services alone, from here on.
+    pub service_routes: Option<ServiceRoutes>,
     /// What each client may reach, from here on. Its instants are those of [`crate::boot_time_ms`].
     pub gate: Option<Arc<GateTable>>,
 }

@@ -21,6 +21,7 @@ mod gates;
 mod mechanisms;
 mod peer;
 mod published;
+mod service_routes;
 mod snapshot;
 mod status;
 mod store;
@@ -41,6 +42,7 @@ pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use gates::boot_time_ms;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
+pub use service_routes::ServiceRoutes;
 pub use status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };

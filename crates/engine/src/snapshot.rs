@@ -3,6 +3,7 @@
 use crate::allowed_ips::AllowedIps;
 use crate::clock;
 use crate::peer::{Peer, Sending};
+use crate::service_routes::ServiceRoutes;
 use culvert_policy::gate::GateTable;
 use culvert_session::{ClockOffset, Index, PeerId, Transport};
 use culvert_udp::Socket;
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(crate) sockets: Option<Arc<[SocketPair]>>,
     /// MTU of the interface, in bytes.
     pub(crate) mtu: u16,
+    /// Routes that are for some services alone; `None` where there are none, which is so but for moments.
+    pub(crate) service_routes: Option<Arc<ServiceRoutes>>,
     /// What each client may reach; `None` lets nothing pass on a device that has gates.
     pub(crate) gate: Option<Arc<GateTable>>,
     /// Of the machine that these keys are for: where a worker finds another one, the machine may be a
@@ -36,6 +39,7 @@ impl Snapshot {
             receiving: ReceivingKeys::default(),
             sockets: None,
             mtu,
+            service_routes: None,
             gate: None,
             wall_offset: clock::wall_offset(),
         }

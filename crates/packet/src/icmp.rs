@@ -141,7 +141,8 @@ fn is_single_host(address: IpAddr) -> bool {
 }
 
 /// Whether the packet is itself an ICMP error, or might be one: an ICMP packet without a type.
-fn is_icmp_error(original: &IpView<'_>) -> bool {
+#[must_use]
+pub fn is_icmp_error(original: &IpView<'_>) -> bool {
     let kind = original.transport().first();
     match (original.version(), original.protocol()) {
         // Everything but the queries, echo and its reply, router discovery, timestamps,

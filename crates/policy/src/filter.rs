@@ -2,7 +2,7 @@
 
 use crate::FilterError;
 use crate::prefix::quotable;
-use culvert_packet::ip::Protocol;
+use culvert_packet::ip::{IpView, Protocol};
 use std::fmt;
 use std::str::FromStr;
 
@@ -158,6 +158,24 @@ impl Filters {
         filters
     }
 
+    /// Allows what one of them allows. It may have more ranges than [`MAX_PORT_RANGES`]: it is looked up alone, never told.
+    #[must_use]
+    pub fn union<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut union = Self::none();
+        for filters in all {
+            union.any |= filters.any;
+            union.icmp |= filters.icmp;
+            union.tcp.extend_from_slice(&filters.tcp);
+            union.udp.extend_from_slice(&filters.udp);
+        }
+        if union.any {
+            return Self::any();
+        }
+        join_touching(&mut union.tcp);
+        join_touching(&mut union.udp);
+        union
+    }
+
     /// Whether nothing is allowed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -211,6 +229,20 @@ pub enum Service {
     Other(Protocol),
 }
 
+impl Service {
+    /// The service that a packet is for; `None` of a fragment that does not say.
+    #[must_use]
+    pub fn of(packet: &IpView<'_>) -> Option<Self> {
+        match (packet.protocol(), packet.is_later_fragment()) {
+            (_, true) => None,
+            (Protocol::TCP, false) => packet.ports().map(|(_, port)| Self::Tcp(port)),
+            (Protocol::UDP, false) => packet.ports().map(|(_, port)| Self::Udp(port)),
+            (Protocol::ICMP | Protocol::ICMPV6, false) => Some(Self::Icmp),
+            (other, false) => Some(Self::Other(other)),
+        }
+    }
+}
+
 fn holds(ranges: &[Ports], port: u16) -> bool {
     let beyond = ranges.partition_point(|ports| ports.first <= port);
     ranges[..beyond]
@@ -218,8 +250,16 @@ fn holds(ranges: &[Ports], port: u16) -> bool {
         .is_some_and(|ports| port <= ports.last)
 }
 
-/// Sorts the ranges and joins those that overlap or touch.
+/// Sorts the ranges and joins those that overlap or touch; refuses more than filters may have.
 fn join(ranges: &mut Vec<Ports>) -> Result<(), FilterError> {
+    join_touching(ranges);
+    if ranges.len() > MAX_PORT_RANGES {
+        return Err(FilterError::TooManyRanges);
+    }
+    Ok(())
+}
+
+fn join_touching(ranges: &mut Vec<Ports>) {
     ranges.sort_unstable();
     // `dedup_by` gives the later one first and drops it.
     ranges.dedup_by(|next, kept| {
@@ -229,10 +269,6 @@ fn join(ranges: &mut Vec<Ports>) -> Result<(), FilterError> {
         }
         touches
     });
-    if ranges.len() > MAX_PORT_RANGES {
-        return Err(FilterError::TooManyRanges);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod name_index;
 mod never_forwarded;
 mod prefix;
 mod resource;
+mod routed_services;
 mod time;
 mod translate;
 mod within;
@@ -60,6 +61,7 @@ pub use prefix::Prefix;
 pub use resource::{
     MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,
 };
+pub use routed_services::RoutedServices;
 pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
 pub use translate::Checksum;
 pub use within::{MAX_WITHIN, Within};

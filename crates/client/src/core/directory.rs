@@ -12,8 +12,8 @@ use std::net::IpAddr;
 /// a part of them each.
 pub const MAX_RESOURCES: usize = 20_000;
 
-/// Resources with one and the same target that are asked for together. Allowed IPs do not know ports:
-/// a packet for the second of them would take the way of the first and be dropped by the gateway.
+/// Resources with one and the same target that are asked for together: the ports of one host. A first packet for
+/// one beyond these asks for that one.
 pub const MAX_SAME_TARGET: usize = 8;
 
 /// The resources that the client may ask for.
@@ -148,6 +148,11 @@ impl Directory {
                 .with_same_target(resource)
                 .find(|other| !other.filters.is_empty()),
         }
+    }
+
+    /// Every resource with the target of `resource`, itself included.
+    pub(super) fn all_with_same_target<'a>(&'a self, resource: &'a Resource) -> Vec<&'a Resource> {
+        self.resources.with_same_target(resource).collect()
     }
 
     /// The resources to ask for together with `resource`, itself included.

@@ -29,6 +29,7 @@ mod random;
 mod report;
 mod same_target;
 mod subtract;
+mod service_routes;
 
 pub use access::{
     DENIAL_SHOWN_MS, MAX_DENIAL_MS, MAX_HELD_PER_RESOURCE, MAX_NAMES_PER_GRANT, MAX_WANTED_NAMES,
@@ -48,8 +49,8 @@ pub use peers::MAX_RANGES;
 use access::{Access, Held};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
-use culvert_link::Session;
-use culvert_policy::{DnsRules, DomainName, Prefix};
+use culvert_link::{RepeatedEvents, Session};
+use culvert_policy::{DnsRules, DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use directory::Directory;
@@ -163,6 +164,8 @@ pub struct Client<P> {
     routed: BTreeMap<Prefix, GatewayId>,
     /// Which programs may send where.
     guard: Guard,
+    /// Of what is routed, the ranges whose route is for some services alone.
+    services: BTreeMap<Prefix, RoutedServices>,
     /// Whether `applied` may be out of date.
     is_stale: bool,
     routes: BTreeSet<Prefix>,
@@ -207,6 +210,7 @@ impl<P> Client<P> {
             guard: Guard::default(),
             is_stale: false,
             routes: BTreeSet::new(),
+            services: BTreeMap::new(),
             dns_rules: DnsRules::default(),
             domains: None,
             resuming: Vec::new(),

@@ -2,10 +2,10 @@
 
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::GatewayId;
-use culvert_policy::{DomainName, Prefix};
+use culvert_policy::{DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::{Domains, GuardRules, Refusal};
@@ -40,6 +40,8 @@ pub enum Output<P> {
     Engine {
         /// What changes, in this order.
         peers: Vec<PeerUpdate>,
+        /// Where the routes are for some services alone, if that has changed: packets for the others have no route.
+        services: Option<BTreeMap<Prefix, RoutedServices>>,
         /// What goes on.
         resume: Vec<P>,
     },

@@ -1,6 +1,6 @@
 //! What the client needs to know of a packet that has no route yet.
 
-use culvert_packet::ip::{IpView, Protocol};
+use culvert_packet::ip::IpView;
 use culvert_policy::Service;
 use std::net::IpAddr;
 
@@ -21,16 +21,9 @@ impl PacketFacts {
     #[must_use]
     pub fn of(packet: &[u8], size_bytes: usize) -> Option<Self> {
         let ip = IpView::parse(packet).ok()?;
-        let service = match (ip.protocol(), ip.is_later_fragment()) {
-            (_, true) => None,
-            (Protocol::TCP, false) => ip.ports().map(|(_, port)| Service::Tcp(port)),
-            (Protocol::UDP, false) => ip.ports().map(|(_, port)| Service::Udp(port)),
-            (Protocol::ICMP | Protocol::ICMPV6, false) => Some(Service::Icmp),
-            (other, false) => Some(Service::Other(other)),
-        };
         Some(Self {
             destination: ip.destination(),
-            service,
+            service: Service::of(&ip),
             size_bytes,
         })
     }

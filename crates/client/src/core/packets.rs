@@ -1,4 +1,4 @@
-//! Packets that have no route yet: which access they want, and how long they wait for it.
+//! Packets that have no route yet, to their address or for their service: which access they want, and how long they wait for it.
 
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
 use super::guard::Standing;
@@ -75,22 +75,18 @@ impl<P> Client<P> {
             self.counters.packets_displaced += 1;
             return self.want(id, name, now_ms);
         }
-        let is_routed = self.is_routed(held.facts.destination);
+        let has_route = self.has_route(&held.facts);
         let is_granted = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
-        if is_routed && is_granted {
+        if has_route && is_granted {
             // The data plane learned of the route while the packet was on its way here.
             self.resuming.push(held);
             return;
         }
-        let has_name = name.is_none_or(|(name, _)| {
-            let grant = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
-            grant.is_some_and(|grant| grant.names.contains_key(name))
-        });
-        if is_granted && has_name {
+        if self.is_granted(id, name) {
             // Granted, and yet no route: another gateway has the range, or there are too many.
             return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
         }
-        self.want(id, name, now_ms);
+        self.want_missing(id, name, now_ms);
         let Some(access) = self.accesses.get_mut(&id) else {
             return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
         };
@@ -102,6 +98,33 @@ impl<P> Client<P> {
             return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
         }
         self.hold(id, held);
+    }
+
+    /// Whether there is a grant for a resource, and for the name where one is meant.
+    fn is_granted(
+        &self,
+        id: ResourceId,
+        name: Option<(&DomainName, culvert_dns::Addresses)>,
+    ) -> bool {
+        let grant = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        grant.is_some_and(|grant| name.is_none_or(|(name, _)| grant.names.contains_key(name)))
+    }
+
+    /// Makes sure that access to a resource is asked for, and to those with the same target that are not granted.
+    fn want_missing(
+        &mut self,
+        id: ResourceId,
+        name: Option<(&DomainName, culvert_dns::Addresses)>,
+        now_ms: u64,
+    ) {
+        let Some(found) = self.directory.get(id) else {
+            return;
+        };
+        for other in self.directory.with_same_target(found) {
+            if !self.is_granted(other, name) {
+                self.want_one(other, name, now_ms);
+            }
+        }
     }
 
     fn hold(&mut self, id: ResourceId, held: Held<P>) {

@@ -3,10 +3,10 @@
 use super::access::Grant;
 use super::output::{Output, Peer, PeerUpdate};
 use super::subtract::subtract_prefixes;
-use super::{Client, Refusal};
+use super::{Client, PacketFacts, Refusal};
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
-use culvert_policy::{Prefix, Target};
+use culvert_policy::{Prefix, RoutedServices, Target};
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -26,8 +26,10 @@ impl<P> Client<P> {
         if self.is_stale || self.guard.is_stale {
             self.update_guard();
         }
+        let mut services = None;
         if std::mem::take(&mut self.is_stale) {
             peers = self.update_peers(now_ms);
+            services = self.update_services(now_ms);
             self.update_routes();
             self.update_domains();
         }
@@ -37,23 +39,28 @@ impl<P> Client<P> {
         peers.extend(known.map(PeerUpdate::BeginHandshake));
         let (routed, unroutable): (Vec<_>, Vec<_>) = std::mem::take(&mut self.resuming)
             .into_iter()
-            .partition(|held| self.is_routed(held.facts.destination));
+            .partition(|held| self.has_route(&held.facts));
         let resume: Vec<P> = routed.into_iter().map(|held| held.packet).collect();
         self.counters.packets_resumed += resume.len() as u64;
-        if !peers.is_empty() || !resume.is_empty() {
-            self.outputs.push_back(Output::Engine { peers, resume });
+        if !peers.is_empty() || !resume.is_empty() || services.is_some() {
+            self.outputs.push_back(Output::Engine {
+                peers,
+                services,
+                resume,
+            });
         }
         let refused = unroutable.into_iter().map(|held| held.packet).collect();
         self.refuse_packets(refused, Refusal::Unreachable);
     }
 
-    /// Whether the data plane has a gateway for an address.
-    pub(super) fn is_routed(&self, address: IpAddr) -> bool {
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        (0..=width)
-            .rev()
-            .filter_map(|len| Prefix::around(address, len).ok())
-            .any(|range| self.routed.contains_key(&range))
+    /// Whether the data plane sends a packet to a gateway.
+    pub(super) fn has_route(&self, facts: &PacketFacts) -> bool {
+        let lacks_route = |services: &RoutedServices| {
+            let service = facts.service;
+            service.is_some_and(|service| services.lacks_route(service))
+        };
+        longest(&self.routed, facts.destination).is_some()
+            && !longest(&self.services, facts.destination).is_some_and(lacks_route)
     }
 
     /// Makes known whoever a grant leads through, loses whoever does not answer, and forgets the
@@ -171,7 +178,7 @@ impl<P> Client<P> {
     /// A range without those inside it that are the tunnel's own or other resources, whether they
     /// are granted or not: the pieces of a granted one may be as small as those around it, and then
     /// no longest match would tell the two apart.
-    fn pieces(&self, range: Prefix, own: &[Prefix]) -> BTreeSet<Prefix> {
+    pub(super) fn pieces(&self, range: Prefix, own: &[Prefix]) -> BTreeSet<Prefix> {
         let mut pieces = BTreeSet::new();
         if is_within(range, own) {
             return pieces;
@@ -226,6 +233,14 @@ impl<P> Client<P> {
             self.outputs.push_back(Output::Routes(routes));
         }
     }
+}
+
+/// What the longest range that holds an address has.
+fn longest<T>(ranges: &BTreeMap<Prefix, T>, address: IpAddr) -> Option<&T> {
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let around = (0..=width).rev();
+    let mut around = around.filter_map(|len| Prefix::around(address, len).ok());
+    around.find_map(|range| ranges.get(&range))
 }
 
 fn is_within(range: Prefix, own: &[Prefix]) -> bool {

@@ -464,8 +464,12 @@ impl<'a> EventLoop<'a> {
                     self.search = search;
                     self.want_resolver();
                 }
-                Output::Engine { peers, resume } => {
-                    self.devices.tunnel.apply(peers, resume)?;
+                Output::Engine {
+                    peers,
+                    services,
+                    resume,
+                } => {
+                    self.devices.tunnel.apply(peers, services, resume)?;
                     self.devices.host.set_destinations(self.core.destinations());
                 }
                 Output::Refuse { packets, refusal } => self.devices.tunnel.refuse(packets, refusal),

@@ -5,11 +5,14 @@ use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, Prefix, Unrouted,
+    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, Prefix,
+    ServiceRoutes, Unrouted,
 };
 use culvert_host::InterfaceName;
+use culvert_policy::RoutedServices;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::Cipher;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -90,10 +93,12 @@ impl Tunnel {
             ..Change::default()
         })
     }
+        services: Option<BTreeMap<culvert_policy::Prefix, RoutedServices>>,
 
     /// Tells the senders of packets that they go nowhere.
     pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
         let refusal = match refusal {
+            service_routes: services.map(service_routes),
             Refusal::Prohibited => culvert_engine::Refusal::Prohibited,
             Refusal::Unreachable => culvert_engine::Refusal::Unreachable,
         };
@@ -162,6 +167,14 @@ fn peer_change(update: PeerUpdate) -> PeerChange {
             change.update_only = true;
             change.begin_handshake = true;
             change
+fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) -> ServiceRoutes {
+    let ranges = services.into_iter().filter_map(|(range, services)| {
+        let range = Prefix::new(range.address(), range.len())?;
+        Some((range, services))
+    });
+    ServiceRoutes::new(ranges.collect())
+}
+
         }
         PeerUpdate::Remove(key) => {
             let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));

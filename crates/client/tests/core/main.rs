@@ -12,4 +12,5 @@ mod names;
 mod one_way;
 mod packets;
 mod play;
+mod services;
 mod session;

@@ -5,7 +5,7 @@ use culvert_client::core::{
     PeerUpdate, Refusal,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
-use culvert_policy::{Prefix, Service};
+use culvert_policy::{Prefix, RoutedServices, Service};
 use culvert_wire::messages::{
     FromClient, Interface, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
     WantedName,
@@ -51,6 +51,8 @@ pub(crate) struct Play {
     pub(crate) begun: Vec<PublicKey>,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
+    /// Where routes are for some services alone.
+    pub(crate) services: BTreeMap<Prefix, RoutedServices>,
 }
 
 pub(crate) fn gateway_id(number: u8) -> GatewayId {
@@ -184,6 +186,7 @@ impl Play {
             upstreams: Vec::new(),
             begun: Vec::new(),
             peers: BTreeMap::new(),
+            services: BTreeMap::new(),
         }
     }
 
@@ -372,6 +375,22 @@ impl Play {
         }
     }
 
+    /// A packet that a program sends: it comes to the client where the data plane has no route for it. Whether it went
+    /// to a gateway instead.
+    pub(crate) fn send(&mut self, number: u32, facts: PacketFacts) -> bool {
+        let address = facts.destination;
+        let around = self.services.iter();
+        let around = around.filter(|(range, _)| range.contains(address));
+        let services = around.max_by_key(|(range, _)| range.len());
+        let lacks_route =
+            services.is_some_and(|(_, services)| services.lacks_route(facts.service.unwrap()));
+        if self.way_to(&address.to_string()).is_some() && !lacks_route {
+            return true;
+        }
+        self.packet(number, facts);
+        false
+    }
+
     /// Asks by a packet to `address` and is granted.
     pub(crate) fn gain(&mut self, address: &str, resource: u8, granting: Granting) {
         self.packet(1, to(address, 80));
@@ -408,7 +427,14 @@ impl Play {
                     self.search = search.iter().map(ToString::to_string).collect();
                 }
                 Output::Guard(rules) => self.guard = rules,
-                Output::Engine { peers, resume } => {
+                Output::Engine {
+                    peers,
+                    services,
+                    resume,
+                } => {
+                    if let Some(services) = services {
+                        self.services = services;
+                    }
                     for update in peers {
                         self.update(update);
                     }

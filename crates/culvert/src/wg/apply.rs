@@ -80,6 +80,8 @@ fn change(
         replace_peers: interface.replace_peers,
         peers: changes,
         resume: Vec::new(),
+        stamp_epoch: None,
+        service_routes: None,
         gate: None,
     })
 }

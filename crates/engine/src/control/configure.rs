@@ -58,6 +58,12 @@ impl Control {
             let id = self.change_peer(peer, clock);
             in_doubt.extend(id.filter(|_| begins));
         }
+        if let Some(epoch) = change.stamp_epoch {
+            self.handshaker.set_stamp_epoch(Some(epoch));
+        }
+        if let Some(routes) = change.service_routes {
+            self.service_routes = (!routes.is_empty()).then(|| Arc::new(routes));
+        }
         if change.gate.is_some() {
             self.gate = change.gate;
         }

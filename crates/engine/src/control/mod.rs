@@ -25,6 +25,7 @@ use crate::error::EngineError;
 use crate::flows::{TakenFlows, WaitingFlows};
 use crate::gates::{EndedFlow, SWEEP_INTERVAL};
 use crate::peer::{Peer, Sending};
+use crate::service_routes::ServiceRoutes;
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
 use crate::status::Status;
 use crate::store::Kept;
@@ -101,6 +102,7 @@ pub(crate) struct Control {
     peers: Vec<Option<PeerState>>,
     ranges: BTreeMap<Prefix, PeerId>,
     routes: Arc<AllowedIps<PeerId>>,
+    service_routes: Option<Arc<ServiceRoutes>>,
     private_key: Option<PrivateKey>,
     suite: Suite,
     /// As configured: 0 lets the kernel choose at link up.
@@ -174,6 +176,7 @@ impl Control {
             peers: Vec::new(),
             ranges: BTreeMap::new(),
             routes: Arc::new(AllowedIps::new(&BTreeMap::new())),
+            service_routes: None,
             private_key: None,
             sockets: None,
             retired_sockets: Weak::new(),
@@ -469,6 +472,7 @@ impl Control {
             receiving,
             sockets: self.sockets.clone(),
             mtu: self.mtu,
+            service_routes: self.service_routes.clone(),
             gate: self.gate.clone(),
             wall_offset: self.machine.wall_offset(),
         });

@@ -304,6 +304,12 @@ impl Outbound {
             cut = gate::pass_to_client(snapshot, context, &mut self.frame[..len], &cut)?;
         }
         let packet = &self.frame[VNET_HEADER_LEN..len];
+        let service_routes = snapshot.service_routes.as_deref();
+        if service_routes.is_some_and(|routes| routes.lacks_route(packet))
+            && context.give_up(&self.frame[..len])
+        {
+            return None;
+        }
         let Some(road) = road else {
             if context.give_up(&self.frame[..len]) {
                 return None;

@@ -1,8 +1,10 @@
 //! What people ask at a client's machine: its resources, and whether there is a way to one.
 
-use crate::common::{Bed, SOON, access, access_with};
-use culvert_lab::{culvert_program, wait_until};
+use crate::common::{Bed, OTHER_PORT, SOON, WEB_PORT, access, access_with};
+use culvert_lab::product::{PRIVATE_V4, PRIVATE_V6};
+use culvert_lab::{Family, culvert_program, wait_until};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 /// What `culvert …` says about the client of a bed.
 fn culvert(bed: &Bed, words: &str) -> Output {
@@ -63,4 +65,72 @@ fn ping_says_at_which_step_the_way_to_a_resource_ends() {
         said.contains("the portal can't be asked for access"),
         "{said}"
     );
+}
+
+/// Waits until the client has carried nothing for longer than it believes a grant to be in use.
+fn wait_until_idle(bed: &Bed) {
+    const QUIET: Duration = Duration::from_secs(12);
+    let carried = || bed.product.client.status().unwrap()["gateways"][0]["tx_bytes"].clone();
+    let mut last = (carried(), Instant::now());
+    wait_until("the client to be idle", Duration::from_secs(60), || {
+        let now = carried();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        last.1.elapsed() > QUIET
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_port_that_is_added_to_an_address_in_use_works_at_once() {
+    // Linux repeats a lost SYN after a second: it was not lost.
+    const AT_ONCE: Duration = Duration::from_millis(900);
+    let six = format!(
+        "\n[[resource]]\nname = \"six\"\nsite = \"lab\"\nkind = \"address\"\naddress = \"{PRIVATE_V6}\"\n\
+         filters = [{{ protocol = \"tcp\", ports = [80] }}]\n\n[[policy]]\nname = \"staff-six\"\ngroup = \"staff\"\nresource = \"six\"\n"
+    );
+    let bed = Bed::with_access(1, &(access() + &six)).unwrap();
+    for address in [PRIVATE_V4, PRIVATE_V6] {
+        bed.comes_to_reach(address, WEB_PORT).unwrap();
+    }
+    wait_until_idle(&bed);
+    let portal = &bed.product.portal;
+    for (name, address) in [("late", PRIVATE_V4), ("late-six", PRIVATE_V6)] {
+        let resource =
+            format!("resource create {name} --site lab --address {address} --allow tcp:81");
+        portal.admin(&resource).unwrap();
+        let policy = format!("policy create --group staff --resource {name}");
+        portal.admin(&policy).unwrap();
+        let began = Instant::now();
+        assert!(bed.reaches(address, OTHER_PORT), "{address}");
+        let took = began.elapsed();
+        println!("{address}: {} ms", took.as_millis());
+        assert!(took < AT_ONCE, "{address} took {took:?}");
+    }
+}
+
+#[test]
+fn a_resource_on_the_gateways_own_machine_names_the_option_that_serves_it_everywhere() {
+    let bed = Bed::new(1).unwrap();
+    let own = bed.product.gateways[0].private_address(Family::V4);
+    let portal = &bed.product.portal;
+    let resource = format!("resource create own --site lab --address {own} --allow tcp:80");
+    portal.admin(&resource).unwrap();
+    portal
+        .admin("policy create --group staff --resource own")
+        .unwrap();
+    wait_until("ping to name the option", SOON, || {
+        let (code, said) = ping(&bed, "own");
+        code == Some(5) && said.contains("--host-access")
+    })
+    .unwrap_or_else(|error| panic!("{error}: {:?}", ping(&bed, "own")));
+    let explained = portal
+        .admin_outcome("explain --client laptop --resource own")
+        .unwrap();
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("--host-access"), "{explained}");
+    let status = bed.product.gateways[0].status().unwrap();
+    let problems = status["problems"].to_string();
+    assert!(problems.contains("--host-access"), "{problems}");
 }

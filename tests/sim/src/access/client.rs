@@ -12,7 +12,7 @@ use culvert_client::core::{
 };
 use culvert_dns::Transport;
 use culvert_ids::GrantId;
-use culvert_policy::{Prefix, Service};
+use culvert_policy::{Prefix, RoutedServices, Service};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,6 +43,7 @@ pub(crate) struct ClientNode {
     wire: Option<WireId>,
     interface: Option<Interface>,
     routes: BTreeSet<Prefix>,
+    services: BTreeMap<Prefix, RoutedServices>,
     peers: BTreeMap<PublicKey, Peer>,
     tunnels: BTreeMap<PublicKey, Tunnel>,
     attempts: u64,
@@ -92,6 +93,7 @@ impl ClientNode {
             wire: None,
             interface: None,
             routes: BTreeSet::new(),
+            services: BTreeMap::new(),
             peers: BTreeMap::new(),
             tunnels: BTreeMap::new(),
             attempts: 0,
@@ -415,15 +417,28 @@ impl ClientNode {
 
     /// The road: a packet to a peer, or to the core where there is none.
     fn send(&mut self, destination: IpAddr, packet: Packet, net: &mut Net) {
-        if let Some(gateway) = self.peer_for(destination) {
-            return self.send_to(gateway, packet, net);
-        }
         let now_ms = self.boot_ms(net);
         let facts = PacketFacts::of(&packet, packet.len()).expect("applications send packets");
+        if let Some(gateway) = self
+            .peer_for(destination)
+            .filter(|_| !self.lacks_route(&facts))
+        {
+            return self.send_to(gateway, packet, net);
+        }
         if let Some(core) = &mut self.core {
             core.handle_packet(facts, packet, now_ms);
         }
         self.drain(net);
+    }
+
+    /// Whether the route of the destination is for other services alone.
+    fn lacks_route(&self, facts: &PacketFacts) -> bool {
+        let ranges = self.services.iter();
+        let around = ranges.filter(|(range, _)| range.contains(facts.destination));
+        let services = around.max_by_key(|(range, _)| range.len());
+        services
+            .zip(facts.service)
+            .is_some_and(|((_, services), service)| services.lacks_route(service))
     }
 
     fn peer_for(&self, address: IpAddr) -> Option<PublicKey> {
@@ -618,7 +633,12 @@ impl ClientNode {
             Output::Domains { .. } => {}
             // No resource of the simulation has a rule about applications.
             Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),
-            Output::Engine { peers, resume } => {
+            Output::Engine {
+                peers,
+                services,
+                resume,
+            } => {
+                self.services = services.unwrap_or_else(|| std::mem::take(&mut self.services));
                 for update in peers {
                     self.apply(update, net);
                 }
@@ -655,7 +675,8 @@ impl ClientNode {
     /// A packet goes on under the peers as they are now.
     fn resume(&mut self, packet: Packet, net: &mut Net) {
         let facts = PacketFacts::of(&packet, packet.len()).expect("applications send packets");
-        match self.peer_for(facts.destination) {
+        let gateway = self.peer_for(facts.destination);
+        match gateway.filter(|_| !self.lacks_route(&facts)) {
             Some(gateway) => self.send_to(gateway, packet, net),
             None => net.fail("a packet goes on without a route"),
         }

@@ -1,0 +1,127 @@
+//! Services that the data plane has no route for although their address has one.
+//!
+//! Allowed IPs do not know ports. Several resources may have one target, and the grant for one of them gives the target
+//! its route. The packets for the others would take that route and be dropped by the gateway, so the data plane is told
+//! which services are theirs: such a packet asks for access as one to an address without a route does.
+
+use super::Client;
+use super::access::Grant;
+use culvert_ids::ResourceId;
+use culvert_policy::{Filters, Prefix, Resource, RoutedServices};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+impl<P> Client<P> {
+    /// The services without a route, if they are others than before.
+    pub(super) fn update_services(
+        &mut self,
+        now_ms: u64,
+    ) -> Option<BTreeMap<Prefix, RoutedServices>> {
+        let services = self.services_without_route(now_ms);
+        if services == self.services {
+            return None;
+        }
+        self.services.clone_from(&services);
+        Some(services)
+    }
+
+    fn services_without_route(&self, now_ms: u64) -> BTreeMap<Prefix, RoutedServices> {
+        let mut services = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        for (id, access) in &self.accesses {
+            let Some((grant, resource)) = access.grant.as_ref().zip(self.directory.get(*id)) else {
+                continue;
+            };
+            if grant.expires_ms <= now_ms || seen.contains(id) {
+                continue;
+            }
+            let same_target: Vec<&Resource> = self.directory.all_with_same_target(resource);
+            if same_target.len() < 2 {
+                continue;
+            }
+            match resource.target.prefix() {
+                Some(range) => {
+                    seen.extend(same_target.iter().map(|other| other.id));
+                    self.note_range(range, &same_target, now_ms, &mut services);
+                }
+                None => self.note_names(grant, &same_target, now_ms, &mut services),
+            }
+        }
+        services
+    }
+
+    /// Notes the services of the pieces of a range that lack a route.
+    fn note_range(
+        &self,
+        range: Prefix,
+        same_target: &[&Resource],
+        now_ms: u64,
+        services: &mut BTreeMap<Prefix, RoutedServices>,
+    ) {
+        let Some(network) = &self.network else {
+            return;
+        };
+        let pieces = self.pieces(range, &network.own);
+        let mut routed = pieces.into_iter().filter_map(|piece| {
+            let gateway = self.routed.get(&piece)?;
+            Some((piece, *gateway))
+        });
+        let Some((first, gateway)) = routed.next() else {
+            return;
+        };
+        let is_granted = |grant: &Grant| grant.gateway.id == gateway;
+        if let Some(of_target) = self.split(same_target, is_granted, now_ms) {
+            services.insert(first, of_target.clone());
+            services.extend(routed.map(|(piece, _)| (piece, of_target.clone())));
+        }
+    }
+
+    /// Notes the services of the addresses of a grant's names that lack a route.
+    fn note_names(
+        &self,
+        grant: &Grant,
+        same_target: &[&Resource],
+        now_ms: u64,
+        services: &mut BTreeMap<Prefix, RoutedServices>,
+    ) {
+        for (name, granted) in &grant.names {
+            let addresses: [IpAddr; 2] = [granted.addresses.v4.into(), granted.addresses.v6.into()];
+            let [v4, v6] = addresses.map(Prefix::host);
+            let Some(gateway) = self.routed.get(&v4).or_else(|| self.routed.get(&v6)) else {
+                continue;
+            };
+            let is_granted = |other: &Grant| {
+                let known = other.names.get(name);
+                other.gateway.id == *gateway
+                    && known.is_some_and(|known| known.addresses == granted.addresses)
+            };
+            if services.contains_key(&v4) {
+                continue;
+            }
+            if let Some(of_name) = self.split(same_target, is_granted, now_ms) {
+                services.insert(v4, of_name.clone());
+                services.insert(v6, of_name);
+            }
+        }
+    }
+
+    /// The services of resources with one target, by whether there is a grant as it is wanted.
+    fn split(
+        &self,
+        same_target: &[&Resource],
+        is_granted: impl Fn(&Grant) -> bool,
+        now_ms: u64,
+    ) -> Option<RoutedServices> {
+        let has_route = |id: ResourceId| {
+            let grant = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+            grant.is_some_and(|grant| grant.expires_ms > now_ms && is_granted(grant))
+        };
+        let (granted, others): (Vec<_>, Vec<_>) = same_target
+            .iter()
+            .partition(|resource| has_route(resource.id));
+        let filters_of = |resource: &&Resource| resource.filters.clone();
+        let granted: Vec<Filters> = granted.iter().map(filters_of).collect();
+        let others: Vec<Filters> = others.iter().map(filters_of).collect();
+        RoutedServices::new(&granted, &others)
+    }
+}
