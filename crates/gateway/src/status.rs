@@ -41,6 +41,9 @@ pub struct Status {
     pub gateway: Option<GatewayId>,
     /// Where it stands, once the portal has said so.
     pub site: Option<SiteId>,
+    /// What people call that site.
+    #[serde(default)]
+    pub site_name: Option<String>,
     /// Its key.
     pub public_key: PublicKey,
     /// The key's fingerprint, as console and command line show it.

@@ -8,7 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use culvert_gateway::core::{Gateway, Options, Output, PeerUpdate};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
-use culvert_wire::messages::{FromGateway, Interface, Ranges, ReasonCode, Sequenced, ToGateway};
+use culvert_wire::messages::{
+    FromGateway, GrantLabels, Interface, Ranges, ReasonCode, Sequenced, ToGateway,
+};
 use culvert_wire::model::{Filter, Target, TargetKind};
 use culvert_wire::{
     Cipher, GrantClaims, GrantTarget, PROTOCOL, PresharedKey, PublicKey, Timestamp, encode,
@@ -92,6 +94,7 @@ impl Welcomed {
             protocol: PROTOCOL,
             gateway: GATEWAY,
             site: None,
+            site_name: None,
             interface: Interface {
                 ipv4: "100.64.0.1".parse().unwrap(),
                 ipv6: "fd00:2021:1111::1".parse().unwrap(),
@@ -133,6 +136,7 @@ impl Welcomed {
             preshared_key: PresharedKey::from_bytes([6; 32]),
             replaces: None,
             names: Vec::new(),
+            labels: GrantLabels::default(),
         });
         let (mut updates, mut answer) = (Vec::new(), None);
         for output in self.outputs() {

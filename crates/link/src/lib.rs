@@ -26,7 +26,7 @@ pub use connection::{
 };
 pub use error::ConnectError;
 pub use probe::{PortalAnswer, Probe, probe};
-pub use repeats::Repeats;
-pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State};
+pub use repeats::{RepeatedEvents, Repeats};
+pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State, stamp_epoch};
 pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};
 pub use tcp::race;

@@ -7,7 +7,7 @@ mod shared;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
-pub use gateway::{FromGateway, GatewayLoad, ToGateway};
+pub use gateway::{FromGateway, GatewayLoad, GrantLabels, ToGateway};
 pub use shared::{
     Existence, Interface, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, SITE_DNS_PORT,
     Sequenced, WantedName, decode_sequenced,

@@ -5,9 +5,9 @@
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_wire::messages::{
     ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway,
-    GatewayFeature, GatewayLoad, Interface, MAX_CLIENT_MESSAGE_LEN, MAX_FLOWS_PER_REPORT,
-    MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient, ToGateway,
-    WantedName, decode_sequenced,
+    GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
+    MAX_FLOWS_PER_REPORT, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
+    ToGateway, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -257,6 +257,7 @@ fn to_gateway() -> Vec<ToGateway> {
             gateway: GatewayId::from_bytes([3; 16]),
             site: Some(SiteId::from_bytes([5; 16])),
             interface: INTERFACE,
+            site_name: Some("office".to_owned()),
             ranges: ranges(),
             grant_keys: vec!["key".to_owned()],
             grants: vec![grant],
@@ -273,6 +274,10 @@ fn to_gateway() -> Vec<ToGateway> {
             replaces: Some(grant),
             names: vec![wanted()],
         },
+            labels: GrantLabels {
+                client: Some("laptop".to_owned()),
+                resource: None,
+            },
         ToGateway::Revoke { grant },
         ToGateway::FiltersChanged {
             resource: resource().id,

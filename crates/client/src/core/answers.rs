@@ -2,6 +2,7 @@
 
 use super::Client;
 use super::access::{Ask, Grant, GrantedName, Introduction};
+use super::log::LogEvent;
 use culvert_dns::{Addresses, Families, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
@@ -110,7 +111,7 @@ impl<P> Client<P> {
                 grant.add_name(name.clone(), granted);
             }
         }
-        self.log_granted(id, &grant.gateway);
+        self.log_granted(id, &grant.gateway, now_ms);
         self.install(id, grant, now_ms);
         for (name, addresses) in &ask.names {
             let outcome = outcome_of(&granted.names, name.as_str());
@@ -119,23 +120,25 @@ impl<P> Client<P> {
     }
 
     /// Says who gives access to what, where that is news.
-    fn log_granted(&self, id: ResourceId, to: &Introduction) {
+    fn log_granted(&mut self, id: ResourceId, to: &Introduction, now_ms: u64) {
         let resource = self.name_of(id);
         let gateway = &to.name;
-        let access = self.accesses.get(&id);
-        match access.and_then(|access| access.grant.as_ref()) {
-            None => tracing::info!(resource, gateway, "access granted"),
-            Some(held) if held.gateway.id == to.id => {
+        let held = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let held = held.map(|grant| (grant.gateway.id, grant.gateway.name.clone()));
+        match held {
+            None => {
+                if let Some(repeated) = self.log_events.count(LogEvent::Granted(id), now_ms) {
+                    tracing::info!(resource, gateway, repeated, "access granted");
+                }
+            }
+            Some((held, _)) if held == to.id => {
                 tracing::debug!(resource, gateway, "access renewed");
             }
-            Some(held) => {
-                let before = &held.gateway.name;
-                tracing::info!(
-                    resource,
-                    gateway,
-                    before,
-                    "access goes through another gateway"
-                );
+            Some((_, before)) => {
+                if let Some(repeated) = self.log_events.count(LogEvent::Moved(id), now_ms) {
+                    let what = "access goes through another gateway";
+                    tracing::info!(resource, gateway, before, repeated, "{what}");
+                }
             }
         }
     }
@@ -290,7 +293,13 @@ impl<P> Client<P> {
             current == Some(grant)
         });
         let resource = self.name_of(id);
-        tracing::info!(resource, reason = %super::access::tidy(reason).text, %grant, "access revoked");
+        let access = self.accesses.get(&id);
+        if access.is_some_and(|access| access.successor.is_none())
+            && let Some(repeated) = self.log_events.count(LogEvent::Revoked(id), now_ms)
+        {
+            let reason = super::access::tidy(reason).text;
+            tracing::info!(resource, reason, %grant, repeated, "access revoked");
+        }
         self.end_grant(grant, now_ms);
         let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
         if is_current && is_over && reason.code != ReasonCode::Expired {

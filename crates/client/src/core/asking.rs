@@ -2,6 +2,7 @@
 
 use super::access::{Access, Ask, refusal, wanted_names};
 use super::guard::Standing;
+use super::log::LogEvent;
 use super::output::Output;
 use super::{Client, Refusal};
 use culvert_dns::{Addresses, Outcome};
@@ -266,16 +267,23 @@ impl<P> Client<P> {
         let before = access.denial.take().map(|denial| denial.reason.text);
         access.deny(reason, is_firm, now_ms);
         let denial = access.denial.as_ref().map(|denial| &denial.reason.text);
-        if let Some(reason) = denial.filter(|reason| before.as_ref() != Some(reason)) {
+        let event = match is_firm {
+            true => LogEvent::Denied(id, reason.code),
+            false => LogEvent::Unasked(id),
+        };
+        if let Some(reason) = denial.filter(|reason| before.as_ref() != Some(reason))
+            && let Some(repeated) = self.log_events.count(event, now_ms)
+        {
             let resource = self
                 .directory
                 .get(id)
                 .map(|resource| resource.name.to_string());
             let resource = resource.unwrap_or_else(|| id.to_string());
-            match is_firm {
-                true => tracing::info!(resource, reason, "access denied"),
-                false => tracing::info!(resource, reason, "access could not be asked for"),
-            }
+            let what = match is_firm {
+                true => "access denied",
+                false => "access could not be asked for",
+            };
+            tracing::info!(resource, reason, repeated, "{what}");
         }
         if let (Some(grant), Some(denial)) = (&mut access.grant, &access.denial) {
             grant.renew_ms = grant.renew_ms.max(denial.until_ms);

@@ -2,7 +2,8 @@
 
 use super::Client;
 use super::access::{Grant, Introduction};
-use culvert_ids::{GatewayId, GrantId};
+use super::log::LogEvent;
+use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_path::{Guard, Kind, Output as RaceOutput, Race, Time};
 use culvert_wire::PublicKey;
 use std::collections::BTreeSet;
@@ -225,12 +226,20 @@ impl<P> Client<P> {
                         begin.insert(gateway.introduction.key);
                     }
                     RaceOutput::Dead => {
-                        tracing::warn!(gateway = name, has_portal, "a gateway does not answer");
+                        let event = LogEvent::GatewaySilent(*id);
+                        if let Some(repeated) = self.log_events.count(event, now_ms) {
+                            let what = match has_portal {
+                                true => "a gateway does not answer: asking for another",
+                                false => {
+                                    "a gateway does not answer, and the portal can't be asked for another"
+                                }
+                            };
+                            tracing::warn!(gateway = name, repeated, "{what}");
+                        }
                     }
                 }
             }
             if gateway.race.is_dead() && has_portal {
-                tracing::info!(gateway = name, "asking for another gateway");
                 dead.push(*id);
             } else if gateway.race.is_dead() && now_ms < gateway.active_ms + WANTED_MS {
                 self.session.hurry();

@@ -2,6 +2,7 @@
 
 use super::access::tidy;
 use super::directory::{Changed, Unreadable};
+use super::log::LogEvent;
 use super::output::{Ending, Output};
 use super::{Client, Network, Refusal};
 use culvert_dns::Stub;
@@ -89,9 +90,13 @@ impl<P> Client<P> {
                 self.handle_revoked(grant, &reason, now_ms);
             }
             ToClient::GatewayLost { gateway } => {
-                if let Some(lost) = self.gateways.get(&gateway) {
-                    let name = &lost.introduction.name;
-                    tracing::info!(gateway = name, "a gateway is gone, as the portal says");
+                if let Some(lost) = self.gateways.get(&gateway)
+                    && let Some(repeated) = self
+                        .log_events
+                        .count(LogEvent::GatewayLost(gateway), now_ms)
+                {
+                    let gateway = &lost.introduction.name;
+                    tracing::info!(gateway, repeated, "a gateway is gone, as the portal says");
                 }
                 self.lose_gateway(gateway, now_ms);
             }

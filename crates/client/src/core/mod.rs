@@ -19,6 +19,7 @@ mod directory;
 mod domains;
 mod gateways;
 mod guard;
+mod log;
 mod messages;
 mod names;
 mod output;
@@ -28,8 +29,8 @@ mod peers;
 mod random;
 mod report;
 mod same_target;
-mod subtract;
 mod service_routes;
+mod subtract;
 
 pub use access::{
     DENIAL_SHOWN_MS, MAX_DENIAL_MS, MAX_HELD_PER_RESOURCE, MAX_NAMES_PER_GRANT, MAX_WANTED_NAMES,
@@ -56,6 +57,7 @@ use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use directory::Directory;
 use gateways::Gateway;
 use guard::Guard;
+use log::LogEvent;
 use random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -162,10 +164,10 @@ pub struct Client<P> {
     applied: BTreeMap<PublicKey, Peer>,
     /// What the data plane routes, from `applied`.
     routed: BTreeMap<Prefix, GatewayId>,
-    /// Which programs may send where.
-    guard: Guard,
     /// Of what is routed, the ranges whose route is for some services alone.
     services: BTreeMap<Prefix, RoutedServices>,
+    /// Which programs may send where.
+    guard: Guard,
     /// Whether `applied` may be out of date.
     is_stale: bool,
     routes: BTreeSet<Prefix>,
@@ -183,6 +185,7 @@ pub struct Client<P> {
     same_target_due_ms: u64,
     outputs: VecDeque<Output<P>>,
     counters: Counters,
+    log_events: RepeatedEvents<LogEvent>,
 }
 
 impl<P> Client<P> {
@@ -207,10 +210,10 @@ impl<P> Client<P> {
             avoid: BTreeMap::new(),
             applied: BTreeMap::new(),
             routed: BTreeMap::new(),
+            services: BTreeMap::new(),
             guard: Guard::default(),
             is_stale: false,
             routes: BTreeSet::new(),
-            services: BTreeMap::new(),
             dns_rules: DnsRules::default(),
             domains: None,
             resuming: Vec::new(),
@@ -220,6 +223,7 @@ impl<P> Client<P> {
             same_target_due_ms: now_ms,
             outputs: VecDeque::new(),
             counters: Counters::default(),
+            log_events: RepeatedEvents::default(),
         }
     }
 

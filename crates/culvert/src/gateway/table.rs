@@ -27,8 +27,10 @@ fn machine(status: &Status, text: &mut String) {
     let gateway = status.gateway.map(|gateway| format!(" ({gateway})"));
     let gateway = gateway.unwrap_or_default();
     line(text, format_args!("gateway    {}{gateway}", status.name));
-    if let Some(site) = status.site {
-        line(text, format_args!("site       {site}"));
+    match (&status.site_name, status.site) {
+        (Some(name), Some(site)) => line(text, format_args!("site       {name} ({site})")),
+        (None, Some(site)) => line(text, format_args!("site       {site}")),
+        (_, None) => {}
     }
     line(text, format_args!("key        {}", status.public_key));
     line(text, format_args!("           {}", status.fingerprint));

@@ -2,12 +2,13 @@
 
 use super::Gateway;
 use super::kept::KeptGrant;
+use super::log::AccessEvent;
 use super::names::Lead;
 use super::verify::{GrantFault, Verified};
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_policy::gate;
 use culvert_policy::{DomainName, Filters, GrantError, Prefix, Target, Within};
-use culvert_wire::messages::WantedName;
+use culvert_wire::messages::{GrantLabels, WantedName};
 use culvert_wire::model::Understood;
 use culvert_wire::{GrantClaims, PresharedKey, model};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,7 @@ pub(super) struct Held {
     pub(super) preshared_key: PresharedKey,
     pub(super) names: BTreeMap<DomainName, Visible>,
     pub(super) expires_ms: u64,
+    pub(super) labels: GrantLabels,
 }
 
 /// A grant whose names are being resolved.
@@ -85,6 +87,7 @@ pub(super) struct Pending {
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
     pub(super) give_up_ms: u64,
+    pub(super) labels: GrantLabels,
 }
 
 impl Pending {
@@ -236,12 +239,12 @@ impl Held {
 
 impl Gateway {
     /// The portal takes a grant back.
-    pub(super) fn revoke(&mut self, id: GrantId) {
+    pub(super) fn revoke(&mut self, id: GrantId, now_ms: u64) {
         self.grants.pending.remove(&id);
-        let held = self.grants.held.get(&id);
-        if let Some(claims) = held.map(|held| &held.claims) {
-            let (client, resource) = (claims.client, claims.resource);
-            tracing::info!(%client, %resource, grant = %id, "access revoked");
+        if let Some(held) = self.grants.held.get(&id) {
+            let pair = (held.claims.client, held.claims.resource);
+            let labels = held.labels.clone();
+            self.log_access(AccessEvent::Revoked, pair, &labels, id, now_ms);
         }
         if self.end_grant(id) {
             self.counters.revoked += 1;
@@ -250,19 +253,19 @@ impl Gateway {
     }
 
     /// Ends every grant that `stands` does not name.
-    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>) {
+    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>, now_ms: u64) {
         let gone: Vec<_> = self
             .grants
             .ids()
             .filter(|id| !stands.contains(id))
             .collect();
         for id in gone {
-            self.revoke(id);
+            self.revoke(id, now_ms);
         }
     }
 
-    pub(super) fn drop_all_grants(&mut self) {
-        self.retain_grants(&BTreeSet::new());
+    pub(super) fn drop_all_grants(&mut self, now_ms: u64) {
+        self.retain_grants(&BTreeSet::new(), now_ms);
         self.forget_pending();
     }
 

@@ -85,7 +85,7 @@ impl Gateway {
     /// portal's is not known yet. What does not verify is left out.
     pub fn handle_kept(&mut self, kept: Kept, unix_ms: u64, now_ms: u64) {
         let keys = GrantKeys::new(kept.grant_keys);
-        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys) {
+        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys, now_ms) {
             return;
         }
         let mut left_out = LeftOut::default();

@@ -1,5 +1,6 @@
 //! The portal's messages.
 
+use super::log::tidy;
 use super::output::{Ending, Output};
 use super::verify::GrantKeys;
 use super::{Gateway, Network};
@@ -43,6 +44,7 @@ impl Gateway {
                 protocol,
                 gateway,
                 site,
+                site_name,
                 interface,
                 ranges,
                 grant_keys,
@@ -55,15 +57,16 @@ impl Gateway {
                     return;
                 }
                 let keys = GrantKeys::new(grant_keys);
-                if !self.take_network(gateway, interface, ranges, keys) {
+                if !self.take_network(gateway, interface, ranges, keys, now_ms) {
                     self.break_off("the portal's ranges can't be", now_ms);
                     return;
                 }
                 self.site = site;
+                self.site_name = site_name.as_deref().map(tidy);
                 self.session.open(now_ms);
-                self.retain_grants(&grants.into_iter().collect());
+                self.retain_grants(&grants.into_iter().collect(), now_ms);
                 self.drain.portal = draining;
-                self.set_verification_awaited(verification_awaited);
+                self.set_verification_awaited(verification_awaited, now_ms);
                 self.set_expiries(now_ms);
                 self.is_kept_stale = true;
             }
@@ -80,13 +83,14 @@ impl Gateway {
                 preshared_key,
                 replaces,
                 names,
-            } => self.take_grant(token, preshared_key, replaces, names, now_ms),
-            ToGateway::Revoke { grant } => self.revoke(grant),
+                labels,
+            } => self.take_grant(token, preshared_key, replaces, names, labels, now_ms),
+            ToGateway::Revoke { grant } => self.revoke(grant, now_ms),
             ToGateway::FiltersChanged { resource, filters } => {
                 self.set_filters(resource, &filters);
             }
             ToGateway::Drain { on } => self.drain.portal = on,
-            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited),
+            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now_ms),
             ToGateway::FlowLog { on } => self.want_flows(on, now_ms),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now_ms),
             ToGateway::Unsupported { kind } => {
@@ -96,10 +100,10 @@ impl Gateway {
     }
 
     /// The portal has taken all grants back by then; one that it still believes in must not stay.
-    fn set_verification_awaited(&mut self, awaited: bool) {
+    fn set_verification_awaited(&mut self, awaited: bool, now_ms: u64) {
         self.verification_awaited = awaited;
         if awaited {
-            self.drop_all_grants();
+            self.drop_all_grants(now_ms);
         }
     }
 
@@ -126,6 +130,7 @@ impl Gateway {
         interface: Interface,
         ranges: Ranges,
         keys: GrantKeys,
+        now_ms: u64,
     ) -> bool {
         let pair = |v4: &str, v6: &str| -> Option<[Prefix; 2]> {
             let pair = [v4.parse::<Prefix>().ok()?, v6.parse::<Prefix>().ok()?];
@@ -144,7 +149,7 @@ impl Gateway {
         let has_moved =
             before.is_none_or(|old| old.interface != interface || old.machines != machines);
         if !is_same {
-            self.drop_all_grants();
+            self.drop_all_grants(now_ms);
         }
         self.network = Some(Network {
             gateway,

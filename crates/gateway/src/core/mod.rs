@@ -13,6 +13,7 @@ mod flows;
 mod grants;
 mod kept;
 mod log_limit;
+mod log;
 mod messages;
 mod names;
 mod output;
@@ -34,8 +35,8 @@ pub use site_dns::NotAsked;
 pub use verify::{CLOCK_SKEW_MS, GrantFault};
 
 use clients::Clients;
-use culvert_ids::{GatewayId, GrantId, SiteId};
-use culvert_link::Session;
+use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_link::{RepeatedEvents, Session};
 use culvert_policy::Prefix;
 use culvert_policy::gate::GateTable;
 use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad, Interface, Ranges};
@@ -43,6 +44,8 @@ use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use flows::Flows;
 use grants::Grants;
 use log_limit::LogLimit;
+use host_addresses::RefusedAtHost;
+use log::AccessEvent;
 use names::Names;
 use questions::Questions;
 use site_dns::SiteQuestions;
@@ -122,6 +125,10 @@ pub struct Gateway {
     /// Where the portal says that it stands.
     site: Option<SiteId>,
     candidates: Vec<SocketAddr>,
+    /// What people call that site.
+    site_name: Option<String>,
+    /// Resources on this machine whose grants were refused.
+    refused_at_host: RefusedAtHost,
     drain: Drain,
     /// The portal gives it no grants until an administrator has verified it.
     verification_awaited: bool,
@@ -155,6 +162,8 @@ pub struct Gateway {
     /// Lines about names whose address is another one.
     log_moved: LogLimit,
 }
+    /// Lines about the access of a client to a resource.
+    log_events: RepeatedEvents<(AccessEvent, ClientId, ResourceId)>,
 
 impl Gateway {
     /// A gateway that will connect at once. `seed` spreads its attempts; it is no secret.
@@ -166,6 +175,8 @@ impl Gateway {
             network: None,
             site: None,
             candidates,
+            site_name: None,
+            refused_at_host: RefusedAtHost::default(),
             drain: Drain::default(),
             verification_awaited: false,
             grants: Grants::default(),
@@ -186,6 +197,7 @@ impl Gateway {
             log_moved: LogLimit::default(),
             log_evicted: LogLimit::default(),
             looked_ms: None,
+            log_events: RepeatedEvents::default(),
             wants_look: false,
         }
     }
@@ -389,7 +401,7 @@ impl Gateway {
         }
         self.session.end(now_ms, ending.to_string());
         self.flows.forget_session();
-        self.drop_all_grants();
+        self.drop_all_grants(now_ms);
         self.outputs.push_back(Output::End(ending));
     }
 

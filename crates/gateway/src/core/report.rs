@@ -17,6 +17,8 @@ pub struct View {
     pub gateway: Option<GatewayId>,
     /// Where it stands, once the portal has said so.
     pub site: Option<SiteId>,
+    /// What people call that site.
+    pub site_name: Option<String>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,
     /// Where clients may reach it.
@@ -63,6 +65,7 @@ impl Gateway {
         View {
             gateway: self.id(),
             site: self.site,
+            site_name: self.site_name.clone(),
             interface: self.network.as_ref().map(|network| network.interface),
             candidates: self.candidates.clone(),
             portal: self.session.status(now_ms, unix_ms),

@@ -1,13 +1,14 @@
 //! From a grant as it is received to one in force.
 
 use super::grants::{Given, Held, Pending, Visible};
+use super::log::AccessEvent;
 use super::names::{MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
 use super::questions::MAX_WAITING_PER_CLIENT;
 use super::verify::{GrantFault, Verified};
 use super::{Gateway, Network};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{Existence, FromGateway, ResolvedName, WantedName};
+use culvert_wire::messages::{Existence, FromGateway, GrantLabels, ResolvedName, WantedName};
 use culvert_wire::{GrantClaims, PresharedKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,6 +27,7 @@ impl Gateway {
         preshared_key: PresharedKey,
         replaces: Option<GrantId>,
         names: Vec<WantedName>,
+        labels: GrantLabels,
         now_ms: u64,
     ) {
         let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
@@ -52,11 +54,6 @@ impl Gateway {
         match self.wanted_names(&verified, names, now_ms) {
             Ok(mut names) => {
                 self.outdate(&verified.claims);
-                let (client, resource) = (verified.claims.client, verified.claims.resource);
-                match replaces {
-                    None => tracing::info!(%client, %resource, %grant, "access granted"),
-                    Some(_) => tracing::debug!(%client, %resource, %grant, "access renewed"),
-                }
                 let (waiting, refused) =
                     self.ask_for_names(verified.claims.client, names.keys(), now_ms);
                 let is_unanswered = |name: &DomainName| {
@@ -80,6 +77,7 @@ impl Gateway {
                     unanswered,
                     changed_filters: None,
                     give_up_ms: now_ms + RESOLVE_LIMIT_MS,
+                    labels,
                 };
                 self.await_or_install(pending, unix_ms, now_ms);
             }
@@ -185,10 +183,20 @@ impl Gateway {
             self.refuse(claims.grant, &fault);
             return;
         }
-        if let Err(fault) = self.check_within(&pending, now_ms) {
+        let leads_somewhere = self
+            .check_within(&pending, now_ms)
+            .and_then(|()| self.check_host_addresses(&pending, now_ms));
+        let pair = (claims.client, claims.resource);
+        if let Err(fault) = leads_somewhere {
+            let refused = AccessEvent::Refused;
+            self.log_access(refused, pair, &pending.labels, claims.grant, now_ms);
             self.refuse(claims.grant, &fault);
             return;
         }
+        let event = match pending.replaces {
+            Some(_) => AccessEvent::Renewed,
+            None => AccessEvent::Granted,
+        };
         let within = pending.verified.within.as_ref();
         let names = pending.names.keys();
         let answered: Vec<ResolvedName> = names
@@ -206,7 +214,9 @@ impl Gateway {
             token: pending.token,
             preshared_key: pending.preshared_key,
             names: pending.names,
+            labels: pending.labels,
         };
+        let labels = held.labels.clone();
         if let Some(written) = &pending.changed_filters {
             held.set_filters(written);
         }
@@ -246,6 +256,7 @@ impl Gateway {
         self.void.extend(moved);
         self.is_kept_stale = true;
         self.counters.accepted += 1;
+        self.log_access(event, pair, &labels, id, now_ms);
         self.tell(FromGateway::GrantAccepted {
             grant: id,
             names: answered,
@@ -346,6 +357,7 @@ impl Gateway {
             unanswered: BTreeSet::new(),
             changed_filters: None,
             give_up_ms: now_ms,
+            labels: GrantLabels::default(),
         };
         self.install(pending, unix_ms, now_ms);
         match self.grants.held.contains_key(&id) {

@@ -37,6 +37,7 @@ impl Shell {
             public_key: self.public_key,
             fingerprint: self.public_key.fingerprint(),
             awaits_verification: self.core.awaits_verification(),
+            site_name: view.site_name,
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
             listen_port: self.settings.listen_port,

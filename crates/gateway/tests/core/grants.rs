@@ -7,7 +7,7 @@ use crate::play::{
 use culvert_gateway::core::CLOCK_SKEW_MS;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_policy::gate::{DropReason, Gate, Seed};
-use culvert_wire::messages::{FromGateway, ReasonCode, ToGateway};
+use culvert_wire::messages::{FromGateway, GrantLabels, ReasonCode, ToGateway};
 use culvert_wire::{Cipher, GrantClaims, Timestamp};
 
 #[test]
@@ -122,6 +122,7 @@ fn what_the_portals_key_has_not_signed_is_no_grant() {
         preshared_key: preshared_key(&claims(1, 5, 9)),
         replaces: None,
         names: Vec::new(),
+        labels: GrantLabels::default(),
     });
     play.assert_refused(1, ReasonCode::BadGrant, "signature");
     play.assert_reaches_nothing();
@@ -144,6 +145,7 @@ fn keys_of_a_later_welcome_take_the_place_of_earlier_ones() {
         preshared_key: preshared_key(&claims(3, 7, 9)),
         replaces: None,
         names: Vec::new(),
+        labels: GrantLabels::default(),
     });
     play.assert_refused(3, ReasonCode::BadGrant, "signature");
 }

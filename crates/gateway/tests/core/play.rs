@@ -8,7 +8,8 @@ use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::DomainName;
 use culvert_policy::gate::{DropReason, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_wire::messages::{
-    FromGateway, Interface, Ranges, ReasonCode, ResolvedName, Sequenced, ToGateway, WantedName,
+    FromGateway, GrantLabels, Interface, Ranges, ReasonCode, ResolvedName, Sequenced, ToGateway,
+    WantedName,
 };
 use culvert_wire::model::{Filter, Target, TargetKind, Understood};
 use culvert_wire::{Cipher, GrantClaims, PROTOCOL, PresharedKey, PublicKey, Timestamp, encode};
@@ -246,6 +247,7 @@ impl Play {
             protocol: PROTOCOL,
             gateway: GATEWAY,
             site: Some(SITE),
+            site_name: Some("office".to_owned()),
             interface: Interface {
                 ipv4: "100.64.0.1".parse().unwrap(),
                 ipv6: "fd00:2021:1111::1".parse().unwrap(),
@@ -299,6 +301,10 @@ impl Play {
             preshared_key,
             replaces,
             names,
+            labels: GrantLabels {
+                client: Some("laptop".to_owned()),
+                resource: Some("web".to_owned()),
+            },
         });
     }
 

@@ -404,6 +404,7 @@ impl Hub {
             },
             ranges: self.directory.settings().ranges.clone(),
             grant_keys: self.signer.public_keys(),
+            site_name: self.directory.site_name(gateway.site).map(str::to_owned),
             grants: kept,
             draining: gateway.draining,
             verification_awaited: !self.directory.may_serve(gateway.id),

@@ -90,6 +90,26 @@ pub struct GatewayLoad {
     pub processor_permille: u16,
 }
 
+/// What people call the ends of a grant. Nothing is decided by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GrantLabels {
+    /// The client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+impl GrantLabels {
+    /// Whether neither is known.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.client.is_none() && self.resource.is_none()
+    }
+}
+
 /// What the portal says to a gateway, inside [`super::Sequenced`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -103,6 +123,9 @@ pub enum ToGateway {
         /// Where it stands, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<SiteId>,
+        /// What people call that site.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site_name: Option<String>,
         /// Its addresses inside the tunnel.
         interface: Interface,
         /// The networks in use.
@@ -140,6 +163,9 @@ pub enum ToGateway {
         /// client's word, and checked against the pattern and the range for names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<WantedName>,
+        /// What people call the client and the resource, for the log.
+        #[serde(default, skip_serializing_if = "GrantLabels::is_empty")]
+        labels: GrantLabels,
     },
     /// A grant ends now, and its flows with it.
     Revoke {

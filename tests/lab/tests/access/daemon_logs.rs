@@ -51,4 +51,17 @@ fn a_clients_log_names_portal_resource_and_gateway_of_all_that_is_granted_and_re
     ] {
         assert!(gateway.contains(part), "{part}: {gateway}");
     }
+    for event in ["access granted", "access revoked"] {
+        let line = gateway.lines().find(|line| line.contains(event)).unwrap();
+        for part in [
+            "client=\"",
+            "client_id=cli_",
+            "resource=\"web\"",
+            "resource_id=res_",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+    let status = bed.product.gateways[1 - killed].status().unwrap();
+    assert_eq!(status["site_name"], "lab");
 }

@@ -20,6 +20,7 @@ pub(in super::super) fn status() -> Status {
         machine: "a-machine".to_owned(),
         gateway: Some(GatewayId::from_bytes([1; 16])),
         site: Some(SiteId::from_bytes([2; 16])),
+        site_name: Some("office".to_owned()),
         public_key: PublicKey::from_bytes([3; 32]),
         fingerprint: PublicKey::from_bytes([3; 32]).fingerprint(),
         awaits_verification: false,
@@ -110,7 +111,7 @@ fn everything_that_there_is_to_know_stands_in_lines() {
     let expected = format!(
         "\
 gateway    gw-1 ({gateway})
-site       {site}
+site       office ({site})
 key        AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=
            648a-a5c5-79fb-30f3-8af7-44d9-7d6e-c840
 portal     https://192.0.2.10:8443: not connected, next attempt in 1 s (connection refused)
@@ -145,6 +146,7 @@ fn a_gateway_without_clients_or_portal_says_so() {
     let status = Status {
         gateway: None,
         site: None,
+        site_name: None,
         ipv4: None,
         clients: Vec::new(),
         client_count: 0,

@@ -8,7 +8,7 @@ use crate::hub::{Grant, Hub, Stage, Timer, later};
 use culvert_ids::{ClientId, GatewayId, GrantId};
 use culvert_store::AccessEntry;
 use culvert_wire::messages::{
-    Interface, MAX_NAMES, Reason, ReasonCode, ResolvedName, ToClient, ToGateway,
+    GrantLabels, Interface, MAX_NAMES, Reason, ReasonCode, ResolvedName, ToClient, ToGateway,
 };
 use culvert_wire::{Cipher, GrantClaims, GrantTarget, Timestamp};
 use std::collections::BTreeSet;
@@ -52,6 +52,7 @@ impl Hub {
             preshared_key: self.signer.preshared_key(&claims.client_key, &gateway_key),
             replaces: replaces.map(|current| current.row.id),
             names: names.clone(),
+            labels: self.labels_of(pair),
         };
         let is_new = !self.grants.serves(gateway, pair.0);
         let session = self.gateways.get_mut(&gateway).ok_or_else(internal)?;
@@ -71,6 +72,16 @@ impl Hub {
             names,
         });
         Ok(offer)
+    }
+
+    /// What people call the two, for a gateway's log.
+    fn labels_of(&self, (client, resource): Pair) -> GrantLabels {
+        let client = self.directory.client(client);
+        let resource = self.directory.resource(resource);
+        GrantLabels {
+            client: client.map(|row| row.name.clone()),
+            resource: resource.map(|row| row.shown.name.clone()),
+        }
     }
 
     fn row_of(

@@ -45,6 +45,8 @@ pub struct Directory {
     clients_of: BTreeSet<(ActorId, ClientId)>,
     gateways: BTreeMap<GatewayId, Gateway>,
     gateways_of: BTreeSet<(SiteId, GatewayId)>,
+    /// What people call them.
+    sites: BTreeMap<SiteId, String>,
     faults: BTreeMap<EntityId, String>,
 }
 
@@ -117,11 +119,13 @@ impl Directory {
             clients_of: BTreeSet::new(),
             gateways: BTreeMap::new(),
             gateways_of: BTreeSet::new(),
+            sites: BTreeMap::new(),
             faults: BTreeMap::new(),
         };
         let rows = std::iter::once(Entity::Account(account))
             .chain(snapshot.actors.into_iter().map(Entity::from))
             .chain(snapshot.memberships.into_iter().map(Entity::from))
+            .chain(snapshot.sites.into_iter().map(Entity::from))
             .chain(snapshot.resources.into_iter().map(Entity::from))
             .chain(snapshot.policies.into_iter().map(Entity::from))
             .chain(snapshot.tokens.into_iter().map(Entity::from))
@@ -201,6 +205,10 @@ impl Directory {
 
     pub(super) fn gateway(&self, id: GatewayId) -> Option<&Gateway> {
         self.gateways.get(&id)
+    }
+
+    pub(super) fn site_name(&self, id: SiteId) -> Option<&str> {
+        self.sites.get(&id).map(String::as_str)
     }
 
     pub(super) fn token(&self, id: TokenId) -> Option<&Token> {

@@ -67,7 +67,10 @@ impl Directory {
             }
             // Groups are known by their memberships and policies.
             // How people sign in concerns no machine.
-            Entity::Group(_) | Entity::Site(_) | Entity::Provider(_) | Entity::Identity(_) => {}
+            Entity::Group(_) | Entity::Provider(_) | Entity::Identity(_) => {}
+            Entity::Site(site) => {
+                self.sites.insert(site.id, site.name);
+            }
             Entity::Membership(membership) => {
                 let before = self.part(membership.id);
                 self.join(&membership);
@@ -98,9 +101,11 @@ impl Directory {
             // by its memberships and policies.
             EntityId::Account(_)
             | EntityId::Group(_)
-            | EntityId::Site(_)
             | EntityId::Provider(_)
             | EntityId::Identity(_) => {}
+            EntityId::Site(site) => {
+                self.sites.remove(&site);
+            }
             EntityId::Actor(actor) => {
                 self.actors.remove(&actor);
                 effects.push(Effect::Actor(actor));

@@ -1,0 +1,19 @@
+//! The events that the log tells of, each at most once a minute for the same resource or gateway.
+
+use culvert_ids::{GatewayId, ResourceId};
+use culvert_wire::messages::ReasonCode;
+
+/// What is worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LogEvent {
+    Granted(ResourceId),
+    /// Through another gateway than before.
+    Moved(ResourceId),
+    Denied(ResourceId, ReasonCode),
+    Unasked(ResourceId),
+    Revoked(ResourceId),
+    /// The portal says that it is gone.
+    GatewayLost(GatewayId),
+    /// It does not answer.
+    GatewaySilent(GatewayId),
+}

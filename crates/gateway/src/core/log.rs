@@ -1,0 +1,51 @@
+//! The log of access: a line for what begins and ends, by names, each at most once a minute.
+
+use super::Gateway;
+use culvert_ids::{ClientId, GrantId, ResourceId};
+use culvert_wire::messages::GrantLabels;
+
+/// What happens to the access of a client to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum AccessEvent {
+    Granted,
+    Renewed,
+    Refused,
+    Revoked,
+}
+
+impl Gateway {
+    /// Logs what happens to the access of a client to a resource.
+    pub(super) fn log_access(
+        &mut self,
+        event: AccessEvent,
+        (client_id, resource_id): (ClientId, ResourceId),
+        labels: &GrantLabels,
+        grant: GrantId,
+        now_ms: u64,
+    ) {
+        let key = (event, client_id, resource_id);
+        let Some(repeated) = self.log_events.count(key, now_ms) else {
+            return;
+        };
+        let client = labels.client.as_deref().map(tidy);
+        let resource = labels.resource.as_deref().map(tidy);
+        let said = match event {
+            AccessEvent::Granted => "access granted",
+            AccessEvent::Renewed => "access renewed",
+            AccessEvent::Refused => "access refused",
+            AccessEvent::Revoked => "access revoked",
+        };
+        if event == AccessEvent::Renewed {
+            tracing::debug!(client, %client_id, resource, %resource_id, %grant, repeated, "{said}");
+        } else {
+            tracing::info!(client, %client_id, resource, %resource_id, %grant, repeated, "{said}");
+        }
+    }
+}
+
+/// A name as it comes to a terminal and a log.
+pub(super) fn tidy(name: &str) -> String {
+    const MAX_CHARS: usize = 100;
+    let plain = name.chars().filter(|letter| !letter.is_control());
+    plain.take(MAX_CHARS).collect()
+}
