@@ -167,6 +167,7 @@ pub(crate) fn router(console: Console) -> Router {
             "/gateways/{id}/drain",
             post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Drain)),
         )
+        .route("/gateways/{id}/drain-now", post(gateways::drain_now))
         .route(
             "/gateways/{id}/undrain",
             post(|console, id, posted| {

@@ -158,6 +158,7 @@ fn to_client() -> Vec<ToClient> {
             reason: reason(),
         },
         ToClient::GatewayLost { gateway },
+        ToClient::GatewayDraining { gateway },
         ToClient::GatewayMoved {
             gateway,
             candidates: vec![],
@@ -256,8 +257,8 @@ fn to_gateway() -> Vec<ToGateway> {
             protocol: 1,
             gateway: GatewayId::from_bytes([3; 16]),
             site: Some(SiteId::from_bytes([5; 16])),
-            interface: INTERFACE,
             site_name: Some("office".to_owned()),
+            interface: INTERFACE,
             ranges: ranges(),
             grant_keys: vec!["key".to_owned()],
             grants: vec![grant],
@@ -273,11 +274,11 @@ fn to_gateway() -> Vec<ToGateway> {
             preshared_key: PresharedKey::from_bytes([6; 32]),
             replaces: Some(grant),
             names: vec![wanted()],
-        },
             labels: GrantLabels {
                 client: Some("laptop".to_owned()),
                 resource: None,
             },
+        },
         ToGateway::Revoke { grant },
         ToGateway::FiltersChanged {
             resource: resource().id,

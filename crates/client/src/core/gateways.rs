@@ -184,6 +184,27 @@ impl<P> Client<P> {
         self.lose_grants(id, |grant| grant.gateway.id == id, now_ms);
     }
 
+    /// A gateway is about to end every grant through it: those in use are asked for anew, while they still carry.
+    pub(super) fn leave_gateway(&mut self, id: GatewayId, now_ms: u64) {
+        let grants = self.accesses.iter().filter_map(|(resource, access)| {
+            let grant = access.grant.as_ref()?;
+            Some((*resource, grant)).filter(|_| access.successor.is_none())
+        });
+        let through_it = grants.filter(|(_, grant)| grant.gateway.id == id);
+        let in_use: Vec<ResourceId> = through_it
+            .filter(|(_, grant)| self.is_in_use(grant, grant.life_ms() / 3, now_ms))
+            .map(|(resource, _)| resource)
+            .collect();
+        if let Some(gateway) = self.gateways.get(&id) {
+            let gateway = &gateway.introduction.name;
+            let resources = in_use.len();
+            tracing::info!(gateway, resources, "a gateway drains: asking for another");
+        }
+        for resource in in_use {
+            self.ask(resource, now_ms);
+        }
+    }
+
     /// A gateway has another key, or another gateway has its: what the one that was known was
     /// granted is void. There are grants of both for a moment.
     fn replace_gateway(&mut self, id: GatewayId, now_ms: u64) {

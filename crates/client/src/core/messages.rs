@@ -100,6 +100,7 @@ impl<P> Client<P> {
                 }
                 self.lose_gateway(gateway, now_ms);
             }
+            ToClient::GatewayDraining { gateway } => self.leave_gateway(gateway, now_ms),
             ToClient::GatewayMoved {
                 gateway,
                 candidates,

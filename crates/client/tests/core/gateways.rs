@@ -309,3 +309,40 @@ fn a_gateway_that_drains_and_is_lost_gives_way_at_once() {
     });
     assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(2)));
 }
+
+#[test]
+fn grants_through_a_gateway_that_is_about_to_end_them_are_asked_for_while_they_carry() {
+    let mut play = Play::open(&[(1, "10.0.0.0/8")]);
+    play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    play.report_alive(1, 10);
+    play.hear(ToClient::GatewayDraining {
+        gateway: gateway_id(1),
+    });
+    let (request, asked, ..) = play.take_request();
+    assert_eq!(asked, resource_id(1));
+    assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(1)), "no gap");
+    play.grant(request, 1, Granting::through(2, 2));
+    assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(1)));
+    play.hear(ToClient::AccessRevoked {
+        grant: grant_id(1),
+        reason: reason(ReasonCode::NoGateway),
+    });
+    assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(2)));
+    // Nothing is left for the end of the gateway's time.
+    play.hear(ToClient::GatewayLost {
+        gateway: gateway_id(1),
+    });
+    assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(2)));
+    assert!(play.said.is_empty(), "{:?}", play.said);
+}
+
+#[test]
+fn a_grant_out_of_use_is_not_moved_from_a_gateway_that_drains() {
+    let mut play = Play::open(&[(1, "10.0.0.0/8")]);
+    play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    play.pass(HOUR_MS / 2);
+    play.hear(ToClient::GatewayDraining {
+        gateway: gateway_id(1),
+    });
+    assert!(play.said.is_empty(), "{:?}", play.said);
+}

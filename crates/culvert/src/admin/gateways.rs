@@ -7,7 +7,6 @@ use super::output::{Listed, connected, instant};
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
 use culvert_ids::GatewayId;
-use culvert_wire::Timestamp;
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession, Site, Token};
 use std::collections::HashMap;
 
@@ -32,7 +31,10 @@ pub(super) enum GatewayCommand {
     /// Vouch for a gateway no longer; where the account requires it, access through it ends at once
     Unverify(Seen),
     /// Give a gateway no new access; what it carries goes on and ends by itself
-    Drain(Seen),
+    ///
+    /// A client stays until its grant is renewed or ends, 40 to 60 minutes by default. With --now, clients move to another
+    /// gateway of the site within seconds: new connections go there, and connections through this gateway break.
+    Drain(DrainArguments),
     /// Give a gateway new access again
     Undrain(Seen),
     /// Refuse a gateway from now on, for good; access through it moves to others
@@ -48,6 +50,18 @@ pub(super) struct VerifyArguments {
     /// Only if its key has this fingerprint, as "culvert gateway status" shows it there
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DrainArguments {
+    #[command(flatten)]
+    seen: Seen,
+    /// Move its clients to another gateway of the site at once
+    #[arg(long)]
+    now: bool,
+    /// With --now: even where no other gateway can take its clients, so that they lose their access
+    #[arg(long, requires = "now")]
+    force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +82,7 @@ Examples:
     --fingerprint 704d-8c8d-4124-f4ac-6295-476a-47d5-af9a
   culvert admin gateway unverify gateway-1
   culvert admin gateway drain gateway-1
+  culvert admin gateway drain gateway-1 --now
   culvert admin gateway undrain gateway-1
   culvert admin gateway revoke gateway-1
   culvert admin gateway delete gateway-1";
@@ -86,7 +101,7 @@ pub(super) async fn run(shell: &mut Shell, command: GatewayCommand) -> Result<()
             let done = "verified no longer";
             shell.act::<Gateway>(&seen, "unverify", done).await
         }
-        GatewayCommand::Drain(seen) => shell.act::<Gateway>(&seen, "drain", "draining").await,
+        GatewayCommand::Drain(drain) => self::drain(shell, &drain).await,
         GatewayCommand::Undrain(seen) => {
             let done = "draining no longer";
             shell.act::<Gateway>(&seen, "undrain", done).await
@@ -117,6 +132,22 @@ async fn verify(shell: &mut Shell, arguments: &VerifyArguments) -> Result<(), Fa
     shell.say("verified", &changed)
 }
 
+async fn drain(shell: &mut Shell, arguments: &DrainArguments) -> Result<(), Failure> {
+    if !arguments.now {
+        return shell
+            .act::<Gateway>(&arguments.seen, "drain", "draining")
+            .await;
+    }
+    let seen = &arguments.seen;
+    let found: Gateway = shell.api.find(&seen.which.which).await?;
+    let word = match arguments.force {
+        true => "drain?now=true&force=true",
+        false => "drain?now=true",
+    };
+    let changed = shell.api.act(&found, seen.if_version, word).await?;
+    shell.say("draining, its clients move to other gateways now", &changed)
+}
+
 async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let site = shell.api.id_of_some::<Site>(list.site.as_deref()).await?;
     let query = list.search.query().with_some("site", site);
@@ -124,10 +155,10 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let sites = shell.api.names::<Site>().await?;
     let is_required = shell.api.account().await?.require_verified_gateways;
     let columns = ["ID", "NAME", "SITE", "STATE", "CONNECTED", "SEEN"];
-    let since = connected_since(shell).await?;
+    let sessions = sessions(shell).await?;
     let listed: Vec<_> = gateways
         .into_iter()
-        .map(|gateway| Listed::of(gateway, &since))
+        .map(|gateway| listed(gateway, &sessions))
         .collect();
     shell.format.list(&listed, &columns, |listed| {
         let gateway = &listed.thing;
@@ -135,7 +166,7 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
             gateway.id.to_string(),
             gateway.name.clone(),
             sites.of(&gateway.site),
-            state(gateway, is_required).to_owned(),
+            state(listed, is_required),
             connected(listed.connected_since),
             instant(gateway.last_seen),
         ]
@@ -149,15 +180,14 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let tokens = shell.api.names::<Token>().await?;
     let enrolled_with = gateway.enrolled_with.as_ref();
     let enrolled_with = enrolled_with.map(|id| format!("{} ({id})", tokens.of(id)));
-    let since = connected_since(shell).await?;
-    let shown = Listed::of(gateway, &since);
+    let shown = listed(gateway, &sessions(shell).await?);
     shell.format.record(&shown, || {
         let gateway = &shown.thing;
         vec![
             ("id", gateway.id.to_string()),
             ("name", gateway.name.clone()),
             ("site", format!("{} ({})", site.name, site.id)),
-            ("state", state(gateway, is_required).to_owned()),
+            ("state", state(&shown, is_required)),
             ("verified", instant(gateway.verified)),
             ("revoked", instant(gateway.revoked)),
             ("key", gateway.public_key.to_string()),
@@ -177,24 +207,56 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     })
 }
 
-/// The gateways that are connected, and since when.
-async fn connected_since(shell: &mut Shell) -> Result<HashMap<GatewayId, Timestamp>, Failure> {
+/// The gateways that are connected.
+async fn sessions(shell: &mut Shell) -> Result<HashMap<GatewayId, GatewaySession>, Failure> {
     let all = Query::default();
     let sessions = shell.api.list_of("/sessions/gateways", &all, MAX_LIST_LEN);
     let sessions: Vec<GatewaySession> = sessions.await?;
-    let since = sessions
-        .iter()
-        .map(|session| (session.gateway, session.since));
-    Ok(since.collect())
+    let by_gateway = sessions
+        .into_iter()
+        .map(|session| (session.gateway, session));
+    Ok(by_gateway.collect())
+}
+
+fn listed(gateway: Gateway, sessions: &HashMap<GatewayId, GatewaySession>) -> Listed<Gateway> {
+    let session = sessions.get(&gateway.id);
+    Listed {
+        connected_since: session.map(|session| session.since),
+        clients: session.map(|session| session.clients),
+        thing: gateway,
+    }
 }
 
 /// `is_required`: whether the account has no use for gateways that are not verified.
-const fn state(gateway: &Gateway, is_required: bool) -> &'static str {
-    match (gateway.revoked, gateway.verified, gateway.draining) {
+fn state(listed: &Listed<Gateway>, is_required: bool) -> String {
+    let gateway = &listed.thing;
+    let state = match (gateway.revoked, gateway.verified, gateway.draining) {
         (Some(_), _, _) => "revoked",
         (None, None, _) if is_required => "waiting",
-        (None, _, true) => "draining",
+        (None, _, true) => return draining(listed.clients),
         (None, Some(_), false) => "verified",
         (None, None, false) => "active",
+    };
+    state.to_owned()
+}
+
+/// The state of a gateway that drains: how many clients are left, where it is connected.
+fn draining(clients: Option<u64>) -> String {
+    match clients {
+        None => "draining".to_owned(),
+        Some(1) => "draining, 1 client left".to_owned(),
+        Some(clients) => format!("draining, {clients} clients left"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::draining;
+
+    #[test]
+    fn a_draining_gateway_says_how_many_clients_are_left() {
+        assert_eq!(draining(None), "draining");
+        assert_eq!(draining(Some(0)), "draining, 0 clients left");
+        assert_eq!(draining(Some(1)), "draining, 1 client left");
     }
 }

@@ -250,6 +250,9 @@ pub(super) struct Listed<T> {
     pub(super) thing: T,
     /// Nothing where it is not connected.
     pub(super) connected_since: Option<Timestamp>,
+    /// Of a connected gateway, how many clients it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) clients: Option<u64>,
 }
 
 impl<T: Entity> Listed<T> {
@@ -258,6 +261,7 @@ impl<T: Entity> Listed<T> {
         Self {
             thing,
             connected_since,
+            clients: None,
         }
     }
 }

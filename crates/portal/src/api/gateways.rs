@@ -3,7 +3,7 @@ use super::body::Json;
 use super::etag::{IfMatch, MaybeIfMatch, Shown};
 use super::identity::Id;
 use super::problem::Problems;
-use super::query::{OfSiteQuery, Query};
+use super::query::{DrainQuery, OfSiteQuery, Query};
 use crate::fault::Fault;
 use crate::service::{Caller, GatewayAction};
 use axum::extract::State;
@@ -135,10 +135,12 @@ pub(super) async fn unverify(
 
 /// Drain a gateway
 ///
-/// What it carries goes on to its end; new access goes elsewhere.
+/// What it carries goes on to its end; new access goes elsewhere. With `now`, its clients are moved to another gateway of
+/// its site within seconds.
 #[utoipa::path(
     post, path = "/gateways/{id}/drain", tag = "gateways", operation_id = "drain_gateway",
     params(
+        DrainQuery,
         ("id" = String, Path, description = "Which one"),
         ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
     ),
@@ -149,12 +151,19 @@ pub(super) async fn drain(
     State(api): State<Api>,
     caller: Caller,
     Id(id): Id<GatewayId>,
+    Query(query): Query<DrainQuery>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Gateway>, Fault> {
-    let judged = api
-        .service
-        .judge_gateway(&caller, id, version, GatewayAction::Drain);
-    judged.await.map(Shown)
+    let service = &api.service;
+    let drained = match (query.now, query.force) {
+        (true, force) => service.drain_gateway_now(&caller, id, version, force).await,
+        (false, false) => {
+            let action = GatewayAction::Drain;
+            service.judge_gateway(&caller, id, version, action).await
+        }
+        (false, true) => return Err(Fault::invalid("force", "goes with `now` alone")),
+    };
+    drained.map(Shown)
 }
 
 /// End the draining of a gateway

@@ -174,3 +174,16 @@ pub(super) struct DeleteQuery {
     #[serde(default)]
     pub(super) cascade: bool,
 }
+
+/// How a gateway is drained.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DrainQuery {
+    /// Move its clients to another gateway of its site at once; refused where no other can take them.
+    #[serde(default)]
+    pub(super) now: bool,
+    /// With `now`: even where no other can take them, so that they lose their access.
+    #[serde(default)]
+    pub(super) force: bool,
+}

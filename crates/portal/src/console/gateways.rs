@@ -29,7 +29,9 @@ pub(super) fn state(
         _ if is_required && gateway.verified.is_none() => Cell::warn("waits to be verified"),
         (None, None) if gateway.draining => Cell::warn("not connected, drains"),
         (None, None) => Cell::plain("not connected"),
-        (None, Some(session)) if session.draining => Cell::warn("drains"),
+        (None, Some(session)) if session.draining => {
+            Cell::warn(format_args!("drains, {} clients left", session.clients))
+        }
         (None, Some(_)) => Cell::good("takes clients"),
     }
 }
@@ -73,6 +75,11 @@ pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
     };
     vec![
         drain,
+        buttons.for_good(
+            "Drain now",
+            "drain-now",
+            "Its clients move to another gateway of the site within seconds, and connections through it break.",
+        ),
         buttons.for_good(
             "Revoke",
             "revoke",
@@ -218,6 +225,20 @@ pub(super) async fn judge(
         }
     };
     Ok(done(&onward, "changed"))
+}
+
+/// Drains a gateway and moves its clients at once. Where no other can take them, the page says so.
+pub(super) async fn drain_now(
+    State(console): State<Console>,
+    Id(id): Id<GatewayId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let drained = console
+        .service
+        .drain_gateway_now(&person.caller, id, version, false)
+        .await?;
+    Ok(done(&format!("{LIST}/{}", drained.site), "changed"))
 }
 
 #[cfg(test)]

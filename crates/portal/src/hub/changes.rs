@@ -149,6 +149,9 @@ impl Hub {
     }
 
     fn drain(&mut self, id: GatewayId, on: bool) {
+        if !on {
+            self.leaving.remove(&id);
+        }
         let Some(session) = self.gateways.get_mut(&id) else {
             return;
         };

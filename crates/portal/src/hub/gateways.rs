@@ -235,6 +235,7 @@ impl Hub {
         });
         let present = present.filter(&mut is_verified);
         let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
+                && !self.leaving.contains(id)
         let renewed = self.grants.current(client, resource);
         let renewed = renewed.map(|grant| grant.row.gateway);
         for &id in present.iter().filter(|id| !self.is_draining(**id)) {
@@ -480,7 +481,7 @@ impl Hub {
     }
 
     /// The connected clients that were told of a grant through the gateway.
-    fn clients_through(&self, gateway: GatewayId) -> BTreeSet<ClientId> {
+    pub(super) fn clients_through(&self, gateway: GatewayId) -> BTreeSet<ClientId> {
         let told = self.grants.of_gateway(gateway);
         told.filter(|grant| grant.stage != Stage::Offered)
             .map(|grant| grant.row.client)

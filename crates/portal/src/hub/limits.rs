@@ -4,6 +4,10 @@
 /// that needs longer makes the client's own attempt fail anyway.
 pub const GRANT_ANSWER_MS: u64 = 3_000;
 
+/// How long the clients of a gateway that is drained at once have for moving to another: one offer that is not answered, and
+/// one more.
+pub const DRAIN_NOW_MS: u64 = 2 * GRANT_ANSWER_MS;
+
 /// How long a gateway that holds grants may take to come back after the portal has started anew:
 /// twice the longest wait between two attempts to connect.
 pub const GATEWAY_RETURN_MS: u64 = 60_000;

@@ -15,6 +15,7 @@ mod asks;
 mod changes;
 mod clients;
 mod directory;
+mod drain;
 mod flows;
 mod gateways;
 mod grants;
@@ -49,7 +50,7 @@ use outside::OutsideNames;
 use random::Random;
 use session::{ClientSession, GatewaySession};
 use slots::Slots;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use timers::{Timer, Timers};
 
 /// The sessions and grants of one account.
@@ -66,7 +67,11 @@ pub struct Hub {
     slots: Slots,
     timers: Timers,
     outbox: Outbox,
-    outside: OutsideNames,
+    outside: GatewayNotes,
+    /// Resources on the machine of a gateway that serves nobody there.
+    refused_at_host: GatewayNotes,
+    /// Gateways whose grants are about to end, so that they are given to no client.
+    leaving: BTreeSet<GatewayId>,
     counters: Counters,
 }
 
@@ -104,7 +109,9 @@ impl Hub {
             slots: Slots::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
-            outside: OutsideNames::default(),
+            outside: GatewayNotes::default(),
+            refused_at_host: GatewayNotes::default(),
+            leaving: BTreeSet::new(),
             counters: Counters::default(),
         };
         hub.restore(grants, now);
@@ -147,6 +154,7 @@ impl Hub {
                 Timer::Offer(grant) => self.offer_timed_out(grant, now),
                 Timer::Expiry(grant) => self.grant_expired(grant, now),
                 Timer::Token(token) => self.review_token(token, now),
+                Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Return(gateway) => {
                     if !self.gateways.contains_key(&gateway) {
                         self.lose_gateway(gateway, now);

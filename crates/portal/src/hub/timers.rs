@@ -13,6 +13,8 @@ pub(super) enum Timer {
     Expiry(GrantId),
     /// When a token expires that machines came with.
     Token(TokenId),
+    /// When the grants end that are left of a gateway which is drained at once.
+    Drained(GatewayId),
     /// When a gateway with grants from before the portal's start has not come back.
     Return(GatewayId),
 }

@@ -1,5 +1,6 @@
 //! Clients and gateways: they come into being by enrolling, and an administrator judges them.
 
+use super::live::stopping;
 use super::{Caller, ListRequest, Service, names, now, show};
 use crate::fault::Fault;
 use culvert_ids::{ClientId, GatewayId, SiteId};
@@ -184,6 +185,41 @@ impl Service {
         self.change(caller, id, expected, change)
             .await
             .map(show::gateway)
+    }
+
+    /// Drains a gateway, and moves its clients to others of its site at once. Where there is no other that can take them
+    /// they lose their access, so that has to be wanted (`force`).
+    pub(crate) async fn drain_gateway_now(
+        &self,
+        caller: &Caller,
+        id: GatewayId,
+        expected: Option<u64>,
+        force: bool,
+    ) -> Result<Gateway, Fault> {
+        let before = self.gateway(caller, id).await?;
+        let is_served = self.serves(caller);
+        if is_served && !force {
+            let is_dispensable = self.sessions.is_dispensable(id).await;
+            if !is_dispensable.ok_or_else(stopping)? {
+                return Err(Fault::Conflict(format!(
+                    "no other gateway of the site can take the clients of {0:?}: none is connected, verified where that is \
+                     required, and not draining; `culvert admin gateway drain {0:?} --now --force` drains it nevertheless, \
+                     and its clients lose their access",
+                    before.name
+                )));
+            }
+        }
+        let drained = self
+            .judge_gateway(caller, id, expected, GatewayAction::Drain)
+            .await?;
+        if is_served {
+            let clients = self.sessions.drain_now(id).await.ok_or_else(|| {
+                let text = "the gateway drains, but its clients were not told yet: try again";
+                Fault::Unavailable(text.to_owned())
+            })?;
+            tracing::info!(gateway = drained.name, %id, clients, "a gateway is drained at once");
+        }
+        Ok(drained)
     }
 
     pub(crate) async fn delete_gateway(

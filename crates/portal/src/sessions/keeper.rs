@@ -7,7 +7,7 @@ use crate::hub::limits::MAX_QUEUED_MESSAGES;
 use crate::hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
 };
-use culvert_ids::{ClientId, ResourceId};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_store::{Change, MachineId, Seen, SeenMachine};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
 use std::collections::BTreeMap;
@@ -92,6 +92,10 @@ enum Command {
         changes: Vec<Change>,
         done: oneshot::Sender<Result<(), String>>,
     },
+    DrainNow {
+        gateway: GatewayId,
+        done: oneshot::Sender<Option<usize>>,
+    },
     Ask(Question),
     Stop,
 }
@@ -102,6 +106,10 @@ enum Question {
     Status(oneshot::Sender<HubStatus>),
     Clients(oneshot::Sender<Vec<ClientView>>),
     Gateways(oneshot::Sender<Vec<GatewayView>>),
+    IsDispensable {
+        gateway: GatewayId,
+        answer: oneshot::Sender<bool>,
+    },
     Explain {
         client: ClientId,
         resource: ResourceId,
@@ -189,6 +197,20 @@ impl Keeper {
 
     pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.ask(Question::Gateways).await
+    }
+
+    /// Whether the clients of a gateway keep their access without it.
+    pub(super) async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
+        self.ask(|answer| Question::IsDispensable { gateway, answer })
+            .await
+    }
+
+    /// Moves the clients of a gateway that drains to others.
+    pub(super) async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
+        let (done, answer) = oneshot::channel();
+        let command = Command::DrainNow { gateway, done };
+        self.commands.send(command).await.ok()?;
+        answer.await.ok()?
     }
 
     pub(super) async fn explain(
@@ -328,6 +350,12 @@ impl Desk {
                 // Whoever waits for it may be gone.
                 let _ = done.send(applied.map_err(|error| error.to_string()));
             }
+            Command::DrainNow { gateway, done } => {
+                let clients = self.hub.handle_drain_now(gateway, now);
+                self.pulse.beat();
+                // Whoever waits for it may be gone.
+                let _ = done.send(clients);
+            }
             Command::Ask(question) => self.answer(question),
             Command::Stop => {}
         }
@@ -339,6 +367,9 @@ impl Desk {
             Question::Status(answer) => drop(answer.send(self.hub.status())),
             Question::Clients(answer) => drop(answer.send(self.hub.clients().collect())),
             Question::Gateways(answer) => drop(answer.send(self.hub.gateways().collect())),
+            Question::IsDispensable { gateway, answer } => {
+                let _gone = answer.send(self.hub.is_dispensable(gateway));
+            }
             Question::Explain {
                 client,
                 resource,

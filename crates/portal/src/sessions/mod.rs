@@ -28,7 +28,7 @@ use crate::hub::{
     PortalKeys,
 };
 use crate::server::Notice;
-use culvert_ids::{AccountId, ClientId, ResourceId};
+use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
 use culvert_policy::Country;
 use culvert_store::{
     Grant, PageLimit, Principal, SecretBytes, SecretName, Snapshot, Store, StoreError,
@@ -186,6 +186,19 @@ impl Sessions {
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
         self.0.feed.catch_up().await;
         self.0.keeper.explain(client, resource).await
+    }
+
+    /// Whether the clients of a gateway keep their access without it; none where the portal is stopping.
+    pub(crate) async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
+        self.0.feed.catch_up().await;
+        self.0.keeper.is_dispensable(gateway).await
+    }
+
+    /// Moves the clients of a gateway that drains to others of its site. Returns how many it has; none where that it
+    /// drains is not known yet, or the portal is stopping.
+    pub(crate) async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
+        self.0.feed.catch_up().await;
+        self.0.keeper.drain_now(gateway).await
     }
 
     /// What waits to be written down, and what was lost of it.

@@ -153,6 +153,150 @@ fn renewals_leave_a_draining_gateway_and_the_old_grant_runs_out() {
 }
 
 #[test]
+fn a_resource_on_a_gateways_own_machine_is_asked_of_another_and_explained() {
+    let mut world = three(1);
+    world.manner(1, Manner::Refuse(ReasonCode::HostAddress));
+    world.ask(1, 1);
+    assert_eq!(
+        (world.holds(1), world.grants_of(1)),
+        (0, 1),
+        "another serves"
+    );
+
+    let mut world = World::connected();
+    world.manner(1, Manner::Refuse(ReasonCode::HostAddress));
+    world.ask(1, 1);
+    let told = world.to_clients.iter().find_map(|(_, told)| match told {
+        ToClient::AccessDenied { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    let told = told.unwrap();
+    assert_eq!(told.code, ReasonCode::GatewayRefused);
+    assert!(told.text.contains("--host-access"), "{}", told.text);
+    let explained = world
+        .hub
+        .explain(client(1), crate::world::resource(1), world.now);
+    let refused = explained.unwrap().refused_at_host;
+    assert_eq!(refused.map(|(at, _)| at), Some(world.now));
+    world.manner(1, Manner::Accept);
+    world.ask(1, 1);
+    let explained = world
+        .hub
+        .explain(client(1), crate::world::resource(1), world.now);
+    assert_eq!(explained.unwrap().refused_at_host, None, "it serves it now");
+}
+
+#[test]
+fn a_grant_names_client_and_resource_for_the_gateways_log_and_welcome_the_site() {
+    let mut world = World::connected();
+    world.ask(1, 1);
+    let labels = world.to_gateways.iter().find_map(|(_, told)| match told {
+        ToGateway::Grant { labels, .. } => Some(labels.clone()),
+        _ => None,
+    });
+    let labels = labels.unwrap();
+    assert!(
+        labels.client.is_some() && labels.resource.is_some(),
+        "{labels:?}"
+    );
+}
+
+/// A gateway with a client that uses a resource, which is told to drain at once.
+fn drained_now(mut world: World) -> World {
+    world.ask(1, 1);
+    assert_eq!(world.holds(1), 1);
+    world.edit_gateway(1, |row| row.draining = true);
+    world.forget_messages();
+    assert_eq!(world.hub.handle_drain_now(gateway(1), world.now), Some(1));
+    world.drain();
+    world
+}
+
+#[test]
+fn a_gateway_that_is_drained_at_once_gives_up_a_grant_once_another_gateway_has_it() {
+    let mut world = drained_now(three(1));
+    assert!(
+        matches!(
+            world.to_clients[..],
+            [(_, ToClient::GatewayDraining { .. })]
+        ),
+        "{:?}",
+        world.to_clients
+    );
+    assert_eq!((world.holds(1), world.holds(2)), (1, 0), "nothing is cut");
+    world.forget_messages();
+    world.ask(1, 1);
+    assert_eq!((world.holds(1), world.holds(2)), (0, 1));
+    let told: Vec<_> = world.to_clients.iter().map(|(_, told)| told).collect();
+    assert!(
+        matches!(
+            told[..],
+            [
+                ToClient::AccessGranted { .. },
+                ToClient::AccessRevoked { .. }
+            ]
+        ),
+        "{told:?}"
+    );
+    world.check();
+}
+
+#[test]
+fn grants_that_nobody_moves_from_a_gateway_that_is_drained_at_once_end_after_seconds() {
+    let mut world = drained_now(three(1));
+    world.forget_messages();
+    world.pass(limits::DRAIN_NOW_MS);
+    assert_eq!((world.holds(1), world.grants_of(1)), (0, 0));
+    assert!(matches!(
+        world.to_clients[..],
+        [(_, ToClient::GatewayLost { .. })]
+    ));
+    world.ask(1, 1);
+    assert_eq!((world.holds(1), world.holds(2)), (0, 1));
+    world.check();
+}
+
+#[test]
+fn a_drain_that_is_ended_in_time_ends_no_grant() {
+    let mut world = drained_now(three(1));
+    world.edit_gateway(1, |row| row.draining = false);
+    world.pass(limits::DRAIN_NOW_MS);
+    assert_eq!((world.holds(1), world.grants_of(1)), (1, 1));
+    world.ask(1, 1);
+    assert_eq!(world.holds(1), 1, "it is given again");
+}
+
+#[test]
+fn the_only_gateway_of_its_site_is_indispensable_while_it_has_clients() {
+    let mut world = World::connected();
+    assert!(world.hub.is_dispensable(gateway(1)), "it has none");
+    world.ask(1, 1);
+    assert!(!world.hub.is_dispensable(gateway(1)));
+    world.set_gateway(2, SITE);
+    assert!(!world.hub.is_dispensable(gateway(1)), "not connected");
+    world.join_gateway(2);
+    assert!(world.hub.is_dispensable(gateway(1)));
+    world.edit_gateway(2, |row| row.draining = true);
+    assert!(!world.hub.is_dispensable(gateway(1)), "it drains as well");
+    // Whoever wants it nevertheless ends the access.
+    let mut world = drained_now(World::connected());
+    world.pass(limits::DRAIN_NOW_MS);
+    world.forget_messages();
+    world.ask(1, 1);
+    assert_eq!(world.denials(), [ReasonCode::NoGateway]);
+    assert_eq!(world.holds(1), 0);
+}
+
+#[test]
+fn a_gateway_that_does_not_drain_is_not_drained_at_once() {
+    let mut world = three(1);
+    world.ask(1, 1);
+    assert_eq!(world.hub.handle_drain_now(gateway(1), world.now), None);
+    world.pass(limits::DRAIN_NOW_MS);
+    assert_eq!(world.holds(1), 1);
+}
+
+#[test]
 fn a_renewal_stays_with_the_gateway_in_use_however_busy_it_is() {
     let mut world = three(1);
     world.ask(1, 1);

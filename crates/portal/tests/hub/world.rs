@@ -485,6 +485,7 @@ impl World {
             }
             ToClient::Refused { .. }
             | ToClient::DnsSet { .. }
+            | ToClient::GatewayDraining { .. }
             | ToClient::GatewayMoved { .. }
             | ToClient::Unsupported { .. } => {}
         }

@@ -181,6 +181,12 @@ pub enum ToClient {
         /// Which.
         gateway: GatewayId,
     },
+    /// A gateway is about to end every grant through it: the client asks anew for those in use, which another gateway of
+    /// the site gets. To a client that does not know the message, `gateway_lost` follows.
+    GatewayDraining {
+        /// Which.
+        gateway: GatewayId,
+    },
     /// A gateway is reached at other addresses from now on.
     GatewayMoved {
         /// Which.
@@ -212,6 +218,7 @@ impl Message for ToClient {
         "access_denied",
         "access_revoked",
         "gateway_lost",
+        "gateway_draining",
         "gateway_moved",
         "unsupported",
     ];

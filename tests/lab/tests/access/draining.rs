@@ -137,6 +137,44 @@ fn a_draining_gateway_that_is_alone_goes_on_with_the_clients_that_it_has() {
     assert!(gap < GAP, "nothing for {gap:?}");
 }
 
+#[test]
+fn a_gateway_that_is_drained_at_once_has_its_clients_at_another_within_seconds() {
+    let bed = Bed::new(2).unwrap();
+    let stream = bed.numbered_stream().unwrap();
+    stream.goes_on(GAP).unwrap();
+    let drained = bed.serving();
+    let other = 1 - drained;
+    let name = bed.product.gateways[drained].name.clone();
+    let began = Instant::now();
+    let line = format!("gateway drain {name} --now");
+    bed.product.portal.admin(&line).unwrap();
+    wait_until_used(&bed, other, 5);
+    println!("moved after {} ms", began.elapsed().as_millis());
+    stream.goes_on(GAP).unwrap();
+    let gap = stream.longest_gap();
+    println!("longest gap of datagrams: {} ms", gap.as_millis());
+    assert!(gap < Duration::from_secs(1), "nothing for {gap:?}");
+    let is_empty = || client_count(&bed.product.gateways[drained]) == 0;
+    wait_until("the old one to be empty", Duration::from_secs(10), is_empty).unwrap();
+    let list = bed.product.portal.admin("gateway list").unwrap();
+    assert!(list.contains("draining, 0 clients left"), "{list}");
+
+    // The other one is the last that takes clients.
+    let last = bed.product.gateways[other].name.clone();
+    let line = format!("gateway drain {last} --now");
+    let refused = bed.product.portal.admin_outcome(&line).unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("no other gateway of the site"), "{said}");
+    stream.goes_on(GAP).unwrap();
+    let line = format!("gateway drain {last} --now --force");
+    bed.product.portal.admin(&line).unwrap();
+    wait_until("the last grant's end", Duration::from_secs(15), || {
+        !bed.reaches(culvert_lab::product::PRIVATE_V4, crate::common::WEB_PORT)
+    })
+    .unwrap();
+}
+
 /// The grant that the client has for the web server.
 fn grant_of(bed: &Bed) -> String {
     let status = bed.product.client.status().unwrap();

@@ -227,6 +227,7 @@ impl Hub {
     fn keeps_as_leftover(&self, gateway: GatewayId, avoid: &BTreeSet<GatewayId>) -> bool {
         !avoid.contains(&gateway)
             && self.gateways.contains_key(&gateway)
+            && !self.leaving.contains(&gateway)
             && self.is_draining(gateway)
     }
 
