@@ -11,7 +11,8 @@ use super::output::{Colours, Format, print_json, print_line};
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::Args;
 use culvert_wire::api::{
-    Actor, ActorKind, ApplyChange, ApplyReport, Group, Operation, Policy, Resource, Site,
+    Actor, ActorKind, ApplyChange, ApplyOptions, ApplyReport, Group, Operation, Policy, Resource,
+    Site,
 };
 use std::fs::File;
 use std::io::Read;
@@ -65,7 +66,12 @@ pub(super) async fn run(
         check_terminal(common.format(), path)?;
     }
     let mut shell = common.shell()?;
-    let planned = send(&mut shell.api, (path, &file), prune, true).await?;
+    let plan = ApplyOptions {
+        dry_run: true,
+        prune,
+        allow_empty: false,
+    };
+    let planned = send(&mut shell.api, (path, &file), plan).await?;
     planned.warnings.iter().for_each(|text| output::warn(text));
     if !arguments.prune_all {
         let lost = kinds_lost(&mut shell.api, &planned.changes).await?;
@@ -91,7 +97,12 @@ pub(super) async fn run(
     if !arguments.yes {
         ask(to_do(&planned.changes))?;
     }
-    let done = send(&mut shell.api, (path, &file), prune, false).await?;
+    let wanted = ApplyOptions {
+        dry_run: false,
+        prune,
+        allow_empty: arguments.prune_all,
+    };
+    let done = send(&mut shell.api, (path, &file), wanted).await?;
     tell_done(shell.format, &planned, &done)
 }
 
@@ -176,12 +187,15 @@ fn check_terminal(format: Format, path: &Path) -> Result<(), Failure> {
 pub(super) async fn send(
     api: &mut Api,
     (path, file): (&Path, &AccessFile),
-    prune: bool,
-    dry_run: bool,
+    options: ApplyOptions,
 ) -> Result<ApplyReport, Failure> {
-    let query = Query::default()
-        .with("dry_run", dry_run)
-        .with("prune", prune);
+    let mut query = Query::default()
+        .with("dry_run", options.dry_run)
+        .with("prune", options.prune);
+    if options.allow_empty {
+        // An older portal does not know it.
+        query = query.with("allow_empty", true);
+    }
     let sent = api.post("/apply", &query, &file.desired).await;
     sent.map_err(|refusal| match refusal {
         Refusal::Problem(problem) if !problem.errors.is_empty() => {

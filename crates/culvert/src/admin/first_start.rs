@@ -10,7 +10,7 @@ use super::login::{Place, own, owns};
 use super::tokens::{default_name, issue};
 use super::words::now;
 use crate::exit::{Failure, print};
-use culvert_wire::api::{Actor, ActorKind, NewToken, SetupRequest, Site};
+use culvert_wire::api::{Actor, ActorKind, ApplyOptions, NewToken, SetupRequest, Site};
 use culvert_wire::token::{Portal, Token, TokenKind};
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ impl Access {
     /// Declares the file and writes the tokens. Returns what to say of that.
     async fn declare(self, api: &mut Api) -> Result<String, Failure> {
         let file = (self.path.as_path(), &self.file);
-        let done = apply::send(api, file, false, false).await?;
+        let done = apply::send(api, file, ApplyOptions::default()).await?;
         let path = self.path.display();
         let mut text = format!("{path}: {}\n", apply::what_was_done(&done.changes));
         for machine in self.machines {

@@ -51,12 +51,20 @@ impl Service {
                 by_providers: &by_providers,
             };
             let plan = Plan::make(now, desired, options.prune, births()?)?;
+            let emptied = plan.emptied(&snapshot);
             if options.dry_run || plan.mutations.is_empty() {
                 return Ok(ApplyReport {
                     applied: !options.dry_run,
                     changes: plan.changes,
                     warnings: plan.warnings,
+                    emptied,
                 });
+            }
+            if !emptied.is_empty() && !options.allow_empty {
+                return Err(Fault::Conflict(format!(
+                    "`prune` would delete {}: is the configuration complete? If that is meant, add `allow_empty=true`",
+                    emptied.join(", ")
+                )));
             }
             let _alone = self.shutting_out.lock().await;
             self.may_apply(caller, &plan).await?;
@@ -69,6 +77,7 @@ impl Service {
                         applied: true,
                         changes: plan.changes,
                         warnings: plan.warnings,
+                        emptied,
                     });
                 }
                 // Something was changed since the snapshot; the next plan knows of it.

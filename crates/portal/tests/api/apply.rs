@@ -111,7 +111,7 @@ async fn what_is_not_named_stays_unless_it_is_to_be_pruned_and_admins_always_sta
     let admins = names(&mut owner, "actors").await;
     let rest = json!({"sites": [{"name": "office"}], "groups": [{"name": "staff"}]});
     assert_eq!(told(&apply(&mut owner, "", &rest).await), [""; 0]);
-    let report = apply(&mut owner, "?prune=true", &rest).await;
+    let report = apply(&mut owner, "?prune=true&allow_empty=true", &rest).await;
     assert_eq!(
         told(&report),
         [
@@ -178,6 +178,41 @@ async fn one_wrong_line_changes_nothing_and_is_named() {
     for list in ["sites", "groups", "resources", "policies"] {
         assert_eq!(names(&mut owner, list).await, [""; 0]);
     }
+}
+
+#[tokio::test]
+async fn a_configuration_that_would_prune_all_of_a_kind_is_refused_unless_that_is_meant() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    apply(&mut owner, "", &desired()).await;
+    let mut without_policies = desired();
+    without_policies["policies"] = json!([]);
+    let path = "/api/v1/apply?prune=true";
+    for (wanted, named) in [
+        (
+            json!({}),
+            &["only site", "all 2 users", "only group", "only resource"][..],
+        ),
+        (without_policies, &["the only policy"]),
+    ] {
+        let problem = owner.post(path, wanted.clone()).await.problem(409);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("allow_empty=true"), "{detail}");
+        let shown = apply(&mut owner, "?prune=true&dry_run=true", &wanted).await;
+        let emptied = shown["emptied"].to_string();
+        for word in named {
+            assert!(detail.contains(word) && emptied.contains(word), "{detail}");
+        }
+    }
+    assert_eq!(names(&mut owner, "policies").await.len(), 1);
+    assert_eq!(names(&mut owner, "sites").await, ["office"]);
+    // One of several may go.
+    let mut without_one = desired();
+    without_one["actors"] = json!([desired()["actors"][0]]);
+    without_one["groups"][0]["members"] = json!(["ada"]);
+    apply(&mut owner, "?prune=true", &without_one).await;
+    apply(&mut owner, "?prune=true&allow_empty=true", &json!({})).await;
+    assert!(names(&mut owner, "sites").await.is_empty());
 }
 
 #[tokio::test]

@@ -116,6 +116,8 @@ pub struct ApplyOptions {
     /// Delete sites, groups, resources, policies, users and service accounts that are not named.
     /// Admins are never deleted this way.
     pub prune: bool,
+    /// With `prune`: also where that deletes all there is of a kind, which is refused otherwise.
+    pub allow_empty: bool,
 }
 
 /// What was changed, or would be.
@@ -129,6 +131,9 @@ pub struct ApplyReport {
     /// What an administrator should know of what the configuration names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The kinds of which everything is, or would be, deleted, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub emptied: Vec<String>,
 }
 
 /// What happens to a thing.

@@ -47,6 +47,35 @@ struct Planner<'a, B> {
 }
 
 impl Plan {
+    /// The kinds of which the plan deletes every row, in words. Such a configuration is more often truncated, or the wrong
+    /// one, than meant.
+    pub(super) fn emptied(&self, snapshot: &Snapshot) -> Vec<String> {
+        let actors = snapshot.actors.iter();
+        let pruned_actors = actors.filter(|row| row.kind != ActorKind::Admin);
+        let kinds = [
+            ("site", "sites", snapshot.sites.len()),
+            ("actor", "users and service accounts", pruned_actors.count()),
+            ("group", "groups", snapshot.groups.len()),
+            ("resource", "resources", snapshot.resources.len()),
+            ("policy", "policies", snapshot.policies.len()),
+        ];
+        let deleted = |kind: &str| {
+            let deletions = self
+                .changes
+                .iter()
+                .filter(|change| change.operation == Operation::Delete);
+            deletions.filter(|change| change.entity == kind).count()
+        };
+        let emptied = kinds
+            .into_iter()
+            .filter(|(kind, _, count)| *count > 0 && deleted(kind) >= *count);
+        let words = emptied.map(|(kind, several, count)| match count {
+            1 => format!("the only {kind}"),
+            count => format!("all {count} {several}"),
+        });
+        words.collect()
+    }
+
     /// The way from `now` to `desired`. `birth` gives the time and the random bytes of a new
     /// id.
     pub(super) fn make<B>(
