@@ -2,6 +2,7 @@
 
 use crate::Backoff;
 use culvert_wire::Timestamp;
+use std::time::Duration;
 
 /// How long the first message may take (`docs/access.md`, "The control channel").
 pub const HELLO_LIMIT_MS: u64 = 10_000;
@@ -58,6 +59,23 @@ pub struct Session {
 struct PortalClock {
     at_ms: u64,
     unix_ms: u64,
+}
+
+/// The difference between this machine's clock and the portal's up to which the former counts for stamps of handshakes, in
+/// milliseconds: the portal tells its time in whole seconds, and a connection takes some.
+const STAMP_TOLERANCE_MS: u64 = 2_000;
+
+/// The Unix time at the zero of the boot-time clock, by which handshakes are stamped.
+///
+/// A gateway refuses a handshake that is not stamped later than all that it has seen of a client. A machine whose clock was
+/// ahead and is put right, or that starts without a clock, would be refused for as long as the clock was ahead. The portal's
+/// clock goes on over all of this. Where this machine's own clock agrees with it, the own one counts, which is finer; it
+/// is read once, so that setting it later changes nothing.
+#[must_use]
+pub fn stamp_epoch(portal_unix_ms: Option<u64>, own_unix_ms: u64, boot_ms: u64) -> Duration {
+    let is_wrong = |portal_ms: &u64| portal_ms.abs_diff(own_unix_ms) > STAMP_TOLERANCE_MS;
+    let unix_ms = portal_unix_ms.filter(is_wrong).unwrap_or(own_unix_ms);
+    Duration::from_millis(unix_ms.saturating_sub(boot_ms))
 }
 
 impl Session {
@@ -277,6 +295,20 @@ mod tests {
         session.lost(None, Some(20_000), random, now_ms);
         session.hurry();
         assert!(session.next_timeout_ms().unwrap() >= now_ms + 20_000);
+    }
+
+    #[test]
+    fn handshakes_are_stamped_by_the_portals_clock_where_this_machines_is_wrong() {
+        const PORTAL_MS: u64 = 1_800_000_000_000;
+        const BOOT_MS: u64 = 50_000;
+        const TWO_HOURS_MS: u64 = 7_200_000;
+        let epoch = |own_ms| stamp_epoch(Some(PORTAL_MS), own_ms, BOOT_MS).as_millis();
+        let right = u128::from(PORTAL_MS - BOOT_MS);
+        assert_eq!(epoch(PORTAL_MS + TWO_HOURS_MS), right);
+        assert_eq!(epoch(0), right, "a machine without a clock");
+        assert_eq!(epoch(PORTAL_MS + 700), right + 700, "finer than a second");
+        let alone = stamp_epoch(None, PORTAL_MS + TWO_HOURS_MS, BOOT_MS).as_millis();
+        assert_eq!(alone, right + u128::from(TWO_HOURS_MS));
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct Handshaker {
     keepalive_timeout: Duration,
     under_load_at: Option<Time>,
     is_up: bool,
+    /// The Unix time at the zero of the boot-time clock, where stamps go by that.
+    stamp_epoch: Option<Duration>,
 }
 
 /// What follows from our own private key.
@@ -77,7 +79,23 @@ impl Handshaker {
             keepalive_timeout: KEEPALIVE_TIMEOUT,
             under_load_at: None,
             is_up: false,
+            stamp_epoch: None,
         }
+    }
+
+    /// Stamps initiations by the boot-time clock from here on, which showed zero at `epoch` after the Unix epoch; `None`
+    /// by the wall clock. A peer refuses a stamp that is not later than all it has seen of us, so a wall clock that was
+    /// ahead and is put right would shut us out for as long as it was ahead.
+    pub const fn set_stamp_epoch(&mut self, epoch: Option<Duration>) {
+        self.stamp_epoch = epoch;
+    }
+
+    /// The stamp of an initiation that is made now.
+    pub(super) fn stamp(&self, clock: Clock) -> Tai64n {
+        self.stamp_epoch.map_or(clock.wall, |epoch| {
+            let unix = epoch.saturating_add(Duration::from_nanos(clock.now.as_nanos()));
+            Tai64n::from_unix(unix.as_secs(), unix.subsec_nanos())
+        })
     }
 
     /// Mixes what `entropy` gives into every ephemeral key from here on.

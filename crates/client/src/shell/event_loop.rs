@@ -18,7 +18,7 @@ use culvert_engine::Unrouted;
 use culvert_host::{
     InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Shutdown, Wanted, WatchOptions,
 };
-use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats};
+use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats, stamp_epoch};
 use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
 use culvert_wire::messages::Interface;
@@ -312,6 +312,8 @@ impl<'a> EventLoop<'a> {
                         "this machine's clock and the portal's differ; grants end by the portal's"
                     );
                 }
+                let epoch = stamp_epoch(portal_unix_ms, now.unix_ms, now.boot_ms);
+                self.devices.tunnel.stamp_from(epoch)?;
                 let unix_ms = portal_unix_ms.unwrap_or(now.unix_ms);
                 self.core.handle_connected(unix_ms, now.boot_ms);
             }

@@ -81,24 +81,32 @@ impl Tunnel {
         })
     }
 
+    /// Stamps handshakes by the boot-time clock, which showed zero at that Unix time.
+    pub(crate) fn stamp_from(&self, epoch: Duration) -> Result<(), EngineError> {
+        self.device.apply(Change {
+            stamp_epoch: Some(epoch),
+            ..Change::default()
+        })
+    }
+
     /// Carries out updates, and lets packets go on under them.
     pub(crate) fn apply(
         &self,
         peers: Vec<PeerUpdate>,
+        services: Option<BTreeMap<culvert_policy::Prefix, RoutedServices>>,
         resume: Vec<Unrouted>,
     ) -> Result<(), EngineError> {
         self.device.apply(Change {
             peers: peers.into_iter().map(peer_change).collect(),
+            service_routes: services.map(service_routes),
             resume,
             ..Change::default()
         })
     }
-        services: Option<BTreeMap<culvert_policy::Prefix, RoutedServices>>,
 
     /// Tells the senders of packets that they go nowhere.
     pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
         let refusal = match refusal {
-            service_routes: services.map(service_routes),
             Refusal::Prohibited => culvert_engine::Refusal::Prohibited,
             Refusal::Unreachable => culvert_engine::Refusal::Unreachable,
         };
@@ -159,14 +167,6 @@ impl Tunnel {
     }
 }
 
-fn peer_change(update: PeerUpdate) -> PeerChange {
-    match update {
-        PeerUpdate::Set(peer) => set(*peer),
-        PeerUpdate::BeginHandshake(key) => {
-            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
-            change.update_only = true;
-            change.begin_handshake = true;
-            change
 fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) -> ServiceRoutes {
     let ranges = services.into_iter().filter_map(|(range, services)| {
         let range = Prefix::new(range.address(), range.len())?;
@@ -175,6 +175,14 @@ fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) ->
     ServiceRoutes::new(ranges.collect())
 }
 
+fn peer_change(update: PeerUpdate) -> PeerChange {
+    match update {
+        PeerUpdate::Set(peer) => set(*peer),
+        PeerUpdate::BeginHandshake(key) => {
+            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            change.update_only = true;
+            change.begin_handshake = true;
+            change
         }
         PeerUpdate::Remove(key) => {
             let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));

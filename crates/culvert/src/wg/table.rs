@@ -1,6 +1,7 @@
 //! The status for people, in the manner of `wg show`.
 
 use super::status::{BATCH_KINDS, BatchKind, Peer, Status};
+use culvert_wire::Timestamp;
 use std::fmt::{Display, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -95,6 +96,15 @@ fn drops(status: &Status, text: &mut Text) {
     }
 }
 
+/// WireGuard stamps handshakes by the machine's clock: one that was set back shuts the machine out at peers that it spoke to.
+fn none_yet(now: SystemTime) -> String {
+    let unix = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let clock = Timestamp::from_unix_ms(u64::try_from(unix.as_millis()).unwrap_or_default());
+    format!(
+        "none; handshakes carry this machine's time ({clock}), and a peer that has seen a later one refuses them"
+    )
+}
+
 /// `before` is the peer at the beginning of a period of so many milliseconds.
 fn peer(
     peer: &Peer,
@@ -126,8 +136,10 @@ fn peer(
             peer.allowed_ips.join(", ")
         },
     );
-    if let Some(time) = peer.last_handshake_unix_seconds {
-        text.field("latest handshake", ago(time, now));
+    match peer.last_handshake_unix_seconds {
+        Some(time) => text.field("latest handshake", ago(time, now)),
+        None if peer.endpoint.is_some() => text.field("latest handshake", none_yet(now)),
+        None => {}
     }
     if let Some(us) = peer.round_trip_us {
         let ms = us as f64 / 1e3;

@@ -22,7 +22,9 @@ use culvert_host::{
     notify_stopping,
 };
 use culvert_ids::ClientId;
-use culvert_link::{ConnectError, Connected, Connection, Destination, Repeats, connect};
+use culvert_link::{
+    ConnectError, Connected, Connection, Destination, Repeats, connect, stamp_epoch,
+};
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
@@ -276,6 +278,8 @@ impl Shell {
             Event::Attempt(Ok(connected)) => {
                 let portal_ms = connected.portal_unix_ms.unwrap_or_else(unix_ms);
                 self.connection = Some(connected.connection);
+                let epoch = stamp_epoch(connected.portal_unix_ms, unix_ms(), now_ms);
+                self.tunnel.stamp_from(epoch)?;
                 self.has_connected = true;
                 self.core.handle_connected(portal_ms, now_ms);
             }

@@ -80,6 +80,14 @@ impl Tunnel {
         Ok(Self { device, ended })
     }
 
+    /// Stamps handshakes by the boot-time clock, which showed zero at that Unix time.
+    pub(crate) fn stamp_from(&self, epoch: Duration) -> Result<(), EngineError> {
+        self.device.apply(Change {
+            stamp_epoch: Some(epoch),
+            ..Change::default()
+        })
+    }
+
     /// Carries out updates, and puts a table in force.
     pub(crate) fn apply(
         &self,

@@ -35,6 +35,7 @@ impl Handshaker {
     /// Sends an initiation, which replaces the one before, and sets the time of the next. Where
     /// none can be made (no private key, a peer's key of low order) the attempt ends.
     pub(super) fn send_initiation(&mut self, id: PeerId, clock: Clock) {
+        let now = self.stamp(clock);
         let index = self.peers.take_index(id, &mut self.random);
         let ephemeral = StaticSecret::from(*self.random.key());
         let jitter = self.random.duration_below(REKEY_TIMEOUT_JITTER_MAX);
@@ -46,7 +47,7 @@ impl Handshaker {
         // Greater than the last even if the clock was set back or did not move.
         let timestamp = peer
             .timestamp_sent
-            .map_or(clock.wall, |last| clock.wall.max(last.successor()));
+            .map_or(now, |last| now.max(last.successor()));
         let made = match (&self.local, &peer.static_static) {
             (Some(Local { identity, .. }), Some(static_static)) => SentInitiation::new(
                 identity,

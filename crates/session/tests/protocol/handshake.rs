@@ -2,7 +2,9 @@
 
 use crate::common::*;
 use crate::cookies::use_up_cookieless;
-use culvert_session::{Clock, Destination, DropReason, Handshaker, Output, PeerId, Role, Suite};
+use culvert_session::{
+    Clock, Destination, DropReason, Handshaker, Output, PeerId, Role, Suite, Tai64n,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -216,6 +218,39 @@ fn an_initiator_whose_clock_is_set_back_is_still_answered() {
     clock.wall = clock_at(Duration::ZERO).wall;
     shake(&mut a, &mut b, clock);
     assert!(share_keys(&a, &b));
+}
+
+#[test]
+fn a_clock_that_was_ahead_and_is_put_right_shuts_out_who_restarts_unless_another_clock_stamps() {
+    let (mut a, mut b) = pair();
+    let ahead = |since: u64| Clock {
+        now: clock_at(seconds(since)).now,
+        wall: clock_at(seconds(since + 7_200)).wall,
+    };
+    let epoch = seconds(START_WALL) - Duration::from_nanos(START.as_nanos());
+    let start = |is_stamped: bool| {
+        let mut end = End::new(1, 2);
+        end.shaker.set_stamp_epoch(is_stamped.then_some(epoch));
+        end
+    };
+    shake(&mut a, &mut b, ahead(10));
+    // As WireGuard has it: refused for two hours.
+    let mut restarted = start(false);
+    restarted.wants(clock_at(seconds(20)));
+    let refused = b.receives(&restarted.datagram(), a.address, clock_at(seconds(20)));
+    assert_eq!(refused, Err(DropReason::ReplayedInitiation));
+    b.shaker.remove_peer(b.peer);
+
+    // By a clock that goes on, whatever the wall clock shows.
+    let mut b = End::new(2, 1);
+    for (since, clock) in [(30, ahead(30)), (40, clock_at(seconds(40)))] {
+        let mut stamped = start(true);
+        shake(&mut stamped, &mut b, clock);
+        assert!(share_keys(&stamped, &b), "{since}");
+    }
+    let mut without_clock = clock_at(seconds(50));
+    without_clock.wall = Tai64n::from_unix(0, 0);
+    shake(&mut start(true), &mut b, without_clock);
 }
 
 #[test]
