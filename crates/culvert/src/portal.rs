@@ -490,6 +490,13 @@ fn json_of(token: &SetupToken, has_owner: bool, owner: &str) -> Result<Zeroizing
     Ok(Zeroizing::new(line + "\n"))
 }
 
+/// Prints one line of JSON.
+fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value);
+    let line = line.map_err(|error| Failure::new(Status::Failed, error))? + "\n";
+    print(line.as_bytes())
+}
+
 fn failure(error: PortalError) -> Failure {
     let status = match error {
         PortalError::Url { .. } => Status::Usage,

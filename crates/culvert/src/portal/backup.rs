@@ -1,11 +1,12 @@
 //! `culvert portal backup` and `culvert portal restore`.
 
-use super::{EXIT_STATUS, StateArguments, failure};
+use super::{EXIT_STATUS, StateArguments, failure, print_json_line};
 use crate::exit::{Failure, Status, print_ahead};
 use clap::Args;
 use culvert_age::{Identity, KeyError, Recipient, parse_identities, parse_recipients};
 use culvert_host::read_private_text;
 use culvert_portal::Home;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,8 +33,24 @@ pub(super) struct BackupArguments {
     #[arg(long, value_name = "FILE")]
     recipient_file: Vec<PathBuf>,
 
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     state: StateArguments,
+}
+
+/// A backup that was made, for scripts.
+#[derive(Debug, Serialize)]
+struct Made {
+    schema_version: u32,
+    file: String,
+    size_bytes: u64,
+    /// To whom it is encrypted; an empty list: to nobody.
+    recipients: Vec<String>,
+    /// The key that encrypts the secrets in it, which is not in it.
+    secrets_key: Option<String>,
 }
 
 /// Make a portal's state directory from a backup
@@ -68,6 +85,9 @@ Examples:
     age-keygen -y backup.key > backup.pub
     culvert portal backup --recipient-file backup.pub portal.backup.age
 
+  For scripts:
+    culvert portal backup --json portal.backup | jq -r .size_bytes
+
 Exit status:
   0  done
   1  something failed
@@ -90,6 +110,19 @@ pub(super) async fn back_up(arguments: &BackupArguments) -> Result<ExitCode, Fai
     made.map_err(failure)?;
     let file = arguments.file.display();
     let key = home.secrets_status(None).await.map_err(failure)?.key;
+    if arguments.json {
+        let size = std::fs::metadata(&arguments.file).map(|found| found.len());
+        let size_bytes =
+            size.map_err(|error| Failure::new(Status::Failed, format_args!("{file}: {error}")))?;
+        print_json_line(&Made {
+            schema_version: 1,
+            file: file.to_string(),
+            size_bytes,
+            recipients: recipients.iter().map(ToString::to_string).collect(),
+            secrets_key: key.map(|key| key.to_string()),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut done = match recipients.len() {
         0 => format!("{file} holds the portal. Keep it as secret as the portal itself.\n"),
         1 => format!("{file} holds the portal, encrypted to {}.\n", recipients[0]),

@@ -1,6 +1,6 @@
 //! `culvert portal secrets`: the key that encrypts the database's secrets.
 
-use super::{EXIT_STATUS, StateArguments, failure};
+use super::{EXIT_STATUS, StateArguments, failure, print_json_line};
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::{Args, Subcommand};
 use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_token_file};
@@ -8,6 +8,8 @@ use culvert_portal::{Home, PortalError, new_secrets_key, sealer};
 use culvert_secrets::SecretsKey;
 use culvert_store::sqlite::SecretsStatus;
 use culvert_store::{Sealer, SecretsAccess};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -51,6 +53,7 @@ const DECRYPT_EXAMPLES: &str =
 const STATUS_EXAMPLES: &str = examples!(
     "  culvert portal secrets status"
     "  culvert portal secrets status --secrets-key portal-secrets.key"
+    "  culvert portal secrets status --json | jq -r .is_encrypted"
 );
 
 /// Encrypt the secrets in the database with a key that is not in it
@@ -108,7 +111,28 @@ enum SecretsCommand {
     ///
     /// The portal may be running.
     #[command(after_help = EXIT_STATUS, after_long_help = STATUS_EXAMPLES)]
-    Status(KeyArguments),
+    Status {
+        /// Print one line of JSON with a schema_version
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        of: KeyArguments,
+    },
+}
+
+/// How secrets are kept, for scripts.
+#[derive(Debug, Serialize)]
+struct Told {
+    schema_version: u32,
+    is_encrypted: bool,
+    key: Option<String>,
+    /// Whether all can be decrypted with the key that was given; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    can_be_decrypted: Option<bool>,
+    /// Whether no free page holds what was there before they were encrypted.
+    is_clean: bool,
+    /// The number of secrets of each kind.
+    secrets: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug, Args)]
@@ -215,16 +239,19 @@ pub(super) async fn run(arguments: SecretsArguments) -> Result<ExitCode, Failure
                 done.total()
             )
         }
-        SecretsCommand::Status(arguments) => {
-            let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
-            let SecretsAccess::Key(key) = arguments.key.access()? else {
-                let found = home.secrets_status(None).await;
-                let found = found.map_err(|error| failed(&home, error))?;
-                print(status(&found, false).as_bytes())?;
-                return Ok(ExitCode::SUCCESS);
+        SecretsCommand::Status { json, of } => {
+            let home = Home::open_beside(&of.state.state_dir).map_err(failure)?;
+            let key = match of.key.access()? {
+                SecretsAccess::Key(key) => Some(key),
+                _ => None,
             };
-            let found = home.secrets_status(Some(&key)).await;
-            status(&found.map_err(|error| failed(&home, error))?, true)
+            let found = home.secrets_status(key.as_ref()).await;
+            let found = found.map_err(|error| failed(&home, error))?;
+            match json {
+                true => print_json_line(&told(&found, key.is_some()))?,
+                false => print(status(&found, key.is_some()).as_bytes())?,
+            }
+            return Ok(ExitCode::SUCCESS);
         }
     };
     print_ahead(text.as_bytes())?;
@@ -287,6 +314,17 @@ fn encrypted(status: &SecretsStatus, key: &Sealer) -> String {
         status.total(),
         key.key_id()
     )
+}
+
+fn told(status: &SecretsStatus, is_tested: bool) -> Told {
+    Told {
+        schema_version: 1,
+        is_encrypted: status.key.is_some(),
+        key: status.key.map(|key| key.to_string()),
+        can_be_decrypted: (is_tested && status.key.is_some()).then_some(true),
+        is_clean: status.is_clean,
+        secrets: status.secrets.iter().copied().collect(),
+    }
 }
 
 fn status(status: &SecretsStatus, is_tested: bool) -> String {
@@ -354,6 +392,27 @@ mod tests {
         let missing = directory.path().join("none");
         let error = named(&missing).required().unwrap_err().to_string();
         assert!(error.contains("does not exist"), "{error}");
+    }
+
+    #[test]
+    fn the_status_for_scripts_says_whether_all_can_be_decrypted_where_that_was_tried() {
+        let found = |key: Option<culvert_secrets::KeyId>| SecretsStatus {
+            key,
+            is_clean: true,
+            secrets: vec![("keys", 2)],
+        };
+        let plain = serde_json::to_value(told(&found(None), false)).unwrap();
+        assert_eq!(plain["is_encrypted"], false);
+        assert_eq!(plain["secrets"]["keys"], 2);
+        assert!(plain.get("can_be_decrypted").is_none());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        new_key(&path).unwrap();
+        let key = read_key(&path).unwrap().key_id();
+        let tried = serde_json::to_value(told(&found(Some(key)), true)).unwrap();
+        assert_eq!(tried["can_be_decrypted"], true);
+        assert_eq!(tried["key"], key.to_string());
+        assert_eq!(tried["schema_version"], 1);
     }
 
     #[test]
