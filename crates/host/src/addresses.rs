@@ -62,6 +62,27 @@ pub(crate) fn usable(
     usable
 }
 
+/// Every address of the host but those of the interfaces `own`.
+pub(crate) fn all_but_of(
+    links: &[LinkMessage],
+    addresses: &[AddressMessage],
+    own: &[InterfaceName],
+) -> BTreeSet<IpAddr> {
+    let is_own = |link: &&LinkMessage| {
+        let name = Link::read(link).name;
+        own.iter().any(|own| own.as_str() == name)
+    };
+    let own: BTreeSet<u32> = links
+        .iter()
+        .filter(is_own)
+        .map(|link| link.header.index)
+        .collect();
+    let others = addresses
+        .iter()
+        .filter(|message| !own.contains(&message.header.index));
+    others.filter_map(address_of).collect()
+}
+
 /// The addresses to offer: those of interfaces that lead out first, at most [`MAX_CANDIDATES`].
 pub(crate) fn candidates(usable: &BTreeSet<HostAddress>, ways_out: &[u32]) -> Vec<IpAddr> {
     let mut ordered: Vec<&HostAddress> = usable.iter().collect();

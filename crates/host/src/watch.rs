@@ -14,7 +14,7 @@ use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
 use rustix::io::Errno;
 use tokio::time::Instant;
 
-use crate::addresses::{HostAddress, candidates, usable};
+use crate::addresses::{HostAddress, all_but_of, candidates, usable};
 use crate::routing::{Path, rule_table, table_of};
 use crate::{HostError, InterfaceName, Network, Routing, Table};
 
@@ -93,9 +93,10 @@ pub struct NetworkChange {
     pub rules: bool,
 }
 
-/// What is compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is compared, and all addresses, which are not.
+#[derive(Debug, Clone)]
 struct Snapshot {
+    all_addresses: BTreeSet<IpAddr>,
     addresses: BTreeSet<HostAddress>,
     /// One for each destination; `None` where there is no way.
     ways: Vec<Option<Path>>,
@@ -158,6 +159,12 @@ impl NetworkWatch {
     #[must_use]
     pub fn candidates(&self) -> Vec<IpAddr> {
         self.snapshot.candidates()
+    }
+
+    /// Every address of this host but those of our own interfaces, at the last look.
+    #[must_use]
+    pub const fn all_addresses(&self) -> &BTreeSet<IpAddr> {
+        &self.snapshot.all_addresses
     }
 
     /// Watches the ways to other destinations from now on. That they are others is not told as a
@@ -228,6 +235,7 @@ impl Snapshot {
         let mut rules = network.all_rules().await?;
         rules.retain(|rule| tables.contains(&rule_table(rule)));
         Ok(Self {
+            all_addresses: all_but_of(&links, &addresses, &options.own_interfaces),
             addresses: usable(&links, &addresses, &options.own_interfaces),
             ways: ways(network, options).await?,
             rules,
@@ -240,7 +248,8 @@ impl Snapshot {
             ways: self.ways != now.ways,
             rules: self.rules != now.rules,
         };
-        (self != now).then_some(change)
+        let has_changed = change.addresses || change.ways || change.rules;
+        has_changed.then_some(change)
     }
 
     fn candidates(&self) -> Vec<IpAddr> {

@@ -282,6 +282,7 @@ pub(super) const fn refusal(code: ReasonCode) -> Refusal {
         | ReasonCode::TryLater
         | ReasonCode::NoGateway
         | ReasonCode::GatewayRefused
+        | ReasonCode::HostAddress
         | ReasonCode::NameNotFound
         | ReasonCode::NameOutside
         | ReasonCode::NameUnanswered

@@ -125,6 +125,7 @@ impl<P> Client<P> {
             | ReasonCode::ConditionNotMet
             | ReasonCode::NoGateway
             | ReasonCode::GatewayRefused
+            | ReasonCode::HostAddress
             | ReasonCode::NameNotFound
             | ReasonCode::NameOutside
             | ReasonCode::NameUnanswered

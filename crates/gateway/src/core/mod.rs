@@ -11,9 +11,10 @@
 mod clients;
 mod flows;
 mod grants;
+mod host_addresses;
 mod kept;
-mod log_limit;
 mod log;
+mod log_limit;
 mod messages;
 mod names;
 mod output;
@@ -43,9 +44,9 @@ use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad, Interface
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use flows::Flows;
 use grants::Grants;
-use log_limit::LogLimit;
 use host_addresses::RefusedAtHost;
 use log::AccessEvent;
+use log_limit::LogLimit;
 use names::Names;
 use questions::Questions;
 use site_dns::SiteQuestions;
@@ -124,11 +125,11 @@ pub struct Gateway {
     network: Option<Network>,
     /// Where the portal says that it stands.
     site: Option<SiteId>,
-    candidates: Vec<SocketAddr>,
     /// What people call that site.
     site_name: Option<String>,
     /// Resources on this machine whose grants were refused.
     refused_at_host: RefusedAtHost,
+    candidates: Vec<SocketAddr>,
     drain: Drain,
     /// The portal gives it no grants until an administrator has verified it.
     verification_awaited: bool,
@@ -161,9 +162,9 @@ pub struct Gateway {
     wants_look: bool,
     /// Lines about names whose address is another one.
     log_moved: LogLimit,
-}
     /// Lines about the access of a client to a resource.
     log_events: RepeatedEvents<(AccessEvent, ClientId, ResourceId)>,
+}
 
 impl Gateway {
     /// A gateway that will connect at once. `seed` spreads its attempts; it is no secret.
@@ -174,9 +175,9 @@ impl Gateway {
             session: Session::new(now_ms),
             network: None,
             site: None,
-            candidates,
             site_name: None,
             refused_at_host: RefusedAtHost::default(),
+            candidates,
             drain: Drain::default(),
             verification_awaited: false,
             grants: Grants::default(),
@@ -196,8 +197,8 @@ impl Gateway {
             log_outside: LogLimit::default(),
             log_moved: LogLimit::default(),
             log_evicted: LogLimit::default(),
-            looked_ms: None,
             log_events: RepeatedEvents::default(),
+            looked_ms: None,
             wants_look: false,
         }
     }

@@ -78,6 +78,9 @@ pub enum GrantFault {
         /// An address of it.
         address: IpAddr,
     },
+    /// The resource is on this very machine.
+    #[error("{0} is the gateway's own machine, which serves clients only with `--host-access`")]
+    HostAddress(IpAddr),
     /// More clients, grants or names than the gateway holds.
     #[error("the gateway holds no more: {0}")]
     TooMany(String),
@@ -102,6 +105,7 @@ impl GrantFault {
             | Self::Name => ReasonCode::BadGrant,
             Self::Expired(_) => ReasonCode::Expired,
             Self::Outside { .. } => ReasonCode::NameOutside,
+            Self::HostAddress(_) => ReasonCode::HostAddress,
             Self::TooMany(_) => ReasonCode::TooMany,
             Self::NoDns(_) => ReasonCode::NameUnanswered,
         };

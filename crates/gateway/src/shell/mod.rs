@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
 use culvert_host::{
-    Identity, NetworkWatch, Shutdown, StateDir, StatusSocket, TableClaim, WatchOptions,
+    HostAccess, Identity, NetworkWatch, Shutdown, StateDir, StatusSocket, TableClaim, WatchOptions,
     notify_stopping,
 };
 use culvert_ids::ClientId;
@@ -36,6 +36,7 @@ use resolver::Resolver;
 #[cfg(feature = "fuzzing")]
 pub use resolver::resolution;
 use site_dns::{Question, SiteDns};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -179,6 +180,7 @@ impl Shell {
             .map_err(GatewayError::system("draw random bytes"))?;
         let now_ms = culvert_engine::boot_time_ms();
         let mut core = Gateway::new(options, candidates, seed, now_ms);
+        core.handle_host_addresses(unserved(&settings, &watch), now_ms);
         if let Some(kept) = keeper::read(&state) {
             core.handle_kept(kept, unix_ms(), now_ms);
         }
@@ -276,10 +278,10 @@ impl Shell {
             }
             Event::Timeout => self.core.handle_timeout(now_ms),
             Event::Attempt(Ok(connected)) => {
-                let portal_ms = connected.portal_unix_ms.unwrap_or_else(unix_ms);
-                self.connection = Some(connected.connection);
                 let epoch = stamp_epoch(connected.portal_unix_ms, unix_ms(), now_ms);
                 self.tunnel.stamp_from(epoch)?;
+                let portal_ms = connected.portal_unix_ms.unwrap_or_else(unix_ms);
+                self.connection = Some(connected.connection);
                 self.has_connected = true;
                 self.core.handle_connected(portal_ms, now_ms);
             }
@@ -309,12 +311,17 @@ impl Shell {
             Event::Question(question) => self.take_question(question, now_ms),
             Event::Answered(client) => self.core.handle_question_answered(client),
             Event::NetworkChanged => {
+                let addresses = unserved(&self.settings, &self.watch);
+                self.core.handle_host_addresses(addresses, now_ms);
                 self.leave_a_lost_address(now_ms);
                 self.set_candidates(now_ms);
                 self.host.restore().await?;
             }
             Event::EndpointsChanged => self.set_candidates(now_ms),
             Event::Load => {
+                // Not every change of them is told, such as that of a bridge for containers.
+                let addresses = unserved(&self.settings, &self.watch);
+                self.core.handle_host_addresses(addresses, now_ms);
                 self.site_dns.try_again(now_ms).await;
                 let carried = self.tunnel.carried()?;
                 self.traffic.look(&carried, now_ms);
@@ -546,6 +553,14 @@ async fn finished(
 }
 
 /// Where clients may reach the gateway: what it was told first, then its own addresses.
+/// The addresses of this machine where no client is served.
+fn unserved(settings: &Settings, watch: &NetworkWatch) -> BTreeSet<IpAddr> {
+    match settings.host_access {
+        HostAccess::Deny => watch.all_addresses().clone(),
+        HostAccess::Allow => BTreeSet::new(),
+    }
+}
+
 fn candidates(public: Vec<SocketAddr>, own: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let own = own
         .into_iter()

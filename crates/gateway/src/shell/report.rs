@@ -6,6 +6,7 @@ use crate::GatewayError;
 use crate::core::Counters;
 use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
 use culvert_host::{notify_ready, notify_status};
+use culvert_policy::gate::DropReason;
 use culvert_wire::{PublicKey, Timestamp};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ impl Shell {
         problems.extend(self.resolver.problem());
         problems.extend(self.site_dns.problem());
         problems.extend(view.portal.clock_problem());
+        problems.extend(self.core.host_problems(now_ms));
+        problems.extend(host_address_problem(&carried));
         let not_ready_because = self.not_ready();
         let counters = counter_list(&view.counters, &carried);
         Ok(Status {
@@ -34,10 +37,10 @@ impl Shell {
             machine: self.machine.clone(),
             gateway: view.gateway,
             site: view.site,
+            site_name: view.site_name,
             public_key: self.public_key,
             fingerprint: self.public_key.fingerprint(),
             awaits_verification: self.core.awaits_verification(),
-            site_name: view.site_name,
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
             listen_port: self.settings.listen_port,
@@ -137,6 +140,19 @@ impl Shell {
             client.tx_bytes_per_s = rates.tx_bytes_per_s;
         }
     }
+}
+
+/// Packets that a wider resource, or a name among others, led to this machine.
+fn host_address_problem(carried: &Carried) -> Option<String> {
+    let reason = DropReason::HostAddress.name();
+    let dropped = carried.drops.iter().find(|drop| drop.reason == reason)?;
+    let count = dropped.count;
+    (count > 0).then(|| {
+        format!(
+            "{count} packets of clients to addresses of this machine were dropped: start the gateway with `--host-access` \
+             if clients are to reach it"
+        )
+    })
 }
 
 fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {

@@ -10,6 +10,7 @@ mod any_order;
 mod drain;
 mod flows;
 mod grants;
+mod host_addresses;
 mod kept;
 mod names;
 mod play;

@@ -257,7 +257,7 @@ impl Gate {
     ) -> Result<Place, DropReason> {
         // Before anything else: nobody but its owner may end a flow.
         let client = owner(table, peer, heading)?;
-        let permit = match permit(client, &near, now_ms) {
+        let permit = match permit(table, client, &near, now_ms) {
             Ok(permit) => permit,
             Err(reason) => {
                 if let Some(place) = found {
@@ -320,7 +320,9 @@ impl Gate {
         let client = table.owner(flow.near.client_address());
         let permit = match client {
             None => Err(DropReason::NoGrant),
-            Some(client) => permit(client, &flow.near, now_ms).map(|permit| (client, permit)),
+            Some(client) => {
+                permit(table, client, &flow.near, now_ms).map(|permit| (client, permit))
+            }
         };
         match permit {
             Err(reason) => {
@@ -435,8 +437,18 @@ pub(super) fn owner<'a>(
     client.ok_or(DropReason::ForgedSource)
 }
 
-fn permit(client: &ClientGrants, near: &FlowKey, now_ms: u64) -> Result<Permit, DropReason> {
-    client.permit(near.remote_address(), near.service(), now_ms)
+fn permit(
+    table: &GateTable,
+    client: &ClientGrants,
+    near: &FlowKey,
+    now_ms: u64,
+) -> Result<Permit, DropReason> {
+    let destination = near.remote_address();
+    let permit = client.permit(destination, near.service(), now_ms)?;
+    match table.is_host_address(permit.resolved.unwrap_or(destination)) {
+        true => Err(DropReason::HostAddress),
+        false => Ok(permit),
+    }
 }
 
 /// Whether a flow that is allowed goes on as it is. One by address does; one by a name does by the

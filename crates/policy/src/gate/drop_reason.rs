@@ -50,8 +50,9 @@ reasons! {
     Port = "port",
     /// The name that the destination stands for has no address that its resource allows (`within`).
     OutsideWithin = "outside_within",
-    /// The name that the destination stands for has lost its addresses, and the packet belongs to no flow from before.
-    NoAddress = "no_address",
+    /// The destination is an address of the gateway's own machine, which serves no client
+    /// (`--host-access`).
+    HostAddress = "host_address",
     /// An ICMP message that is neither a query, nor an answer, nor an error.
     IcmpType = "icmp_type",
     /// A packet to a client, or an answer or ICMP error of one, that belongs to no flow which the

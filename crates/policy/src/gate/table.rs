@@ -6,7 +6,7 @@ use crate::prefix::PrefixMap;
 use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
 use culvert_ids::{GrantId, ResourceId};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -335,6 +335,8 @@ pub struct GateTable {
     epoch: u64,
     clients: BTreeMap<PeerKey, Arc<ClientGrants>>,
     owners: BTreeMap<IpAddr, Arc<ClientGrants>>,
+    /// Addresses of the gateway's machine, where no grant leads to.
+    host_addresses: Arc<BTreeSet<IpAddr>>,
 }
 
 impl GateTable {
@@ -348,6 +350,26 @@ impl GateTable {
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Sets the addresses of the gateway's machine to which no grant leads.
+    pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        if *self.host_addresses != addresses {
+            self.epoch += 1;
+            self.host_addresses = Arc::new(addresses);
+        }
+    }
+
+    /// The addresses of the gateway's machine to which no grant leads.
+    #[must_use]
+    pub fn host_addresses(&self) -> &BTreeSet<IpAddr> {
+        &self.host_addresses
+    }
+
+    /// Whether an address is such a one.
+    #[must_use]
+    pub fn is_host_address(&self, address: IpAddr) -> bool {
+        self.host_addresses.contains(&address)
     }
 
     /// Gives a client these grants, and no others.

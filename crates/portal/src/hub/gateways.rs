@@ -59,6 +59,11 @@ impl NoGateway {
                 "the site's DNS did not answer for the name",
                 format!("the gateway refused: {}", failure.text),
             ),
+            (_, Some(failure)) if failure.code == ReasonCode::HostAddress => Refusal::new(
+                ReasonCode::GatewayRefused,
+                "the resource is on the gateway's own machine, which serves clients only with `--host-access`",
+                format!("the gateway refused: {}", failure.text),
+            ),
             (_, Some(failure)) => Refusal::new(
                 ReasonCode::GatewayRefused,
                 "the gateway refused",
@@ -230,12 +235,12 @@ impl Hub {
         };
         let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
             !avoid.contains(id)
+                && !self.leaving.contains(id)
                 && self.gateways.contains_key(id)
                 && self.directory.admit_gateway(*id).is_ok()
         });
         let present = present.filter(&mut is_verified);
         let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
-                && !self.leaving.contains(id)
         let renewed = self.grants.current(client, resource);
         let renewed = renewed.map(|grant| grant.row.gateway);
         for &id in present.iter().filter(|id| !self.is_draining(**id)) {
@@ -399,13 +404,13 @@ impl Hub {
             protocol: PROTOCOL,
             gateway: gateway.id,
             site: Some(gateway.site),
+            site_name: self.directory.site_name(gateway.site).map(str::to_owned),
             interface: Interface {
                 ipv4: gateway.ipv4,
                 ipv6: gateway.ipv6,
             },
             ranges: self.directory.settings().ranges.clone(),
             grant_keys: self.signer.public_keys(),
-            site_name: self.directory.site_name(gateway.site).map(str::to_owned),
             grants: kept,
             draining: gateway.draining,
             verification_awaited: !self.directory.may_serve(gateway.id),

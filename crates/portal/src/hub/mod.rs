@@ -46,7 +46,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, ReasonCode, ToClient, ToGateway};
 use grants::{Grant, Grants, Stage};
 use output::Outbox;
-use outside::OutsideNames;
+use outside::GatewayNotes;
 use random::Random;
 use session::{ClientSession, GatewaySession};
 use slots::Slots;

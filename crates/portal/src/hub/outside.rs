@@ -1,4 +1,4 @@
-//! Names that gateways refused because they led out of the networks of their resource: for who asks why.
+//! Why gateways refused something of a resource, such as names that lead out of its networks: for whoever asks why.
 
 use culvert_ids::ResourceId;
 use culvert_wire::Timestamp;
@@ -12,10 +12,10 @@ const MAX_CHARS: usize = 512;
 
 /// The last one of each resource.
 #[derive(Debug, Default)]
-pub(super) struct OutsideNames(BTreeMap<ResourceId, (Timestamp, String)>);
+pub(super) struct GatewayNotes(BTreeMap<ResourceId, (Timestamp, String)>);
 
-impl OutsideNames {
-    /// A gateway refused a name. The oldest note gives way where there are too many.
+impl GatewayNotes {
+    /// A gateway refused something. The oldest note gives way where there are too many.
     pub(super) fn note(&mut self, resource: ResourceId, text: &str, now: Timestamp) {
         let text = text.chars().take(MAX_CHARS).collect();
         self.0.insert(resource, (now, text));
@@ -25,6 +25,11 @@ impl OutsideNames {
                 self.0.remove(&oldest);
             }
         }
+    }
+
+    /// The reason no longer holds.
+    pub(super) fn forget(&mut self, resource: ResourceId) {
+        self.0.remove(&resource);
     }
 
     pub(super) fn of(&self, resource: ResourceId) -> Option<(Timestamp, String)> {
@@ -38,7 +43,7 @@ mod tests {
 
     #[test]
     fn the_oldest_note_gives_way_and_a_text_is_cut() {
-        let mut names = OutsideNames::default();
+        let mut names = GatewayNotes::default();
         let resource = |number: usize| ResourceId::new(number as u64, [0; 10]);
         for number in 0..=MAX_RESOURCES {
             let now = Timestamp::from_unix_ms(number as u64);

@@ -98,6 +98,8 @@ pub struct Explained {
     pub within: Option<Within>,
     /// When a gateway last refused a name of it because of that, and what it said.
     pub outside: Option<(Timestamp, String)>,
+    /// When a gateway last refused the resource because it is on the gateway's own machine, and what it said.
+    pub refused_at_host: Option<(Timestamp, String)>,
     /// The gateway that would be given, or why none can be.
     pub gateway: Result<GatewayId, String>,
 }
@@ -190,6 +192,7 @@ impl Hub {
             applications,
             within,
             outside: self.outside.of(resource),
+            refused_at_host: self.refused_at_host.of(resource),
             gateway: self
                 .choose((client, resource), &BTreeSet::new())
                 .map_err(|none| none.refusal(None).full),

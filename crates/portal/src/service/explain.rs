@@ -160,6 +160,9 @@ fn in_words(
         let (name, group) = (&policy.name, &policy.group_name);
         lines.push(format!("policy {name:?} for group {group:?}: {outcome}"));
     }
+    if let Some((at, text)) = &explained.refused_at_host {
+        lines.push(format!("a gateway refused it at {at}: {text}"));
+    }
     if !explained.applications.is_any() {
         let rule = &explained.applications;
         lines.push(format!("on the client: {rule} may reach it"));

@@ -83,6 +83,8 @@ pub enum ReasonCode {
     NoGateway,
     /// The gateway did not answer in time, or refused.
     GatewayRefused,
+    /// The resource is on the gateway's own machine, which serves nobody there.
+    HostAddress,
     /// The DNS name does not exist, or has no address.
     NameNotFound,
     /// The DNS name has addresses, none of which its resource allows.

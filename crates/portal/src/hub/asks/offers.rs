@@ -161,6 +161,7 @@ impl Hub {
         let row = accepted.row.clone();
         self.timers.set(row.expires, Timer::Expiry(grant));
         self.outbox.save(row.clone());
+        self.refused_at_host.forget(pair.1);
         self.counters.granted += 1;
         self.outbox.log(AccessEntry {
             at: now,
@@ -226,8 +227,8 @@ impl Hub {
     /// Whether flows go on through a gateway that another one relieves: it drains, and is there.
     fn keeps_as_leftover(&self, gateway: GatewayId, avoid: &BTreeSet<GatewayId>) -> bool {
         !avoid.contains(&gateway)
-            && self.gateways.contains_key(&gateway)
             && !self.leaving.contains(&gateway)
+            && self.gateways.contains_key(&gateway)
             && self.is_draining(gateway)
     }
 
@@ -296,6 +297,11 @@ impl Hub {
             return;
         }
         tracing::info!(%gateway, %grant, code = ?reason.code, text = reason.text, "grant refused");
+        if reason.code == ReasonCode::HostAddress {
+            let name = self.directory.gateway(gateway).map(|row| row.name.as_str());
+            let text = format!("{}: {}", name.unwrap_or_default(), reason.text);
+            self.refused_at_host.note(pair.1, &text, now);
+        }
         ask.wish.avoid.insert(gateway);
         ask.failure = Some(reason);
         self.advance(pair, ask, now);
