@@ -122,7 +122,7 @@ fn a_resource_on_the_gateways_own_machine_names_the_option_that_serves_it_everyw
         .unwrap();
     wait_until("ping to name the option", SOON, || {
         let (code, said) = ping(&bed, "own");
-        code == Some(5) && said.contains("--host-access")
+        code == Some(1) && said.contains("--host-access")
     })
     .unwrap_or_else(|error| panic!("{error}: {:?}", ping(&bed, "own")));
     let explained = portal
