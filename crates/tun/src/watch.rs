@@ -1,4 +1,4 @@
-//! Link, address and route changes of this network namespace, as rtnetlink multicasts them.
+//! Changes of links, addresses, routes and routing rules of this network namespace, as rtnetlink multicasts them.
 
 use std::io;
 use std::ops::Range;
@@ -26,9 +26,9 @@ pub enum LinkEvent {
         /// Interface index.
         index: u32,
     },
-    /// An address or a route was added or removed: cached source addresses and routes may be stale. Each change is told,
-    /// so the caller marks its caches stale and looks again once per turn.
-    AddressOrRouteChanged,
+    /// An address, a route or a routing rule was added or removed: cached source addresses and routes may be stale. Each
+    /// change is told, so the caller marks its caches stale and looks again once per turn.
+    RoutingChanged,
     /// The kernel dropped events because we read too slowly: anything may have changed, read everything again.
     Overflow,
 }
@@ -53,7 +53,10 @@ impl LinkWatch {
             | libc::RTMGRP_IPV6_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_ROUTE;
-        let socket = netlink::open(groups.cast_unsigned())?;
+        let groups = groups.cast_unsigned()
+            | group(libc::RTNLGRP_IPV4_RULE)
+            | group(libc::RTNLGRP_IPV6_RULE);
+        let socket = netlink::open(groups)?;
         Ok(Self {
             socket,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -73,7 +76,8 @@ impl LinkWatch {
             match rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::empty()) {
                 Ok((length, _)) => self.pending = 0..length,
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::NOBUFS) => return Ok(Some(LinkEvent::Overflow)),
+                // What memory was too short for is lost as well.
+                Err(Errno::NOBUFS | Errno::NOMEM) => return Ok(Some(LinkEvent::Overflow)),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -101,11 +105,19 @@ impl AsFd for LinkWatch {
     }
 }
 
+/// The bit of one of the first 32 multicast groups, as `bind` takes it.
+const fn group(number: libc::c_uint) -> u32 {
+    1 << (number - 1)
+}
+
 fn read_event(message: &Message<'_>) -> Option<LinkEvent> {
     match message.kind {
-        libc::RTM_NEWADDR | libc::RTM_DELADDR | libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
-            Some(LinkEvent::AddressOrRouteChanged)
-        }
+        libc::RTM_NEWADDR
+        | libc::RTM_DELADDR
+        | libc::RTM_NEWROUTE
+        | libc::RTM_DELROUTE
+        | libc::RTM_NEWRULE
+        | libc::RTM_DELRULE => Some(LinkEvent::RoutingChanged),
         libc::RTM_NEWLINK | libc::RTM_DELLINK => {
             let link = Link::parse(message.body)?;
             Some(if message.kind == libc::RTM_DELLINK {

@@ -69,11 +69,15 @@ fn address_and_route_changes_of_both_families_are_told() {
         "route add fd08::/64 dev one",
         "route del fd08::/64 dev one",
         "address del fd07::1/64 dev one",
+        "rule add to 10.8.0.1 lookup 100",
+        "rule del to 10.8.0.1 lookup 100",
+        "-6 rule add to fd08::1 lookup 100",
+        "-6 rule del to fd08::1 lookup 100",
     ] {
         drain(&mut watch);
         namespace.ip(change);
         assert!(
-            drain(&mut watch).contains(&LinkEvent::AddressOrRouteChanged),
+            drain(&mut watch).contains(&LinkEvent::RoutingChanged),
             "{change}"
         );
     }
@@ -94,7 +98,7 @@ fn events_lost_to_a_full_buffer_are_told_as_overflow() {
     assert!(events.contains(&LinkEvent::Overflow), "{events:?}");
     namespace.ip("route del 10.8.0.0/24 dev one");
     assert!(
-        drain(&mut watch).contains(&LinkEvent::AddressOrRouteChanged),
+        drain(&mut watch).contains(&LinkEvent::RoutingChanged),
         "it goes on after an overflow"
     );
 }

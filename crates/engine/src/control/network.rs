@@ -1,6 +1,7 @@
 //! Sockets, link state and paths: what the host's network does to the device.
 
 use super::Control;
+use super::looping::Looping;
 use crate::clock;
 use crate::error::EngineError;
 use crate::mechanisms::Mechanism;
@@ -39,7 +40,7 @@ impl Control {
                     }
                 }
                 LinkEvent::Link { .. } | LinkEvent::Removed { .. } => self.paths_stale = true,
-                LinkEvent::AddressOrRouteChanged => self.paths_stale = true,
+                LinkEvent::RoutingChanged => self.paths_stale = true,
                 LinkEvent::Overflow => {
                     self.paths_stale = true;
                     if !self.read_link() {
@@ -125,6 +126,8 @@ impl Control {
         if let Some(pair) = self.sockets.take().as_deref().and_then(<[_]>::first) {
             self.retired_sockets = Arc::downgrade(&pair.open);
         }
+        // The next ones are bound to no interface.
+        self.looping = Looping::default();
         self.forget_sockets();
     }
 
@@ -344,6 +347,7 @@ impl Control {
         }
         self.paths_stale = false;
         self.paths_checked = now;
+        self.follow_interfaces();
         for state in self.peers() {
             let peer = &state.shared;
             if let Some(to) = peer.endpoint()
@@ -357,9 +361,7 @@ impl Control {
                 tracing::debug!(peer = ?peer.public_key, "source address dropped");
                 peer.forget_source();
             }
-            if peer.path_mtu.load(Ordering::Relaxed) != 0
-                || peer.segmentation_refused.load(Ordering::Relaxed)
-            {
+            if peer.path_mtu.load(Ordering::Relaxed) != 0 || peer.was_segmentation_refused() {
                 peer.forget_mtu();
                 learn_path_mtu(peer, self.mtu, self.mark, None);
             }

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
-use culvert_lab::{Family, Implementation, LinkShape, Subnet, Tunnel, TunnelPlan, wait_until};
+use culvert_lab::{
+    Family, Implementation, Link, LinkShape, Subnet, Tunnel, TunnelPlan, wait_until,
+};
 
-use crate::support::{PacketCounter, SOON, carries, culvert_tunnel};
+use crate::support::{PacketCounter, SOON, apply_rule, carries, culvert_plan, culvert_tunnel};
 
 /// Both ends Culvert, and beside other implementations either that can follow the other one.
 fn pairs() -> [(Implementation, Implementation); 4] {
@@ -180,5 +182,46 @@ fn the_mtu_may_change_while_the_interface_runs() {
         let address = tunnel.right_address(Family::V4);
         let ping = format!("ping -M do -c 1 -W 2 -s {payload_bytes} {address}");
         tunnel.left.namespace.run(&ping).unwrap();
+    }
+}
+
+#[test]
+fn a_routing_rule_that_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet() {
+    for (family, version) in [(Family::V4, "-4"), (Family::V6, "-6")] {
+        let tunnel = TunnelPlan {
+            outer: family,
+            ..culvert_plan()
+        }
+        .build()
+        .unwrap();
+        tunnel.wait_until_up().unwrap();
+        let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
+        let other = Link::new(left, right, Subnet(2), LinkShape::default()).unwrap();
+        // A provider carries its own addresses alone.
+        let (ip, own) = match family {
+            Family::V4 => ("ip", "10.200.2.0/24"),
+            Family::V6 => ("ip6", "fd00:200:2::/64"),
+        };
+        let foreign = format!("iifname veth2 meta l4proto udp {ip} saddr != {own} drop");
+        apply_rule(right, "prerouting", &foreign).unwrap();
+        let router = other.subnet.host(family, 2);
+        left.run(&format!(
+            "ip {version} route add default via {router} table 200"
+        ))
+        .unwrap();
+
+        let line = format!("ping -i 0.05 -c 80 {}", tunnel.right_address(Family::V4));
+        let mut ping = left.spawn(&line).unwrap();
+        ping.wait_for_output("icmp_seq=20 ", SOON).unwrap();
+        let peer = tunnel.link.subnet.host(family, 2);
+        left.run(&format!("ip {version} rule add to {peer} lookup 200"))
+            .unwrap();
+        let said = ping.succeed(SOON).unwrap();
+        let received = said
+            .lines()
+            .filter(|line| line.contains("icmp_seq="))
+            .count();
+        // One may leave before the rule is heard of.
+        assert!(received >= 79, "{family:?}: {said}");
     }
 }
