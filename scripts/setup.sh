@@ -34,6 +34,7 @@ objcopy       binutils
 cmake         cmake
 curl          curl
 dbus-daemon   dbus  tests
+strace        strace  tests
 node          nodejs  tests
 npm           npm  tests
 musl-gcc      musl-tools  tests

@@ -164,6 +164,7 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         gated: false,
         listen_port: 0,
         mark: 0,
+        bind_when_looped: true,
         store: None,
     }
 }

@@ -34,6 +34,9 @@ pub struct Options {
     pub listen_port: u16,
     /// `SO_MARK` of what leaves that it starts with; 0 is none.
     pub mark: u32,
+    /// Whether sockets whose datagrams come back into the interface are bound to the interface by which they should leave.
+    /// Not for a host whose rules refuse what does not go into the tunnel: there the rules are to keep datagrams out.
+    pub bind_when_looped: bool,
     /// Who keeps interface and sockets over a restart of the process. What of an earlier one is there and
     /// fits is taken over.
     pub store: Option<Arc<dyn DescriptorStore>>,

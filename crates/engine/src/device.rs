@@ -14,8 +14,7 @@ use crate::store::Kept;
 use crate::unrouted::Unrouted;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_packet::Accept;
-use culvert_tun::{Account, LinkWatch, PRIORITY_QUEUES, Queue, Steering, SteeringState};
-use rustix::io::Errno;
+use culvert_tun::{Account, Fault, LinkWatch, PRIORITY_QUEUES, Queue, Steering, SteeringState};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -208,9 +207,7 @@ impl Device {
                 let _ending = ending;
                 match worker.run() {
                     // The interface was deleted, which is a way to end the device.
-                    Err(error) if error.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {
-                        Ok(())
-                    }
+                    Err(error) if Fault::of(&error) == Fault::Gone => Ok(()),
                     ended => ended,
                 }
             };

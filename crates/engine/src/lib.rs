@@ -19,6 +19,7 @@ mod error;
 mod flows;
 mod gates;
 mod mechanisms;
+mod offload_retry;
 mod peer;
 mod published;
 mod service_routes;

@@ -1,16 +1,21 @@
 //! What workers and the control thread share of one peer.
 
+use crate::offload_retry::OffloadRetry;
 use crate::turns::Turns;
 use culvert_policy::gate::PeerKey;
-use culvert_session::{Activity, PeerId, PublicKey, Transport};
+use culvert_session::{Activity, PeerId, PublicKey, Time, Transport};
 use culvert_udp::{Destination, LocalAddress};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What is believed of any handshake: a busy host takes as long on the same network.
 const CREDIBLE_ROUND_TRIP_US: u32 = 4_000;
+
+/// For how long a path that refused a run of datagrams for their size is taken to be narrow, unless its MTU is learned
+/// before: as RFC 1191 section 6.3 recommends for an increase.
+const NARROW_FOR: Duration = Duration::from_secs(600);
 
 /// A peer as the workers see it. Lives as long as anyone still seals for it.
 pub(crate) struct Peer {
@@ -24,9 +29,13 @@ pub(crate) struct Peer {
     /// Set by the worker that asked for a handshake, cleared by the control thread when it heard:
     /// one request at a time waits in the control thread's queue.
     pub(crate) handshake_wanted: AtomicBool,
-    /// A segmented send to the endpoint was refused; datagrams go one by one, until it is known that the path is narrow and
-    /// that was why.
-    pub(crate) segmentation_refused: AtomicBool,
+    /// Until when datagrams go to the endpoint one by one, since segmented sends were refused, in nanoseconds of the clock;
+    /// 0 where none was.
+    apart_until: AtomicU64,
+    /// Refusals that [`Self::apart_until`] follows from.
+    segmentation: Mutex<OffloadRetry>,
+    /// Whether a segmented send that succeeds changes anything.
+    is_segmentation_doubted: AtomicBool,
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
     pub(crate) path_mtu: AtomicU16,
@@ -46,7 +55,9 @@ impl Peer {
             tx_bytes: AtomicU64::new(0),
             rx_bytes: AtomicU64::new(0),
             handshake_wanted: AtomicBool::new(false),
-            segmentation_refused: AtomicBool::new(false),
+            apart_until: AtomicU64::new(0),
+            segmentation: Mutex::default(),
+            is_segmentation_doubted: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
             round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
@@ -109,9 +120,9 @@ impl Peer {
 
     /// Whether several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel refuses a
     /// run of datagrams that the path has no room for.
-    pub(crate) fn takes_runs_of(&self, len: usize, to: &Destination) -> bool {
+    pub(crate) fn takes_runs_of(&self, len: usize, to: &Destination, now: Time) -> bool {
         let path_mtu = usize::from(self.path_mtu.load(Ordering::Relaxed));
-        !self.segmentation_refused.load(Ordering::Relaxed)
+        !self.is_segmentation_off(now)
             && (path_mtu == 0 || len + ip_and_udp_len(&to.address) <= path_mtu)
     }
 
@@ -120,8 +131,54 @@ impl Peer {
     pub(crate) fn note_path_mtu(&self, path_mtu: u16, refused_len: Option<usize>, to: &SocketAddr) {
         self.path_mtu.store(path_mtu, Ordering::Relaxed);
         if refused_len.is_some_and(|len| len + ip_and_udp_len(to) > usize::from(path_mtu)) {
-            self.segmentation_refused.store(false, Ordering::Relaxed);
+            self.allow_segmentation();
         }
+    }
+
+    /// Whether datagrams go to the endpoint one by one at the moment.
+    pub(crate) fn is_segmentation_off(&self, now: Time) -> bool {
+        now.as_nanos() < self.apart_until.load(Ordering::Relaxed)
+    }
+
+    /// Whether segmented sends to the endpoint were refused of late.
+    pub(crate) fn was_segmentation_refused(&self) -> bool {
+        self.apart_until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that a segmented send was refused because of its size: the path is narrow, and stays so.
+    pub(crate) fn segmentation_too_big(&self, now: Time) {
+        let until = now.saturating_add(NARROW_FOR).as_nanos();
+        self.apart_until.store(until, Ordering::Relaxed);
+    }
+
+    /// Notes that a segmented send was refused for another reason. True where none is made for a while.
+    pub(crate) fn segmentation_refused(&self, now: Time) -> bool {
+        let mut segmentation = self.lock_segmentation();
+        let is_off = segmentation.refused(now);
+        if let Some(until) = segmentation.again_at() {
+            self.apart_until.store(until.as_nanos(), Ordering::Relaxed);
+        }
+        self.is_segmentation_doubted.store(true, Ordering::Relaxed);
+        is_off
+    }
+
+    /// Notes that a segmented send was taken.
+    pub(crate) fn segmentation_accepted(&self) {
+        if self.is_segmentation_doubted.load(Ordering::Relaxed) {
+            self.allow_segmentation();
+        }
+    }
+
+    fn allow_segmentation(&self) {
+        self.lock_segmentation().accepted();
+        self.is_segmentation_doubted.store(false, Ordering::Relaxed);
+        self.apart_until.store(0, Ordering::Relaxed);
+    }
+
+    fn lock_segmentation(&self) -> MutexGuard<'_, OffloadRetry> {
+        self.segmentation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets what was learned of the path: it is another one.
@@ -132,7 +189,7 @@ impl Peer {
 
     /// Forgets what the path refuses, which may have changed.
     pub(crate) fn forget_mtu(&self) {
-        self.segmentation_refused.store(false, Ordering::Relaxed);
+        self.allow_segmentation();
         self.path_mtu.store(0, Ordering::Relaxed);
     }
 
@@ -157,7 +214,7 @@ impl Peer {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Destination>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Destination>> {
         self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Snapshot {
     pub(crate) receiving: ReceivingKeys,
     /// One pair per worker; `None` while the link is down.
     pub(crate) sockets: Option<Arc<[SocketPair]>>,
+    /// The port of the sockets; 0 while the link is down.
+    pub(crate) port: u16,
     /// MTU of the interface, in bytes.
     pub(crate) mtu: u16,
     /// Routes that are for some services alone; `None` where there are none, which is so but for moments.
@@ -38,6 +40,7 @@ impl Snapshot {
             peers: Vec::new(),
             receiving: ReceivingKeys::default(),
             sockets: None,
+            port: 0,
             mtu,
             service_routes: None,
             gate: None,

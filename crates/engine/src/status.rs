@@ -25,6 +25,8 @@ pub struct Status {
     pub is_up: bool,
     /// Why the sockets could not be opened, where the interface is up all the same.
     pub down_because: Option<String>,
+    /// The device's own datagrams came back into its interface: a line that says why, and the fix.
+    pub loop_problem: Option<String>,
     /// MTU of the interface, in bytes.
     pub mtu: u16,
     /// Suite of peers that are not given one of their own.

@@ -16,6 +16,7 @@
 mod bound;
 mod device;
 mod error;
+mod fault;
 mod ioctl;
 mod netlink;
 mod offload;
@@ -31,6 +32,7 @@ pub use bound::{
 pub use culvert_bpf::ProgramOff;
 pub use device::{Device, Options};
 pub use error::TunError;
+pub use fault::Fault;
 pub use offload::{Feature, OffReason, OffloadGroup, Offloads};
 pub use queue::{FrameBatch, MAX_FRAMES_PER_BATCH, Queue};
 pub use steering::{

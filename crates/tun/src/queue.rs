@@ -41,7 +41,8 @@ impl Queue {
     /// does not fit without saying so. Returns the bytes read.
     ///
     /// # Errors
-    /// `WouldBlock` when the queue is empty; `EBADFD` when the interface was deleted.
+    /// `WouldBlock` when the queue is empty; `EBADFD` when the interface was deleted. [`Fault::of`](crate::Fault::of) says
+    /// what an error means.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         debug_assert!(
             buffer.len() >= MAX_FRAME_BYTES,

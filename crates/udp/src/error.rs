@@ -81,6 +81,9 @@ pub enum SendError {
     /// The source address asked for is no longer ours, or no route leaves from it: forget it and send without.
     #[error("the source address is no longer usable")]
     SourceGone,
+    /// The kernel has failed for a moment, such as for want of memory: send the same again, several datagrams one by one.
+    #[error("the kernel failed to send: {0}")]
+    Passing(#[source] io::Error),
     /// Anything else, such as no route to the destination or a firewall's refusal.
     #[error("{0}")]
     Other(#[source] io::Error),

@@ -42,7 +42,7 @@ pub fn source_still_valid(to: SocketAddr, source: LocalAddress, mark: u32) -> io
     if Family::of(to.ip()) != Family::of(source.ip) || !is_our_address(source) {
         return Ok(false);
     }
-    match outgoing_interface(to, source, mark) {
+    match outgoing_interface(to, Some(source), mark) {
         Ok(interface) => Ok(source.interface == 0 || interface == Some(source.interface)),
         Err(error) => match error.raw_os_error() {
             Some(
@@ -54,7 +54,7 @@ pub fn source_still_valid(to: SocketAddr, source: LocalAddress, mark: u32) -> io
 }
 
 /// Whether `source` is an address of this machine, by binding a throw-away socket to it.
-pub(crate) fn is_our_address(source: LocalAddress) -> bool {
+pub fn is_our_address(source: LocalAddress) -> bool {
     let address = match source.ip.to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), 0),
         IpAddr::V6(ip) if ip.is_unicast_link_local() => {
@@ -67,6 +67,14 @@ pub(crate) fn is_our_address(source: LocalAddress) -> bool {
         .is_ok()
 }
 
+/// The index of the interface by which datagrams to `to` marked `mark` leave; `None` without a route.
+///
+/// # Errors
+/// The kernel's, from netlink, such as `ENETUNREACH` where it refuses to send there.
+pub fn interface_towards(to: SocketAddr, mark: u32) -> io::Result<Option<u32>> {
+    outgoing_interface(crate::address::canonical(to), None, mark)
+}
+
 /// Bytes of `struct nlmsghdr`.
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of `struct rtmsg`: family, two prefix lengths, class, table, protocol, scope, type, flags.
@@ -74,8 +82,13 @@ const ROUTE_HEADER_BYTES: usize = 12;
 /// Room for the answer about one route, which has some 200 bytes and a few hundred with metrics and next hops.
 const ANSWER_BYTES: usize = 8 * 1024;
 
-/// The interface by which the kernel would send from `source` to `to` (`RTM_GETROUTE`).
-fn outgoing_interface(to: SocketAddr, source: LocalAddress, mark: u32) -> io::Result<Option<u32>> {
+/// The interface by which the kernel would send from `source`, or from an address that it chooses, to `to`
+/// (`RTM_GETROUTE`).
+fn outgoing_interface(
+    to: SocketAddr,
+    source: Option<LocalAddress>,
+    mark: u32,
+) -> io::Result<Option<u32>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
@@ -92,18 +105,19 @@ fn outgoing_interface(to: SocketAddr, source: LocalAddress, mark: u32) -> io::Re
     read_answer(&socket)
 }
 
-fn route_request(to: SocketAddr, source: LocalAddress, mark: u32) -> Vec<u8> {
+fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> Vec<u8> {
     let (family, to_octets) = octets(to.ip());
-    let (_, source_octets) = octets(source.ip);
     let bits = (to_octets.len() * 8) as u8;
     let mut request = vec![0; MESSAGE_HEADER_BYTES + ROUTE_HEADER_BYTES];
     request[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
     request[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
     request[MESSAGE_HEADER_BYTES] = family;
     request[MESSAGE_HEADER_BYTES + 1] = bits;
-    request[MESSAGE_HEADER_BYTES + 2] = bits;
     push_attribute(&mut request, libc::RTA_DST, &to_octets);
-    push_attribute(&mut request, libc::RTA_SRC, &source_octets);
+    if let Some(source) = source {
+        request[MESSAGE_HEADER_BYTES + 2] = bits;
+        push_attribute(&mut request, libc::RTA_SRC, &octets(source.ip).1);
+    }
     push_attribute(&mut request, libc::RTA_MARK, &mark.to_ne_bytes());
     if let SocketAddr::V6(to) = to
         && to.scope_id() != 0

@@ -23,6 +23,9 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_535 - 20 - 8;
 /// most (`GSO_LEGACY_MAX_SIZE`). 128 bytes leave room for the headers of UDP, IPv6, Ethernet, two VLANs and an outer tunnel.
 pub const MAX_GSO_BYTES: usize = 65_536 - 128;
 
+/// Errors that say nothing of the datagrams: memory that is short, and a device that failed.
+const PASSING: [i32; 3] = [libc::ENOBUFS, libc::ENOMEM, libc::EIO];
+
 /// Where datagrams go, and from which of our addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
@@ -99,6 +102,7 @@ impl Socket {
             Some(libc::EMSGSIZE) => SendError::TooBig,
             // "UDP_SEGMENT" over a route that encrypts, or without checksum offload before Linux 6.11.
             Some(libc::EIO) if several => SendError::SegmentationUnsupported,
+            Some(errno) if PASSING.contains(&errno) => SendError::Passing(error),
             Some(libc::EINVAL) => self.explain_invalid(error, stride, several, to),
             Some(libc::EADDRNOTAVAIL | libc::ENODEV | libc::ENETUNREACH) if to.source.is_some() => {
                 SendError::SourceGone
@@ -118,8 +122,9 @@ impl Socket {
         to: &Destination,
     ) -> SendError {
         match to.source {
-            Some(source) if !several || !route::is_our_address(source) => SendError::SourceGone,
-            _ if !several => SendError::Other(error),
+            Some(source) if !route::is_our_address(source) => SendError::SourceGone,
+            // A route may refuse a source that is ours as well; whoever sees this twice tries without.
+            _ if !several => SendError::Passing(error),
             _ if self.exceeds_path_mtu(stride, to.address) => SendError::TooBig,
             _ => SendError::SegmentationUnsupported,
         }

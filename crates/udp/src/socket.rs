@@ -139,6 +139,20 @@ impl Socket {
         set_mark(self.as_fd(), mark)
     }
 
+    /// Binds the socket to an interface, by its index, or to none (0). From here on it sends and receives there alone,
+    /// whatever rules and marks say of its packets.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_NET_RAW, where it was bound already.
+    pub fn bind_to_interface(&self, index: u32) -> io::Result<()> {
+        system::set_option(
+            self.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTOIFINDEX,
+            index.cast_signed(),
+        )
+    }
+
     /// Changes the send buffer: how much may be on its way to the network device before a send would block. The kernel
     /// doubles `bytes`, charges each datagram with its bookkeeping, and raises very small values to its minimum of 4608.
     ///

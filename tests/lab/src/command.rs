@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 const COMMAND_LIMIT_S: &str = "60";
 
 /// What the lab calls, and the Debian package it comes from.
-const TOOLS: [(&str, &str); 10] = [
+const TOOLS: [(&str, &str); 11] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("setpriv", "util-linux"),
@@ -22,6 +22,7 @@ const TOOLS: [(&str, &str); 10] = [
     ("wg-quick", "wireguard-tools"),
     ("nft", "nftables"),
     ("dbus-daemon", "dbus"),
+    ("strace", "strace"),
 ];
 
 /// Checks that this machine can run the lab.

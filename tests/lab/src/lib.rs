@@ -15,6 +15,7 @@
 mod command;
 mod link;
 mod machine;
+mod marks;
 pub mod measure;
 mod namespace;
 mod process;
@@ -31,6 +32,7 @@ mod wireguard;
 pub use command::{find, require, run};
 pub use link::{Family, Link, LinkShape, Subnet};
 pub use machine::Machine;
+pub use marks::{MARKING_RULES, count_sent, sent, set_marks};
 pub use namespace::Namespace;
 pub use process::Process;
 pub use programs::{culvert_program, peer_program, workspace_dir};

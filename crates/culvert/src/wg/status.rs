@@ -34,6 +34,9 @@ pub(crate) struct Status {
     /// Why the sockets could not be opened, where the interface is up all the same.
     #[serde(default)]
     pub(crate) down_because: Option<String>,
+    /// Its own datagrams came back into the interface: why, and the fix.
+    #[serde(default)]
+    pub(crate) loop_problem: Option<String>,
     /// MTU of the interface.
     pub(crate) mtu_bytes: u16,
     /// Cipher of peers without one of their own.
@@ -233,6 +236,7 @@ impl Status {
             fwmark: status.mark,
             is_up: status.is_up,
             down_because: status.down_because.clone(),
+            loop_problem: status.loop_problem.clone(),
             mtu_bytes: status.mtu,
             cipher: cipher_name(status.suite).to_owned(),
             offloads: status.features.iter().map(offload).collect(),

@@ -55,6 +55,9 @@ fn interface(status: &Status, text: &mut Text) {
     if let Some(why) = &status.down_because {
         text.field("link down", why);
     }
+    if let Some(problem) = &status.loop_problem {
+        text.field("loop", problem);
+    }
     text.field("workers", status.workers.len());
     let on = status.offloads.iter().filter(|offload| offload.is_on);
     let on: Vec<&str> = on.map(|offload| offload.name.as_str()).collect();
@@ -355,6 +358,7 @@ peer: AAAA
             fwmark: 51820,
             is_up: true,
             down_because: None,
+            loop_problem: None,
             mtu_bytes: 1420,
             cipher: "chacha20poly1305".to_owned(),
             offloads: vec![

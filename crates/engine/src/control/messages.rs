@@ -187,6 +187,7 @@ impl Control {
         for _ in 0..SEND_ATTEMPTS {
             match sent {
                 Err(SendError::SourceGone) => to.source = None,
+                Err(SendError::Passing(_)) => {}
                 // The workers keep the send buffer full: a handshake must still get through.
                 Err(SendError::WouldBlock) => {
                     let mut room = [PollFd::new(socket, PollFlags::OUT)];

@@ -5,6 +5,7 @@
 
 mod configure;
 mod handshake_queue;
+mod looping;
 mod machine;
 mod messages;
 mod network;
@@ -48,6 +49,9 @@ use std::time::Duration;
 
 /// How long the control thread sleeps at most: paths are looked at again at this interval.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// How long the control thread pauses where the kernel has no memory for a moment.
+const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A question or an order from outside, with where to put the answer.
 pub(crate) enum Request {
@@ -118,7 +122,7 @@ pub(crate) struct Control {
     is_up: bool,
     /// Why the sockets could not be opened when the link came up.
     down_because: Option<String>,
-    /// Kinds of superframes that the TUN has refused to a worker.
+    /// Kinds of superframes that the TUN has refused to a worker, and not taken since.
     refused_superframes: Accept,
     mtu: u16,
     /// Something changed that workers must see.
@@ -132,6 +136,7 @@ pub(crate) struct Control {
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
     paths_checked: Time,
+    looping: looping::Looping,
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
     gates_swept: Time,
@@ -191,6 +196,7 @@ impl Control {
             rate_notice: messages::RateNotice::default(),
             paths_stale: false,
             paths_checked: clock::now(),
+            looping: looping::Looping::default(),
             gate: None,
             gates_swept: clock::now(),
             ended_flows: WaitingFlows::default(),
@@ -276,6 +282,10 @@ impl Control {
         waited.extend(uevents.map(|uevents| PollFd::new(uevents, PollFlags::IN)));
         match poll(&mut waited, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(rustix::io::Errno::NOMEM | rustix::io::Errno::AGAIN) => {
+                std::thread::sleep(MEMORY_PAUSE);
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -346,11 +356,18 @@ impl Control {
                     self.hear_of_copy(generation, change, clock)?;
                 }
                 Event::SegmentationRefused(peer, len) => self.learn_path(peer, len),
-                Event::SuperframeRefused(kinds) => {
-                    tracing::warn!(
-                        ?kinds,
-                        "the TUN refused a superframe: such packets are written one by one"
-                    );
+                Event::Looped(to) => self.leave_loop(to, clock.now),
+                Event::SuperframesTaken(kinds) => {
+                    tracing::info!(?kinds, "the TUN takes superframes again");
+                    self.refused_superframes = self.refused_superframes.without(kinds);
+                }
+                Event::SuperframesRefused(kinds) => {
+                    if self.refused_superframes.or(kinds) != self.refused_superframes {
+                        tracing::warn!(
+                            ?kinds,
+                            "the TUN refused superframes: such packets are written one by one for a while"
+                        );
+                    }
                     self.refused_superframes = self.refused_superframes.or(kinds);
                 }
             }
@@ -470,6 +487,7 @@ impl Control {
             routes: Arc::clone(&self.routes),
             peers,
             receiving,
+            port: self.sockets.as_ref().map_or(0, |_| self.bound_port()),
             sockets: self.sockets.clone(),
             mtu: self.mtu,
             service_routes: self.service_routes.clone(),

@@ -31,6 +31,7 @@ impl Control {
             mark: self.mark,
             is_up: self.is_up,
             down_because: self.down_because.clone(),
+            loop_problem: self.loop_problem(now),
             mtu: self.mtu,
             suite: self.suite,
             features: self.features(),
@@ -70,7 +71,7 @@ impl Control {
             unanswered_for: since(peer.activity.unanswered_since()),
             rx_bytes: peer.rx_bytes.load(Ordering::Relaxed),
             tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
-            is_segmentation_refused: peer.segmentation_refused.load(Ordering::Relaxed),
+            is_segmentation_refused: peer.is_segmentation_off(now),
             path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
             round_trip: peer.round_trip(),
         }

@@ -75,8 +75,12 @@ pub(crate) enum Event {
     },
     /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
     SegmentationRefused(PeerId, usize),
-    /// The TUN refused superframes of these kinds.
-    SuperframeRefused(Accept),
+    /// A datagram to this address came back into the TUN.
+    Looped(SocketAddr),
+    /// The TUN refused superframes of these kinds again and again: none are made for a while.
+    SuperframesRefused(Accept),
+    /// The TUN takes superframes of these kinds again.
+    SuperframesTaken(Accept),
 }
 
 /// A worker's mailbox.

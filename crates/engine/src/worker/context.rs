@@ -17,6 +17,7 @@ use crate::unrouted::Unrouted;
 use culvert_packet::VNET_HEADER_LEN;
 use culvert_session::{OpenedBatch, Time};
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -25,6 +26,10 @@ use std::time::Duration;
 /// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
 /// (`icmp_msgs_per_sec`).
 const ICMP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How often the control thread hears of datagrams that come back. It has something to do at the first; the later ones
+/// say that it was in vain.
+const LOOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
@@ -42,6 +47,8 @@ pub(super) struct Context {
     copies: CopyWatch,
     pub(super) key_wait: KeyWait,
     last_icmp: Option<Time>,
+    /// When the control thread was last told of a loop.
+    loop_told: Option<Time>,
     /// Of both directions.
     pub(super) mix: Mix,
     pub(super) busy_poll: BusyPoll,
@@ -68,6 +75,7 @@ impl Context {
             copies: CopyWatch::new(),
             key_wait: KeyWait::new(now),
             last_icmp: None,
+            loop_told: None,
             mix: Mix::new(now),
             busy_poll: BusyPoll::new(),
             unrouted,
@@ -163,6 +171,17 @@ impl Context {
     pub(super) fn note_answer(&mut self, from: Side) {
         if self.busy_poll.arrived(from, self.now) {
             self.counters.looks_answered.add(1);
+        }
+    }
+
+    /// Counts packets to `to` that this device itself has sent, and tells the control thread, which need not hear of each.
+    pub(super) fn count_loop(&mut self, to: SocketAddr, packets: u64) {
+        self.counters.count_drop(Dropped::OwnDatagram, packets);
+        let due = self
+            .loop_told
+            .is_none_or(|last| self.now.saturating_since(last) >= LOOP_INTERVAL);
+        if due && self.tell(Event::Looped(to)) {
+            self.loop_told = Some(self.now);
         }
     }
 

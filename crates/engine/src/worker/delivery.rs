@@ -10,7 +10,8 @@ use crate::snapshot::Snapshot;
 use culvert_packet::{Accept, Coalescer, Cut, MAX_PACKETS, VNET_HEADER_LEN, VnetHeader};
 use culvert_policy::gate::PeerKey;
 use culvert_session::PeerId;
-use culvert_tun::Queue;
+use culvert_tun::{Fault, Queue};
+use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
@@ -22,6 +23,8 @@ pub(super) struct Delivery<'a> {
     writer: &'a Queue,
     sender: Option<Sender>,
     refused_kinds: Accept,
+    /// What the TUN has taken, where that is asked for.
+    taken_kinds: Option<Accept>,
 }
 
 /// Whose packets the coalescer holds.
@@ -37,6 +40,7 @@ impl<'a> Delivery<'a> {
         coalescer: &'a mut Coalescer,
         refused: &'a mut Vec<u8>,
         writer: &'a Queue,
+        wants_taken: bool,
     ) -> Self {
         Self {
             coalescer,
@@ -44,6 +48,7 @@ impl<'a> Delivery<'a> {
             writer,
             sender: None,
             refused_kinds: Accept::NONE,
+            taken_kinds: wants_taken.then_some(Accept::NONE),
         }
     }
 
@@ -86,11 +91,27 @@ impl<'a> Delivery<'a> {
             }
             counters.coalesced.record(packets);
             let (vnet, buffer, parts) = gathered.finish();
-            let refused_whole = write(counters, self.writer, &vnet, buffer, parts);
-            if refused_whole && packets > 1 {
-                let is_v4 = buffer[parts[0].start] >> 4 == 4;
-                self.refused_kinds = self.refused_kinds.or(Accept::kind(vnet.gso, is_v4));
-                write_apart(counters, self.writer, self.refused, &vnet, buffer, parts);
+            let kind = || Accept::kind(vnet.gso, buffer[parts[0].start] >> 4 == 4);
+            match write(counters, self.writer, &vnet, buffer, parts) {
+                Ok(()) => {
+                    if let Some(taken) = self.taken_kinds.as_mut().filter(|_| packets > 1) {
+                        *taken = taken.or(kind());
+                    }
+                }
+                Err(error) if packets == 1 => {
+                    write_again(counters, self.writer, &vnet, buffer, parts, &error);
+                }
+                Err(error) if Fault::of(&error).is_lasting() => {
+                    counters.count_drop(Dropped::TunWriteFailed, packets as u64);
+                }
+                Err(error) => {
+                    // It does not take a superframe of this kind, which says nothing of its packets.
+                    if error.kind() == io::ErrorKind::InvalidInput {
+                        self.refused_kinds = self.refused_kinds.or(kind());
+                        counters.superframe_refused.add(1);
+                    }
+                    write_apart(counters, self.writer, self.refused, &vnet, buffer, parts);
+                }
             }
             let is_udp = is_udp(&buffer[parts[0].clone()]);
             context.mix.note(is_udp, packets);
@@ -101,17 +122,21 @@ impl<'a> Delivery<'a> {
     pub(super) const fn refused_kinds(&self) -> Accept {
         self.refused_kinds
     }
+
+    /// The superframes that the TUN has taken, where that was asked for.
+    pub(super) fn taken_kinds(&self) -> Accept {
+        self.taken_kinds.unwrap_or(Accept::NONE)
+    }
 }
 
-/// Writes one frame to the TUN. True where it does not take a superframe of this kind, which says
-/// nothing of its packets; one that can't be written at all is counted.
+/// Writes one frame to the TUN.
 fn write(
     counters: &WorkerCounters,
     writer: &Queue,
     vnet: &VnetHeader,
     buffer: &[u8],
     parts: &[Range<usize>],
-) -> bool {
+) -> io::Result<()> {
     let mut header = [0; VNET_HEADER_LEN];
     vnet.write(&mut header);
     let mut slices = [IoSlice::new(&[]); 1 + MAX_PACKETS];
@@ -119,25 +144,38 @@ fn write(
     for (slice, part) in slices[1..].iter_mut().zip(parts) {
         *slice = IoSlice::new(&buffer[part.clone()]);
     }
-    match writer.send(&slices[..=parts.len()]) {
-        Ok(_) => {
-            counters.tun_frames_sent.add(1);
-            false
-        }
-        Err(error) => {
-            tracing::trace!(%error, "write to the TUN");
-            // Anything else, such as a link that is down, befalls every frame alike.
-            let is_kind = error.kind() == io::ErrorKind::InvalidInput && parts.len() > 1;
-            if !is_kind {
-                let packets = parts.len() as u64;
-                counters.count_drop(Dropped::TunWriteFailed, packets);
-            }
-            is_kind
-        }
-    }
+    writer.send(&slices[..=parts.len()])?;
+    counters.tun_frames_sent.add(1);
+    Ok(())
+}
+
+/// Writes a single packet once more, where the `error` of the first time may have been of the moment. One that can't be
+/// written is counted. False where no other can either.
+#[cold]
+fn write_again(
+    counters: &WorkerCounters,
+    writer: &Queue,
+    vnet: &VnetHeader,
+    buffer: &[u8],
+    parts: &[Range<usize>],
+    error: &io::Error,
+) -> bool {
+    let again = match Fault::of(error) {
+        Fault::Passing => write(counters, writer, vnet, buffer, parts),
+        Fault::NotReady | Fault::Gone | Fault::Broken => Err(io::Error::other("not tried")),
+    };
+    let Err(second) = again else {
+        return true;
+    };
+    tracing::trace!(%error, %second, "write to the TUN");
+    counters.count_drop(Dropped::TunWriteFailed, 1);
+    // A link that is down refuses every packet alike.
+    let is_down = second.raw_os_error() == Some(Errno::IO.raw_os_error());
+    !is_down && !Fault::of(error).is_lasting()
 }
 
 /// Writes a superframe that the TUN refused packet by packet.
+#[cold]
 fn write_apart(
     counters: &WorkerCounters,
     writer: &Queue,
@@ -146,7 +184,6 @@ fn write_apart(
     buffer: &[u8],
     parts: &[Range<usize>],
 ) {
-    counters.superframe_refused.add(1);
     whole.clear();
     for part in parts {
         whole.extend_from_slice(&buffer[part.clone()]);
@@ -159,14 +196,15 @@ fn write_apart(
     for index in 0..cut.segments() {
         let len = cut.segment_len(index);
         cut.write_segment(whole, index, &mut packet[..len]);
-        let all = 0..len;
-        write(
-            counters,
-            writer,
-            &VnetHeader::default(),
-            &packet,
-            std::slice::from_ref(&all),
-        );
+        let (all, alone) = (0..len, VnetHeader::default());
+        let parts = std::slice::from_ref(&all);
+        if let Err(error) = write(counters, writer, &alone, &packet, parts)
+            && !write_again(counters, writer, &alone, &packet, parts, &error)
+        {
+            let rest = cut.segments() - index - 1;
+            counters.count_drop(Dropped::TunWriteFailed, rest as u64);
+            return;
+        }
     }
 }
 
@@ -180,7 +218,7 @@ mod tests {
     use culvert_policy::Filters;
     use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Reach};
     use culvert_session::PublicKey;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, UdpSocket};
     use std::os::unix::net::UnixDatagram;
     use std::sync::Arc;
 
@@ -246,7 +284,7 @@ mod tests {
         let mut refused = Vec::new();
         let mut bytes: Vec<u8> = packets.iter().flat_map(|&(_, from)| packet(from)).collect();
 
-        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
         for (place, &(slot, _)) in packets.iter().enumerate() {
             delivery.begin(&peer(slot), &snapshot, &mut context, &mut bytes);
             delivery.push(&bytes, place * PACKET_LEN..(place + 1) * PACKET_LEN);
@@ -273,5 +311,32 @@ mod tests {
     #[test]
     fn a_packet_from_the_address_of_another_client_is_dropped_and_counted() {
         assert_eq!(deliver(&[(1, CLIENTS[0])]), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_packet_whose_write_fails_for_the_moment_is_written_again() {
+        let tun = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        tun.connect(address).unwrap();
+        // Loopback answers "port unreachable" within the call: the next one fails with ECONNREFUSED.
+        tun.send(&[0]).unwrap();
+        let inside = UdpSocket::bind(address).unwrap();
+        inside.set_nonblocking(true).unwrap();
+
+        let writer = Queue::new(tun.into());
+        let (snapshot, mut context) = (snapshot(), context());
+        let mut coalescer = Coalescer::new(Accept::NONE);
+        let (mut refused, mut bytes) = (Vec::new(), packet(CLIENTS[0]));
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
+        delivery.begin(&peer(0), &snapshot, &mut context, &mut bytes);
+        delivery.push(&bytes, 0..PACKET_LEN);
+        delivery.flush(&snapshot, &mut context, &mut bytes);
+
+        let mut frame = [0; VNET_HEADER_LEN + PACKET_LEN];
+        assert_eq!(inside.recv(&mut frame).unwrap(), frame.len());
+        assert_eq!(frame[VNET_HEADER_LEN..], packet(CLIENTS[0]));
+        assert_eq!(context.counters.dropped(Dropped::TunWriteFailed), 0);
     }
 }

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::delivery::Delivery;
 use super::queues::Queues;
+use super::superframes::Superframes;
 use crate::clock;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
@@ -36,6 +37,7 @@ pub(super) struct Inbound {
     bulk: ReceiveBatch,
     express: ReceiveBatch,
     coalescer: Coalescer,
+    superframes: Superframes,
     /// Room to put a superframe together that the TUN refused in parts; allocated on first need.
     refused: Vec<u8>,
 }
@@ -55,6 +57,7 @@ impl Inbound {
             bulk: ReceiveBatch::new(RECEIVE_BUFFERS),
             express: ReceiveBatch::new(EXPRESS_BUFFERS),
             coalescer: Coalescer::new(accept),
+            superframes: Superframes::new(accept),
             refused: Vec::new(),
         }
     }
@@ -107,14 +110,31 @@ impl Inbound {
             .counters
             .received
             .record(entry.bytes.len().div_ceil(entry.stride));
-        let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, queues.writer());
+        if let Some(accept) = self.superframes.tried_again(context.now) {
+            self.coalescer.set_accept(accept);
+        }
+        let is_doubted = self.superframes.is_doubted();
+        let (coalescer, writer) = (&mut self.coalescer, queues.writer());
+        let mut delivery = Delivery::new(coalescer, &mut self.refused, writer, is_doubted);
         open_all(&mut delivery, snapshot, context, entry.bytes, arrival);
         delivery.flush(snapshot, context, entry.bytes);
-        let refused = delivery.refused_kinds();
-        if refused != Accept::NONE {
-            let accept = self.coalescer.accept();
-            self.coalescer.set_accept(accept.without(refused));
-            context.tell(Event::SuperframeRefused(refused));
+        let (refused, taken) = (delivery.refused_kinds(), delivery.taken_kinds());
+        if refused != Accept::NONE || taken != Accept::NONE {
+            self.note_superframes(refused, taken, context);
+        }
+    }
+}
+
+impl Inbound {
+    #[cold]
+    fn note_superframes(&mut self, refused: Accept, taken: Accept, context: &Context) {
+        let news = self.superframes.note(refused, taken, context.now);
+        if let Some(kinds) = news.off {
+            self.coalescer.set_accept(self.superframes.accept());
+            context.tell(Event::SuperframesRefused(kinds));
+        }
+        if let Some(kinds) = news.on {
+            context.tell(Event::SuperframesTaken(kinds));
         }
     }
 }

@@ -17,10 +17,12 @@ mod interrupt_moderation;
 mod key_wait;
 mod mix;
 mod outbound;
+mod own;
 mod poller;
 mod queue_bound;
 mod queues;
 mod staging;
+mod superframes;
 mod transmit;
 
 use crate::clock;
@@ -102,6 +104,8 @@ pub(crate) struct Worker {
     ready: [bool; Lane::ALL.len()],
     /// By lane: what was last seen to have come there, of those for what is urgent.
     arrivals: [u64; Lane::ALL.len()],
+    /// By lane: receive calls that failed one after the other.
+    receive_failures: [u8; Lane::ALL.len()],
     /// The outbound direction used its budget up and may have more to carry.
     has_more: bool,
     /// `None` before the first sockets, and where their buffers are left alone.
@@ -109,6 +113,10 @@ pub(crate) struct Worker {
     /// Keepalives that wait for the batch before them; as many as commands fit the mailbox.
     keepalives: VecDeque<PeerId>,
 }
+
+/// Receive calls that may fail one after the other before a socket is left alone until something arrives there: a busy loop
+/// over a socket that is broken would take the processor from all others.
+const MAX_RECEIVE_FAILURES: u8 = 8;
 
 /// What an epoll event is about. TUN queues have their own number.
 const TOKEN_WAKE: u64 = 1 << 32;
@@ -158,6 +166,7 @@ impl Worker {
             poller,
             ready: [false; Lane::ALL.len()],
             arrivals: [0; Lane::ALL.len()],
+            receive_failures: [0; Lane::ALL.len()],
             has_more: false,
             backlogs: None,
             keepalives: VecDeque::new(),
@@ -378,13 +387,18 @@ impl Worker {
         let (runs, may_have_more) = match self.inbound.fetch(lane, socket) {
             Ok(fetched) => fetched,
             Err(error) => {
-                // The socket has lost something, or memory is short. What comes next is received again.
+                // The socket has lost something, or memory is short. What is there already tells of itself no more.
                 tracing::debug!(%error, "receive");
                 self.context.counters.udp_receive_failures.add(1);
-                (0, false)
+                let failures = &mut self.receive_failures[lane as usize];
+                *failures += 1;
+                (0, *failures < MAX_RECEIVE_FAILURES)
             }
         };
         self.ready[lane as usize] = may_have_more;
+        if runs > 0 || !may_have_more {
+            self.receive_failures[lane as usize] = 0;
+        }
         if runs > 0 {
             self.context.counters.udp_receives.add(1);
             self.context.note_answer(Side::Outside);

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::gate;
 use super::interrupt_moderation::InterruptModeration;
 use super::mix::is_udp;
+use super::own;
 use super::queues::Queues;
 use super::staging::Staging;
 use super::transmit::{self, Blocked};
@@ -197,7 +198,9 @@ impl Outbound {
             self.frame[..frame.len()].copy_from_slice(&frame);
             frame.len()
         } else {
-            let Some(received) = queues.receive(&mut self.frame, context.now, only_urgent)? else {
+            let received =
+                queues.receive(&mut self.frame, context.now, only_urgent, &context.counters)?;
+            let Some(received) = received else {
                 return Ok(None);
             };
             context.counters.tun_frames_received.add(1);
@@ -292,6 +295,12 @@ impl Outbound {
             context.counters.count_drop(Dropped::TunMalformed, 1);
             return None;
         };
+        if own::is_from_port(packet, snapshot.port)
+            && let Some(to) = own::loops_to(snapshot, packet)
+        {
+            context.count_loop(to, cut.segments() as u64);
+            return None;
+        }
         let owner = snapshot.routes.owner(cut.ip().destination);
         let road = owner.and_then(|id| snapshot.road(id));
         let mut before_gate = None;

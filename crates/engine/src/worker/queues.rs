@@ -6,8 +6,9 @@
 
 use super::codel::Codel;
 use super::queue_bound::QueueBound;
+use crate::counters::{Dropped, WorkerCounters};
 use culvert_session::Time;
-use culvert_tun::{Account, PRIORITY_QUEUES, Queue, URGENT_QUEUE};
+use culvert_tun::{Account, Fault, PRIORITY_QUEUES, Queue, URGENT_QUEUE};
 use std::io;
 use std::time::Duration;
 
@@ -17,6 +18,10 @@ const QUANTUM_BYTES: i64 = 64 * 1024;
 /// Frames read from the priority queues before the others get a turn: what belongs there is small
 /// and rare, and a flood of it must not starve the rest.
 const PRIORITY_BURST_FRAMES: u32 = 32;
+
+/// Reads that may fail one after the other before the queue is left alone until something arrives in it: each loses a
+/// frame, and a worker has others to read.
+const MAX_READ_FAILURES: u32 = 16;
 
 /// How long a queue may refuse packets because its account is wrong, which only an administrator who changes its length
 /// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
@@ -132,15 +137,18 @@ impl Queues {
     /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_urgent` asks for it,
     /// the urgent queue alone.
     ///
+    /// A read that fails for the moment is counted as the loss of a frame, which the kernel has taken off its queue by then.
+    ///
     /// # Errors
-    /// What reading the TUN says; a device that is gone is [`io::ErrorKind::Other`]'s business of
-    /// the caller.
+    /// Those of reading the TUN that are [lasting](Fault::is_lasting).
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],
         now: Time,
         only_urgent: bool,
+        counters: &WorkerCounters,
     ) -> io::Result<Option<Received>> {
+        let mut failures = 0;
         while if only_urgent {
             self.has_urgent()
         } else {
@@ -156,7 +164,7 @@ impl Queues {
                     self.deficits[queue] -= len as i64;
                     return Ok(Some(self.settle(queue, len, now)));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(error) if Fault::of(&error) == Fault::NotReady => {
                     self.ready &= !(1 << queue);
                     self.deficits[queue] = 0;
                     if let Some(Book { account, codel, .. }) = self.books.get_mut(queue) {
@@ -164,10 +172,18 @@ impl Queues {
                         codel.found_empty(account.taken(), now);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.ready &= !(1 << queue);
-                    return Err(error);
+                    if Fault::of(&error).is_lasting() {
+                        self.ready &= !(1 << queue);
+                        return Err(error);
+                    }
+                    tracing::trace!(%error, "read from the TUN");
+                    counters.count_drop(Dropped::TunReadFailed, 1);
+                    failures += 1;
+                    if failures == MAX_READ_FAILURES {
+                        self.ready &= !(1 << queue);
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -253,5 +269,42 @@ impl Book {
             bound: QueueBound::default(),
             settled_at: Time::ZERO,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_tun::MAX_FRAME_BYTES;
+    use std::net::UdpSocket;
+
+    /// A queue whose next read fails with ECONNREFUSED, and whoever may write to it then.
+    fn failing_once() -> (Queue, UdpSocket) {
+        let tun = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        tun.connect(address).unwrap();
+        tun.set_nonblocking(true).unwrap();
+        // Loopback answers "port unreachable" within the call.
+        tun.send(&[0]).unwrap();
+        let writer = UdpSocket::bind(address).unwrap();
+        writer.connect(tun.local_addr().unwrap()).unwrap();
+        (Queue::new(tun.into()), writer)
+    }
+
+    #[test]
+    fn a_read_that_fails_is_counted_as_a_lost_frame_and_the_next_frame_is_read() {
+        let (queue, host) = failing_once();
+        let writer = queue.try_clone().unwrap();
+        let mut queues = Queues::new(vec![queue], Vec::new(), writer, false);
+        host.send(b"a frame").unwrap();
+        let counters = WorkerCounters::default();
+        let mut buffer = vec![0; MAX_FRAME_BYTES];
+        let mut receive = || queues.receive(&mut buffer, Time::ZERO, false, &counters);
+        let received = receive().unwrap().map(|received| received.len);
+        assert_eq!(received, Some("a frame".len()));
+        assert!(receive().unwrap().is_none());
+        assert_eq!(counters.dropped(Dropped::TunReadFailed), 1);
     }
 }

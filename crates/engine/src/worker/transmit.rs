@@ -8,6 +8,7 @@ use crate::mechanisms::Mechanism;
 use crate::peer::Peer;
 use crate::snapshot::Snapshot;
 use culvert_udp::SendError;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -53,6 +54,7 @@ pub(super) fn send(
 /// Sends what has not left yet. False where the socket is full.
 fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &Peer) -> bool {
     let (stride, class) = (batch.stride(), batch.class());
+    let mut repeats = Repeats::default();
     loop {
         let sent = batch.sealed().map_or(0, |sealed| sealed.sent);
         let rest = &batch.bytes()[sent..];
@@ -69,20 +71,25 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
             context.counters.count_drop(Dropped::SendFailed, records);
             return true;
         };
-        let segmented =
-            context.mechanisms.has(Mechanism::Segmentation) && peer.takes_runs_of(stride, &to);
+        let segmented = sent >= repeats.apart_until
+            && context.mechanisms.has(Mechanism::Segmentation)
+            && peer.takes_runs_of(stride, &to, context.now);
         let chunk_len = if segmented {
             rest.len()
         } else {
             rest.len().min(stride)
         };
+        let chunk = sent..sent + chunk_len;
         match socket.send(&rest[..chunk_len], stride, &to, class) {
             Ok(()) => {
                 context.counters.udp_sends.add(1);
                 peer.tx_bytes.fetch_add(chunk_len as u64, Ordering::Relaxed);
+                if chunk_len > stride {
+                    peer.segmentation_accepted();
+                }
             }
             Err(SendError::WouldBlock) => return false,
-            Err(error) if survives(context, peer, &error, stride, chunk_len > stride) => continue,
+            Err(error) if survives(context, peer, &error, stride, &chunk, &mut repeats) => continue,
             Err(error) => {
                 let reason = if matches!(error, SendError::TooBig) {
                     Dropped::SendTooBig
@@ -101,24 +108,58 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
     }
 }
 
-/// Whether a send that failed is worth repeating in another way, which is remembered.
+/// What has been repeated of a batch.
+#[derive(Default)]
+struct Repeats {
+    /// Up to this byte records leave one by one: together they were refused.
+    apart_until: usize,
+    /// The record that ends at this byte was repeated as often as in the second place.
+    record: (usize, u8),
+}
+
+/// How often a single record is repeated that the kernel failed to send: once as it was, and once from whichever address.
+const MAX_REPEATS: u8 = 2;
+
+/// Whether a send of the bytes `chunk` that failed is worth repeating in another way, which is remembered.
 fn survives(
     context: &Context,
     peer: &Peer,
     error: &SendError,
     stride: usize,
-    segmented: bool,
+    chunk: &Range<usize>,
+    repeats: &mut Repeats,
 ) -> bool {
+    let segmented = chunk.len() > stride;
     match error {
         SendError::SegmentationUnsupported | SendError::TooBig if segmented => {
-            peer.segmentation_refused.store(true, Ordering::Relaxed);
+            let is_too_big = matches!(error, SendError::TooBig);
+            if is_too_big {
+                peer.segmentation_too_big(context.now);
+            }
             context.counters.segmentation_refused.add(1);
-            context.tell(Event::SegmentationRefused(peer.id, stride));
+            if is_too_big || peer.segmentation_refused(context.now) {
+                context.tell(Event::SegmentationRefused(peer.id, stride));
+            }
+            repeats.apart_until = chunk.end;
             true
         }
         SendError::SourceGone => {
             peer.forget_source();
             true
+        }
+        SendError::Passing(_) if segmented => {
+            repeats.apart_until = chunk.end;
+            true
+        }
+        SendError::Passing(_) => {
+            if repeats.record.0 != chunk.end {
+                repeats.record = (chunk.end, 0);
+            }
+            repeats.record.1 += 1;
+            if repeats.record.1 == MAX_REPEATS {
+                peer.forget_source();
+            }
+            repeats.record.1 <= MAX_REPEATS
         }
         _ => false,
     }
