@@ -67,7 +67,8 @@ pub use privileges::{Capability, Confinement, User, confine};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
-    Applied, MAX_ADDRESSES, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
+    Applied, Exemption, MAX_ADDRESSES, MAX_EXEMPTIONS, MAX_PREFIXES, Mark, Network, Note,
+    Preference, Routing, Table, Wanted,
 };
 pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use shutdown::Shutdown;
@@ -106,6 +107,7 @@ mod tests {
                 mtu_bytes: 1280,
                 addresses: Vec::new(),
                 prefixes: Vec::new(),
+                exemptions: Vec::new(),
                 routing: Routing::CLIENT,
             };
             network.apply(&wanted).await

@@ -1,7 +1,8 @@
 //! From a token to an open WebSocket.
 
 use crate::connection::Connection;
-use crate::{ConnectError, tcp, tls};
+use crate::tcp::{self, Dial};
+use crate::{ConnectError, tls};
 use culvert_wire::token::{Bearer, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
 use rustls::pki_types::ServerName;
@@ -12,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::client_async_with_config;
@@ -43,6 +45,8 @@ pub struct Destination {
     pub mark: Option<u32>,
     /// The look-up of the portal's name.
     pub look_up: LookUp,
+    /// Told the addresses of the portal that are tried from now on, at most eight.
+    pub addresses: Option<watch::Sender<Vec<SocketAddr>>>,
 }
 
 /// Looks up the addresses of a name, for a port.
@@ -91,8 +95,11 @@ async fn attempt(
     })?;
     let stream = secure(
         &destination.portal,
-        destination.mark,
-        destination.look_up,
+        &Dial {
+            mark: destination.mark,
+            look_up: destination.look_up,
+            addresses: destination.addresses.as_ref(),
+        },
         (host, port),
     )
     .await?;
@@ -115,12 +122,12 @@ async fn attempt(
 /// [`ConnectError`] says what to do.
 pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError> {
     let (authority, host, port) = parts(portal)?;
-    match tokio::time::timeout(
-        ATTEMPT_LIMIT,
-        secure(portal, None, system_look_up, (host, port)),
-    )
-    .await
-    {
+    let dial = Dial {
+        mark: None,
+        look_up: system_look_up,
+        addresses: None,
+    };
+    match tokio::time::timeout(ATTEMPT_LIMIT, secure(portal, &dial, (host, port))).await {
         Ok(result) => result,
         Err(_elapsed) => Err(ConnectError::TimedOut {
             authority: authority.to_owned(),
@@ -147,13 +154,12 @@ fn server_name(portal: &Portal, host: &str) -> Result<ServerName<'static>, Conne
 
 async fn secure(
     portal: &Portal,
-    mark: Option<u32>,
-    look_up: LookUp,
+    dial: &Dial<'_>,
     (host, port): (&str, u16),
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
     let name = server_name(portal, host)?;
     let configuration = tls::configuration(portal.pin)?;
-    let stream = tcp::connect(host, port, mark, look_up).await?;
+    let stream = tcp::connect(host, port, dial).await?;
     let connector = TlsConnector::from(Arc::new(configuration));
     connector.connect(name, stream).await.map_err(|source| {
         let authority = format!("{host}:{port}");

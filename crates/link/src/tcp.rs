@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Addresses of one portal that are tried: both families of a few machines.
@@ -15,21 +16,35 @@ pub(crate) const MAX_ADDRESSES: usize = 8;
 /// recommends 250 ms.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// Connects to `host`, from a socket with `mark`: it must not be led into the tunnel that the portal
-/// is needed for.
+/// How a connection to the portal is made.
+pub(crate) struct Dial<'a> {
+    /// Of the socket: it must not be led into the tunnel that the portal is needed for.
+    pub(crate) mark: Option<u32>,
+    pub(crate) look_up: LookUp,
+    /// Told which addresses are tried.
+    pub(crate) addresses: Option<&'a watch::Sender<Vec<SocketAddr>>>,
+}
+
+/// Connects to `host`.
 pub(crate) async fn connect(
     host: &str,
     port: u16,
-    mark: Option<u32>,
-    look_up: LookUp,
+    dial: &Dial<'_>,
 ) -> Result<TcpStream, ConnectError> {
+    let mark = dial.mark;
     // Brackets belong to a URL, not to an address.
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let resolved = look_up(host.to_owned(), port).await;
+    let resolved = (dial.look_up)(host.to_owned(), port).await;
     let resolved = resolved.map_err(|source| ConnectError::Resolve {
         host: host.to_owned(),
         source,
     })?;
+    if let Some(addresses) = dial.addresses {
+        let mut tried = alternate(resolved.clone());
+        tried.truncate(MAX_ADDRESSES);
+        // Nobody may listen.
+        addresses.send_replace(tried);
+    }
     let mut local = None;
     let connected = race(resolved, |address| {
         open(address, mark).map_err(|(what, source)| {

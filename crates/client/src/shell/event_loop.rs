@@ -16,7 +16,8 @@ use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_dns::Via;
 use culvert_engine::Unrouted;
 use culvert_host::{
-    InterfaceName, NetworkChange, ResolverWanted, RoutedDomains, Shutdown, Wanted, WatchOptions,
+    Exemption, InterfaceName, MAX_EXEMPTIONS, NetworkChange, ResolverWanted, RoutedDomains,
+    Shutdown, Wanted, WatchOptions,
 };
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats, stamp_epoch};
 use culvert_policy::{DomainName, Prefix};
@@ -25,10 +26,10 @@ use culvert_wire::messages::Interface;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 /// The port of DNS.
@@ -55,6 +56,8 @@ pub(super) struct EventLoop<'a> {
     is_awaited: bool,
     interface: Option<Interface>,
     routes: Option<BTreeSet<Prefix>>,
+    /// The port of the tunnel's sockets, while they are open.
+    tunnel_port: Option<u16>,
     /// Whether anything was asked of the host yet.
     has_wanted: bool,
     /// Whether rules about applications were asked for of which nothing has been heard.
@@ -80,6 +83,8 @@ pub(super) struct Devices {
     resolver: Resolver,
     keeper: Keeper,
     portal: Portal,
+    /// Where the portal is, as last looked up.
+    portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     listeners: Listeners,
 }
 
@@ -130,6 +135,8 @@ enum Event {
     Asked(StatusRequest),
     Network(NetworkChange),
     HostApplied,
+    /// The portal's name was looked up.
+    PortalAddresses,
     Resolver,
     Guard(GuardEvent),
     DeviceEnded(Option<culvert_engine::EngineError>),
@@ -168,12 +175,14 @@ impl<'a> EventLoop<'a> {
             destinations: Vec::new(),
             debounce: culvert_host::DEBOUNCE,
         });
+        let (found, portal_addresses) = watch::channel(Vec::new());
         let portal = Portal::new(Destination {
             portal: enrolment.portal.clone(),
             path: culvert_wire::CLIENT_SESSION_PATH,
             bearer: enrolment.bearer.clone(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            addresses: Some(found),
         });
         Ok(Self {
             base,
@@ -186,6 +195,7 @@ impl<'a> EventLoop<'a> {
                 resolver: Resolver::start(control),
                 keeper: Keeper::start(settings.interface.clone()),
                 portal,
+                portal_addresses,
                 listeners,
             },
             dns_events,
@@ -194,6 +204,7 @@ impl<'a> EventLoop<'a> {
             is_awaited,
             interface: None,
             routes: None,
+            tunnel_port: None,
             has_wanted: false,
             awaits_guard: false,
             domains: RoutedDomains::Within(BTreeSet::new()),
@@ -233,6 +244,7 @@ impl<'a> EventLoop<'a> {
                 event = self.devices.portal.next() => Event::Portal(event),
                 Some(change) = self.devices.host.changed.recv() => Event::Network(change),
                 Ok(()) = self.devices.host.state.changed() => Event::HostApplied,
+                Ok(()) = self.devices.portal_addresses.changed() => Event::PortalAddresses,
                 Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
                 Some(event) = self.devices.keeper.events.recv() => Event::Guard(event),
                 asked = self.observed.next() => Event::Asked(asked),
@@ -255,7 +267,13 @@ impl<'a> EventLoop<'a> {
                 Event::Network(change) => self.handle_network(change),
                 Event::HostApplied => {
                     self.devices.host.state.mark_unchanged();
+                    // The interface may have come up, and the sockets with it.
+                    self.note_port(self.devices.tunnel.port()?);
                     self.bind_dns().await;
+                }
+                Event::PortalAddresses => {
+                    self.devices.portal_addresses.mark_unchanged();
+                    self.want_host();
                 }
                 Event::Resolver => self.take_upstreams(),
                 Event::Guard(GuardEvent { rules, result }) => {
@@ -432,7 +450,8 @@ impl<'a> EventLoop<'a> {
         }
         let is_due = |due_ms| due_ms <= now.boot_ms;
         if self.core.poll_report(now.boot_ms).is_some_and(is_due) {
-            let reports = self.devices.tunnel.reports()?;
+            let (reports, port) = self.devices.tunnel.reports()?;
+            self.note_port(port);
             self.core.handle_peers(&reports, now.boot_ms);
         }
         if self.dns_retry_ms.is_some_and(is_due) {
@@ -532,6 +551,10 @@ impl<'a> EventLoop<'a> {
             self.has_wanted = true;
             self.devices.keeper.settle();
         }
+        if self.tunnel_port.is_none() {
+            // An interface that was taken over is up already. One that has failed is heard of elsewhere.
+            self.tunnel_port = self.devices.tunnel.port().unwrap_or(None);
+        }
         let prefixes = routes
             .iter()
             .filter_map(|range| IpNet::new(range.address(), range.len()).ok());
@@ -540,8 +563,27 @@ impl<'a> EventLoop<'a> {
             mtu_bytes: self.base.settings.mtu.into(),
             addresses: own_addresses(interface),
             prefixes: prefixes.collect(),
+            exemptions: self.exemptions(),
             routing: self.base.settings.routing,
         });
+    }
+
+    /// Takes in which port the tunnel's sockets have.
+    fn note_port(&mut self, port: Option<u16>) {
+        if self.tunnel_port != port {
+            self.tunnel_port = port;
+            if self.has_wanted {
+                self.want_host();
+            }
+        }
+    }
+
+    /// What must stay out of the tunnel whatever another program marks it with.
+    fn exemptions(&self) -> Vec<Exemption> {
+        let portal = self.devices.portal_addresses.borrow();
+        let tunnel = self.tunnel_port.map(Exemption::UdpFrom).into_iter();
+        let portal = portal.iter().copied().map(Exemption::TcpTo);
+        tunnel.chain(portal).take(MAX_EXEMPTIONS).collect()
     }
 
     /// Opens the sockets on the tunnel's addresses, as far as the host has them already.
@@ -550,10 +592,15 @@ impl<'a> EventLoop<'a> {
         let Some(interface) = self.interface else {
             return;
         };
-        if self.devices.host.state.borrow().applied == 0 {
+        let (applied, lacks_ipv6) = {
+            let state = self.devices.host.state.borrow();
+            (state.applied, state.lacks_ipv6)
+        };
+        if applied == 0 {
             return;
         }
-        let addresses = own_addresses(interface);
+        let mut addresses = own_addresses(interface);
+        addresses.retain(|address| address.is_ipv4() || !lacks_ipv6);
         let wanted: BTreeSet<IpAddr> = addresses.iter().copied().collect();
         self.devices.listeners.keep(&wanted);
         let mut problem = None;
@@ -647,7 +694,7 @@ fn own_addresses(interface: Interface) -> Vec<IpAddr> {
     vec![interface.ipv4.into(), interface.ipv6.into()]
 }
 
-fn dns_problem(at: std::net::SocketAddr, error: &std::io::Error) -> String {
+fn dns_problem(at: SocketAddr, error: &std::io::Error) -> String {
     let fix = match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
             "; grant CAP_NET_BIND_SERVICE, or use --dns-listen with a port above 1023"

@@ -1,6 +1,6 @@
 //! The host's network: what leads into the tunnel, and what changes around it.
 
-use culvert_host::{HostError, Network, NetworkChange, NetworkWatch, Wanted, WatchOptions};
+use culvert_host::{HostError, Network, NetworkChange, NetworkWatch, Note, Wanted, WatchOptions};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub(crate) struct HostState {
     pub(crate) applied: u64,
     /// Whether all was as wanted when it was last looked at.
     pub(crate) stands: bool,
+    /// The interface has no IPv6 address, as the host is; a problem says why.
+    pub(crate) lacks_ipv6: bool,
     /// What is wrong, each a line with its fix.
     pub(crate) problems: Vec<String>,
 }
@@ -167,6 +169,7 @@ async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostSt
             } else if !changes.is_empty() {
                 tracing::debug!(?changes, "the host is set up");
             }
+            let lacks_ipv6 = applied.notes.iter().any(Note::is_lack_of_ipv6);
             let notes: Vec<String> = applied.notes.iter().map(ToString::to_string).collect();
             told.send_if_modified(|state| {
                 for note in notes.iter().filter(|note| !state.problems.contains(note)) {
@@ -175,6 +178,7 @@ async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostSt
                 let is_news = !was_fulfilled || !changes.is_empty() || state.problems != notes;
                 state.applied += 1;
                 state.stands = true;
+                state.lacks_ipv6 = lacks_ipv6;
                 state.problems = notes;
                 is_news
             });

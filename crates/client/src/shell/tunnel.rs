@@ -47,6 +47,17 @@ pub(crate) struct Tunnel {
     pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
 }
 
+/// What the device tells of itself, for the status.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// Everything that was dropped, by stage and reason, where the count is not zero.
+    pub(crate) drops: Vec<DropStatus>,
+    /// How often all sessions began anew, because the machine may be a copy.
+    pub(crate) generation_changes: u64,
+    /// What is wrong, a line with its fix.
+    pub(crate) problem: Option<String>,
+}
+
 impl Tunnel {
     /// Makes the interface, down, with a key and a mark; or takes over the one that an earlier process left.
     pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, ClientError> {
@@ -61,6 +72,7 @@ impl Tunnel {
             gated: false,
             listen_port: 0,
             mark: settings.routing.mark.get(),
+            bind_when_looped: false,
             store: settings.store.clone(),
         })?);
         device.apply(Change {
@@ -113,8 +125,13 @@ impl Tunnel {
         self.device.refuse(packets, refusal);
     }
 
-    /// What the device knows of its peers.
-    pub(crate) fn reports(&self) -> Result<Vec<PeerReport>, EngineError> {
+    /// The port of its sockets, while they are open.
+    pub(crate) fn port(&self) -> Result<Option<u16>, EngineError> {
+        Ok(port_of(self.device.status()?.as_ref()))
+    }
+
+    /// What the device knows of its peers, and the port of its sockets, while they are open.
+    pub(crate) fn reports(&self) -> Result<(Vec<PeerReport>, Option<u16>), EngineError> {
         let status = self.device.status()?;
         let ago = |span: Duration| millis(status.at.saturating_sub(span));
         let report = |peer: &culvert_engine::PeerStatus| PeerReport {
@@ -126,14 +143,14 @@ impl Tunnel {
             rx_bytes: peer.rx_bytes,
             tx_bytes: peer.tx_bytes,
         };
-        Ok(status.peers.iter().map(report).collect())
+        let reports = status.peers.iter().map(report).collect();
+        Ok((reports, port_of(&status)))
     }
 
-    /// Everything that was dropped, by stage and reason, where the count is not zero.
-    /// Besides, how often all sessions began anew, because the machine may be a copy.
-    pub(crate) fn drops_and_generation_changes(&self) -> (Vec<DropStatus>, u64) {
+    /// What the device tells of itself; nothing where it has ended.
+    pub(crate) fn told(&self) -> Told {
         let Ok(status) = self.device.status() else {
-            return (Vec::new(), 0);
+            return Told::default();
         };
         let drops = status.drops.iter().filter(|drop| drop.count > 0);
         let told = drops.map(|drop| DropStatus {
@@ -141,7 +158,11 @@ impl Tunnel {
             reason: drop.reason.to_owned(),
             count: drop.count,
         });
-        (told.collect(), status.generation_changes)
+        Told {
+            drops: told.collect(),
+            generation_changes: status.generation_changes,
+            problem: status.loop_problem,
+        }
     }
 
     /// Ends the device, and waits until its interface has gone, so that the next one may have its name.
@@ -167,12 +188,8 @@ impl Tunnel {
     }
 }
 
-fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) -> ServiceRoutes {
-    let ranges = services.into_iter().filter_map(|(range, services)| {
-        let range = Prefix::new(range.address(), range.len())?;
-        Some((range, services))
-    });
-    ServiceRoutes::new(ranges.collect())
+fn port_of(status: &culvert_engine::Status) -> Option<u16> {
+    status.is_up.then_some(status.listen_port)
 }
 
 fn peer_change(update: PeerUpdate) -> PeerChange {

@@ -353,6 +353,7 @@ fn begin(token: &str, path: &'static str, hello: String) -> Session {
         bearer: token.bearer,
         mark: None,
         look_up: culvert_link::system_look_up,
+        addresses: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

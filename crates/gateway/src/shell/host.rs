@@ -98,6 +98,8 @@ impl Host {
             mtu_bytes: self.settings.mtu.into(),
             addresses: addresses.to_vec(),
             prefixes: client_ranges.to_vec(),
+            // No client is at an address of the ranges that lead into the tunnel.
+            exemptions: Vec::new(),
             routing: self.settings.routing,
         };
         self.apply(&wanted).await?;

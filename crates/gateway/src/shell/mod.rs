@@ -411,6 +411,7 @@ impl Shell {
                         bearer: self.settings.enrolment.bearer.clone(),
                         mark: Some(self.settings.routing.mark.get()),
                         look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+                        addresses: None,
                     };
                     let attempt = async move { connect(&destination).await };
                     self.attempt = Some(tokio::spawn(attempt));

@@ -62,6 +62,7 @@ impl Tunnel {
             gated: true,
             listen_port: settings.listen_port,
             mark: settings.routing.mark.get(),
+            bind_when_looped: false,
             store: settings.store.clone(),
         })?);
         device.apply(Change {

@@ -1,4 +1,4 @@
-//! Rules, routes and addresses as rtnetlink writes them.
+//! Routes and addresses as rtnetlink writes them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,14 +11,14 @@ use rtnetlink::packet_route::address::{
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
 
-use super::wanted::{Mark, Routing, Table};
+use super::wanted::Table;
 use crate::Family;
 
 /// Of whom rules and routes say that they are. systemd-networkd removes those of everyone but the
 /// kernel from its links, and rules altogether.
-const PROTOCOL: RouteProtocol = RouteProtocol::Kernel;
+pub(super) const PROTOCOL: RouteProtocol = RouteProtocol::Kernel;
 
 /// The metric of routes into the tunnel.
 const TUNNEL_METRIC: u32 = 100;
@@ -28,10 +28,10 @@ const TUNNEL_METRIC: u32 = 100;
 const UNREACHABLE_METRIC: u32 = u32::MAX;
 
 /// "No prefix is too short", as the kernel writes it.
-const SUPPRESS_NOTHING: u32 = u32::MAX;
+pub(super) const SUPPRESS_NOTHING: u32 = u32::MAX;
 
 /// The kernel's table of ordinary routes.
-const MAIN_TABLE: u32 = 254;
+pub(super) const MAIN_TABLE: u32 = 254;
 
 /// A route of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,135 +197,6 @@ pub(super) fn local_ranges(family: Family) -> &'static [IpNet] {
     }
 }
 
-/// A rule of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) family: Family,
-    pub(super) preference: u32,
-    pub(super) kind: RuleKind,
-}
-
-/// What a rule of ours does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RuleKind {
-    /// `not fwmark MARK lookup TABLE`
-    Unmarked(Mark, Table),
-    /// `to PREFIX lookup main suppress_prefixlength 0`: what `main` knows of one of the
-    /// [`local_ranges`], but for its default route.
-    Local(IpNet),
-}
-
-impl Rule {
-    /// The rules that lead into the tunnel, of one family.
-    pub(super) fn of(routing: &Routing, family: Family, full_tunnel: bool) -> Vec<Self> {
-        let first = routing.preference.get();
-        let unmarked = |table| RuleKind::Unmarked(routing.mark, table);
-        let mut kinds = vec![(first, unmarked(routing.table))];
-        if full_tunnel {
-            let local = local_ranges(family).iter();
-            kinds.extend(local.map(|range| (first + 10, RuleKind::Local(*range))));
-            kinds.push((first + 20, unmarked(routing.default_table)));
-        }
-        let rule = |(preference, kind)| Self {
-            family,
-            preference,
-            kind,
-        };
-        kinds.into_iter().map(rule).collect()
-    }
-
-    pub(super) fn message(self) -> RuleMessage {
-        let mut message = RuleMessage::default();
-        message.header.family = address_family(self.family);
-        message.header.action = RuleAction::ToTable;
-        message.attributes = vec![
-            RuleAttribute::Priority(self.preference),
-            RuleAttribute::Protocol(PROTOCOL),
-        ];
-        match self.kind {
-            RuleKind::Unmarked(mark, table) => {
-                message.header.flags = RuleFlags::Invert;
-                message.attributes.extend([
-                    RuleAttribute::Table(table.get()),
-                    RuleAttribute::FwMark(mark.get()),
-                    RuleAttribute::FwMask(u32::MAX),
-                ]);
-            }
-            RuleKind::Local(range) => {
-                message.header.dst_len = range.prefix_len();
-                message.attributes.extend([
-                    RuleAttribute::Destination(range.addr()),
-                    RuleAttribute::Table(MAIN_TABLE),
-                    RuleAttribute::SuppressPrefixLen(0),
-                ]);
-            }
-        }
-        message
-    }
-
-    /// What a message says if it is a rule as we make them.
-    pub(super) fn read(message: &RuleMessage) -> Option<Self> {
-        let header = &message.header;
-        if header.src_len != 0 || header.tos != 0 || header.action != RuleAction::ToTable {
-            return None;
-        }
-        let (mut preference, mut table, mut mark, mut mask) = (0, None, None, None);
-        let (mut suppress, mut protocol, mut to) = (SUPPRESS_NOTHING, None, None);
-        for attribute in &message.attributes {
-            match attribute {
-                RuleAttribute::Priority(value) => preference = *value,
-                RuleAttribute::Table(value) => table = Some(*value),
-                RuleAttribute::FwMark(value) => mark = Some(*value),
-                RuleAttribute::FwMask(value) => mask = Some(*value),
-                RuleAttribute::SuppressPrefixLen(value) => suppress = *value,
-                RuleAttribute::Protocol(value) => protocol = Some(*value),
-                RuleAttribute::Destination(address) => {
-                    to = Some(IpNet::new(*address, header.dst_len).ok()?);
-                }
-                // An interface, a user, a port: not ours.
-                _ => return None,
-            }
-        }
-        if protocol != Some(PROTOCOL) {
-            return None;
-        }
-        let inverted = header.flags.contains(RuleFlags::Invert);
-        let kind = match (inverted, table?, mark, mask, suppress, to) {
-            (true, table, Some(mark), Some(u32::MAX), SUPPRESS_NOTHING, None) => {
-                RuleKind::Unmarked(Mark::new(mark).ok()?, Table::new(table).ok()?)
-            }
-            (false, MAIN_TABLE, None, None, 0, Some(range)) => RuleKind::Local(range),
-            _ => return None,
-        };
-        Some(Self {
-            family: family_of(header.family)?,
-            preference,
-            kind,
-        })
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            family,
-            preference,
-            kind,
-        } = self;
-        match kind {
-            RuleKind::Unmarked(mark, table) => write!(
-                f,
-                "{family} rule {preference}: not fwmark {:#x} lookup {table}",
-                mark.get()
-            ),
-            RuleKind::Local(range) => write!(
-                f,
-                "{family} rule {preference}: to {range} lookup main suppress_prefixlength 0"
-            ),
-        }
-    }
-}
-
 /// The table that any rule leads to.
 pub(crate) fn rule_table(message: &RuleMessage) -> u32 {
     let attribute = message
@@ -385,7 +256,7 @@ pub(super) fn address_family(family: Family) -> AddressFamily {
     }
 }
 
-fn family_of(family: AddressFamily) -> Option<Family> {
+pub(super) fn family_of(family: AddressFamily) -> Option<Family> {
     match family {
         AddressFamily::Inet => Some(Family::V4),
         AddressFamily::Inet6 => Some(Family::V6),

@@ -5,13 +5,19 @@
 //!
 //! ```text
 //! 0      from all lookup local
+//! 5009   iif lo ipproto udp sport PORT goto 5040
+//! 5009   iif lo to PORTAL ipproto tcp dport PORT goto 5040
 //! 5010   not fwmark MARK lookup TABLE              10.0.0.0/8 dev cv0 metric 100
 //!                                                  unreachable 10.0.0.0/8 metric 4294967295
 //! 5020   to 192.168.0.0/16 lookup main suppress_prefixlength 0
 //!                                                  and other local ranges, where 0.0.0.0/0 or ::/0 is wanted
 //! 5030   not fwmark MARK lookup DEFAULT_TABLE      the same
+//! 5040   ipproto udp sport 1-65535 nop             where the first ones lead to
 //! 32766  from all lookup main
 //! ```
+//!
+//! The first ones are for hosts on which another program changes marks: the packets that carry the tunnel pass the rules
+//! into it by, whatever they are marked with ([`Exemption`]). They name TABLE, which says whose they are.
 //!
 //! When the program dies, its interface vanishes and with it the routes into it. Rules and
 //! `unreachable` routes remain: packets for resources are refused, and go nowhere in the clear. The
@@ -20,6 +26,7 @@
 mod message;
 mod notes;
 mod plan;
+mod rule;
 mod survey;
 mod wanted;
 
@@ -44,7 +51,10 @@ pub use notes::Note;
 use notes::Surroundings;
 use plan::{Current, Ipv6, Link, Step, plan, removal};
 pub(crate) use survey::Path;
-pub use wanted::{MAX_ADDRESSES, MAX_PREFIXES, Mark, Preference, Routing, Table, Wanted};
+pub use wanted::{
+    Exemption, MAX_ADDRESSES, MAX_EXEMPTIONS, MAX_PREFIXES, Mark, Preference, Routing, Table,
+    Wanted,
+};
 
 /// Exists, in the thread's namespace, where the kernel runs with IPv6.
 const IPV6_ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
@@ -299,6 +309,11 @@ fn has_ipv6() -> bool {
     std::fs::exists(IPV6_ADDRESSES).unwrap_or(false)
 }
 
+/// Whether the kernel's switches for IPv6 are to be seen at all.
+fn has_switches() -> bool {
+    std::fs::exists("/proc/sys/net/ipv6/conf").unwrap_or(false)
+}
+
 fn ipv6_of(interface: &InterfaceName) -> Ipv6 {
     if !has_ipv6() {
         return Ipv6::Off;
@@ -307,7 +322,12 @@ fn ipv6_of(interface: &InterfaceName) -> Ipv6 {
     match std::fs::read_to_string(switch) {
         Ok(value) if value.trim() == "0" => Ipv6::On,
         // Without the switch the interface has no IPv6: its MTU is below 1280, or it is gone.
-        Ok(_) | Err(_) => Ipv6::OffOnInterface,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && has_switches() => {
+            Ipv6::OffOnInterface
+        }
+        Ok(_) => Ipv6::OffOnInterface,
+        // A machine that hides its switches says nothing of them. The kernel refuses an address where IPv6 is off.
+        Err(_) => Ipv6::On,
     }
 }
 

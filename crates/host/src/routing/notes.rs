@@ -70,6 +70,14 @@ pub enum Note {
     },
 }
 
+impl Note {
+    /// Whether the tunnel's interface has no IPv6 because of it.
+    #[must_use]
+    pub const fn is_lack_of_ipv6(&self) -> bool {
+        matches!(self, Self::NoIpv6 | Self::Ipv6OffOnInterface { .. })
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -16,8 +16,9 @@ use rtnetlink::packet_route::route::RouteMessage;
 use rtnetlink::packet_route::rule::RuleMessage;
 
 use super::message::{
-    Route, Rule, RuleKind, Target, address_message, address_of, destination, is_alone, rule_table,
+    Route, Target, address_message, address_of, destination, is_alone, rule_table,
 };
+use super::rule::{Rule, RuleKind};
 use super::wanted::{Routing, Table, Wanted};
 use crate::Family;
 
@@ -138,7 +139,7 @@ fn wanted_rules(wanted: &Wanted, current: &Current) -> Vec<Rule> {
         Ipv6::Off => &[Family::V4][..],
         Ipv6::On | Ipv6::OffOnInterface => &[Family::V4, Family::V6],
     };
-    let rules_of = |&family| Rule::of(&wanted.routing, family, wanted.is_full_tunnel(family));
+    let rules_of = |&family| Rule::of(wanted, family);
     families.iter().flat_map(rules_of).collect()
 }
 

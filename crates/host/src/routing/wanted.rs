@@ -1,7 +1,7 @@
 //! What is wanted of interface and routes.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 
 use ipnet::IpNet;
@@ -15,11 +15,15 @@ pub const MAX_PREFIXES: usize = 1 << 15;
 /// The most addresses of a tunnel: one of each family, and room for moving from old to new.
 pub const MAX_ADDRESSES: usize = 16;
 
+/// The most packets that are told apart by address and port: the sockets of the tunnel, and the addresses of one
+/// portal, of which `culvert-link` tries eight.
+pub const MAX_EXEMPTIONS: usize = 16;
+
 /// Tables of the kernel's own: unspecified, default, main, local.
 const RESERVED_TABLES: [u32; 4] = [0, 253, 254, 255];
 
-/// How far the last of our rules is from the first.
-const PREFERENCE_SPAN: u32 = 20;
+/// How far the last of our rules is from [`Routing::preference`].
+pub(super) const PREFERENCE_SPAN: u32 = 30;
 
 /// The preference of the kernel's rule that leads to the table `main`.
 const MAIN_PREFERENCE: u32 = 32_766;
@@ -38,8 +42,21 @@ pub struct Wanted {
     /// `::/0` lead everything into the tunnel but what the host knows a particular route for and may be
     /// its local network.
     pub prefixes: Vec<IpNet>,
+    /// Packets of this host that carry the tunnel, in case another program changes their mark. At most
+    /// [`MAX_EXEMPTIONS`].
+    pub exemptions: Vec<Exemption>,
     /// The tables and rules.
     pub routing: Routing,
+}
+
+/// Packets that this host sends and that must never go into the tunnel, whatever mark they bear. A firewall that
+/// changes a packet's mark has the kernel route it again, by the new mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exemption {
+    /// Datagrams from this UDP port: those of the tunnel's sockets.
+    UdpFrom(u16),
+    /// TCP to this address and port: the connection to the portal.
+    TcpTo(SocketAddr),
 }
 
 /// Which tables and rules lead to the tunnel. Two tunnels on one host need different tables.
@@ -52,7 +69,8 @@ pub struct Routing {
     pub table: Table,
     /// The table for `0.0.0.0/0` and `::/0`. It is looked into after what `main` knows of local networks.
     pub default_table: Table,
-    /// The preference of the first rule; further ones are 10 and 20 later.
+    /// The preference of the first rule that leads into the tunnel. Further ones are 10, 20 and 30 later, and those for
+    /// [`Wanted::exemptions`] are just ahead of it.
     pub preference: Preference,
 }
 
@@ -148,9 +166,10 @@ impl Preference {
     ///
     /// # Errors
     /// [`HostError::InvalidPreference`] for one that is not behind the kernel's rule for local
-    /// addresses (0) and, with all rules that follow, ahead of its rule for `main` (32766).
+    /// addresses (0), with room for one rule in between, and, with all rules that follow, ahead of its rule
+    /// for `main` (32766).
     pub fn new(preference: u32) -> Result<Self, HostError> {
-        if (1..MAIN_PREFERENCE - PREFERENCE_SPAN).contains(&preference) {
+        if (2..MAIN_PREFERENCE - PREFERENCE_SPAN).contains(&preference) {
             Ok(Self(preference))
         } else {
             Err(HostError::InvalidPreference { preference })
@@ -179,6 +198,12 @@ impl Wanted {
                 max: MAX_ADDRESSES,
             });
         }
+        if self.exemptions.len() > MAX_EXEMPTIONS {
+            return Err(HostError::TooMany {
+                what: "exemptions",
+                max: MAX_EXEMPTIONS,
+            });
+        }
         Ok(())
     }
 
@@ -199,10 +224,10 @@ mod tests {
         for number in RESERVED_TABLES {
             assert!(Table::new(number).is_err(), "{number}");
         }
-        for preference in [0, 32_746, 32_766, u32::MAX] {
+        for preference in [0, 1, 32_736, 32_766, u32::MAX] {
             assert!(Preference::new(preference).is_err(), "{preference}");
         }
-        assert!(Preference::new(32_745).is_ok());
+        assert!(Preference::new(32_735).is_ok());
     }
 
     #[test]

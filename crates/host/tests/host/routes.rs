@@ -4,7 +4,8 @@ use std::io;
 use std::net::UdpSocket;
 
 use culvert_host::{
-    Applied, HostError, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table, Wanted,
+    Applied, Exemption, HostError, MAX_PREFIXES, Mark, Network, Note, Preference, Routing, Table,
+    Wanted,
 };
 
 use crate::support::{inside, is_as_reviewed, namespace, run, shell};
@@ -79,6 +80,50 @@ fn marked_packets_never_go_into_the_tunnel() {
             "{to}"
         );
     }
+}
+
+#[test]
+fn packets_that_carry_the_tunnel_stay_out_of_it_whatever_their_mark() {
+    let host = Host::new();
+    run(&host.namespace, "sysctl -q -w net.ipv4.ip_forward=1");
+    let mut all = wanted(&["0.0.0.0/0", "::/0", "192.0.2.0/24", "2001:db8::/64"]);
+    all.exemptions = vec![
+        Exemption::UdpFrom(51_820),
+        Exemption::TcpTo("192.0.2.1:443".parse().expect("one")),
+        Exemption::TcpTo("[2001:db8::1]:443".parse().expect("one")),
+    ];
+    host.apply(&all);
+    for to in ["192.0.2.1", "2001:db8::1", "198.51.100.1", "2001:db8:9::1"] {
+        for mark in ["", "mark 0x1", "mark 0x20043", "mark 0xffffffff"] {
+            let datagram = |port| host.route(&format!("{to} ipproto udp sport {port} {mark}"));
+            assert!(datagram(51_820).contains("dev veth1"), "{to} {mark}");
+            assert!(datagram(51_821).contains("dev cv0"), "{to} {mark}");
+            let segment =
+                |port| host.route(&format!("{to} ipproto tcp sport 51820 dport {port} {mark}"));
+            let is_portal = to == "192.0.2.1" || to == "2001:db8::1";
+            let device = if is_portal { "dev veth1" } else { "dev cv0" };
+            assert!(segment(443).contains(device), "{to} {mark}");
+            assert!(segment(444).contains("dev cv0"), "{to} {mark}");
+        }
+    }
+    // What is only forwarded is not the tunnel's.
+    let forwarded = "198.51.100.1 from 10.200.1.77 iif veth1 ipproto udp sport 51820 dport 9";
+    let route = host.route(forwarded);
+    assert!(route.contains("dev cv0"), "{route}");
+    assert_eq!(host.apply(&all).changes, Vec::<String>::new());
+    // Another port, and another portal.
+    all.exemptions = vec![Exemption::UdpFrom(7)];
+    host.apply(&all);
+    let rules = run(&host.namespace, "ip rule");
+    assert!(
+        rules.contains("sport 7 ") && !rules.contains("51820"),
+        "{rules}"
+    );
+    let before = host.everything();
+    assert!(before.contains("goto"), "{before}");
+    host.remove(&all);
+    let after = host.everything();
+    assert!(!after.contains("goto") && !after.contains("nop"), "{after}");
 }
 
 #[test]

@@ -116,6 +116,7 @@ pub(crate) fn wanted(prefixes: &[&str]) -> Wanted {
             .iter()
             .map(|prefix| prefix.parse().expect("a prefix"))
             .collect(),
+        exemptions: Vec::new(),
         routing: Routing::CLIENT,
     }
 }

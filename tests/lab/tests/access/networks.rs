@@ -23,7 +23,7 @@ const PUBLIC_V6: &str = "fd00:200:a::2";
 
 /// What a resource for the whole Internet adds to the usual access. The lab's Internet has private
 /// addresses, so ranges of it are named as well: they are no local network of the client's.
-fn everything(more: &[&str]) -> String {
+pub(crate) fn everything(more: &[&str]) -> String {
     let mut toml = access();
     for (number, range) in ["0.0.0.0/0", "::/0"].iter().chain(more).enumerate() {
         toml += &format!(
@@ -46,6 +46,13 @@ fn seen_as(client: &Namespace, url: &str) -> Option<String> {
 /// A bed whose machines have one family between them.
 fn with_one_family(family: Family) -> Bed {
     let mut product = Product::networks(1).unwrap();
+    keep_one_family(&mut product, family);
+    product.begin(&access()).unwrap();
+    Bed::around(product).unwrap()
+}
+
+/// Takes the other family away from between the machines.
+pub(crate) fn keep_one_family(product: &mut Product, family: Family) {
     let other = match family {
         Family::V4 => "-6",
         Family::V6 => "-4",
@@ -62,8 +69,6 @@ fn with_one_family(family: Family) -> Bed {
             .run(&format!("ip {other} address flush dev {link} scope global"))
             .unwrap();
     }
-    product.begin(&access()).unwrap();
-    Bed::around(product).unwrap()
 }
 
 /// The gateway's datagrams come by `family`, and resources of both families are reached by that.

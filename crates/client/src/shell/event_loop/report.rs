@@ -3,6 +3,7 @@
 use super::EventLoop;
 use crate::core::Counters;
 use crate::shell::clock::Now;
+use crate::shell::tunnel::Told;
 use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
 
 impl EventLoop<'_> {
@@ -30,7 +31,12 @@ impl EventLoop<'_> {
         problems.extend(self.core.guard_fault().map(|why| {
             format!("resources that only some applications may use can't be reached: {why}")
         }));
-        let (drops, generation_changes) = self.devices.tunnel.drops_and_generation_changes();
+        let Told {
+            drops,
+            generation_changes,
+            problem,
+        } = self.devices.tunnel.told();
+        problems.extend(problem);
         let counters = counter_list(&view.counters)
             .into_iter()
             .chain([("generation_changes", generation_changes)])

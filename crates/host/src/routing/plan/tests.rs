@@ -11,7 +11,7 @@ use rtnetlink::packet_route::route::{RouteAttribute, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute};
 
 use super::super::message::{address_family, local_ranges, table_of};
-use super::super::wanted::{Mark, Preference};
+use super::super::wanted::{Exemption, Mark, Preference};
 use super::*;
 
 const INDEX: u32 = 7;
@@ -148,9 +148,10 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         select(vec![1280, 1420]),
         select(vec![0x43, 0x44]),
         select(vec![5010, 6000]),
+        exemptions(),
     )
         .prop_map(
-            |(prefixes, addresses, mtu_bytes, mark, preference)| Wanted {
+            |(prefixes, addresses, mtu_bytes, mark, preference, exemptions)| Wanted {
                 interface: "cv0".parse().expect("a name"),
                 mtu_bytes,
                 addresses: addresses
@@ -161,6 +162,7 @@ fn wanted() -> impl Strategy<Value = Wanted> {
                     .iter()
                     .map(|prefix| prefix.parse().expect("one"))
                     .collect(),
+                exemptions,
                 routing: Routing {
                     mark: Mark::new(NonZeroU32::new(mark).expect("not zero").get())
                         .expect("a mark"),
@@ -169,6 +171,16 @@ fn wanted() -> impl Strategy<Value = Wanted> {
                 },
             },
         )
+}
+
+fn exemptions() -> impl Strategy<Value = Vec<Exemption>> {
+    let all = vec![
+        Exemption::UdpFrom(51_820),
+        Exemption::TcpTo("192.0.2.1:443".parse().expect("one")),
+        Exemption::TcpTo("[2001:db8::1]:443".parse().expect("one")),
+    ];
+    let count = all.len();
+    subsequence(all, 0..=count)
 }
 
 fn ipv6() -> impl Strategy<Value = Ipv6> {
