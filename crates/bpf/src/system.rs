@@ -29,6 +29,8 @@ const LICENCE: &CStr = c"Apache-2.0";
 pub enum ProgramOff {
     /// Loading a program needs CAP_BPF.
     NotPermitted,
+    /// This process has its capabilities in a user namespace, where CAP_BPF loads none.
+    InUserNamespace,
     /// The kernel has no BPF, or not for this purpose.
     NotInThisKernel,
     /// The kernel refused the program, with this error number.
@@ -39,6 +41,9 @@ impl fmt::Display for ProgramOff {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPermitted => formatter.write_str("needs CAP_BPF"),
+            Self::InUserNamespace => {
+                formatter.write_str("needs CAP_BPF, which no process of a user namespace has")
+            }
             Self::NotInThisKernel => formatter.write_str("not offered by this kernel"),
             Self::Refused(error) => write!(
                 formatter,
@@ -53,12 +58,20 @@ impl ProgramOff {
     /// What the kernel's error means.
     pub fn from_error(error: &io::Error) -> Self {
         match error.raw_os_error() {
+            Some(libc::EPERM) if is_in_user_namespace() => Self::InUserNamespace,
             Some(libc::EPERM) => Self::NotPermitted,
             Some(libc::ENOSYS | libc::ENOTTY) => Self::NotInThisKernel,
             Some(number) => Self::Refused(number),
             None => Self::NotInThisKernel,
         }
     }
+}
+
+/// Whether users of this process are others outside: the first namespace has every user as they are.
+fn is_in_user_namespace() -> bool {
+    const FIRST: [&str; 3] = ["0", "0", "4294967295"];
+    let map = std::fs::read_to_string("/proc/self/uid_map");
+    map.is_ok_and(|map| !map.split_whitespace().eq(FIRST))
 }
 
 /// A name that `bpftool` shows, of at most fifteen bytes and a zero.
