@@ -12,7 +12,7 @@
 //! 5020   to 192.168.0.0/16 lookup main suppress_prefixlength 0
 //!                                                  and other local ranges, where 0.0.0.0/0 or ::/0 is wanted
 //! 5030   not fwmark MARK lookup DEFAULT_TABLE      the same
-//! 5040   ipproto udp sport 1-65535 nop             where the first ones lead to
+//! 5040   ipproto udp sport 1-65534 nop             where the first ones lead to
 //! 32766  from all lookup main
 //! ```
 //!

@@ -36,7 +36,7 @@ pub(super) enum RuleKind {
     /// `to PREFIX lookup main suppress_prefixlength 0`: what `main` knows of one of the
     /// [`local_ranges`], but for its default route.
     Local(IpNet),
-    /// `ipproto udp sport 1-65535 nop`: what exempt packets go on behind.
+    /// `ipproto udp sport 1-65534 nop`: what exempt packets go on behind.
     ///
     /// The kernel reads the ports of a packet that it routes again only where some rule asks for them that is not for
     /// packets of the host alone (`fib_rule_requires_fldissect`), so this one does. It needs Linux 4.17.
@@ -46,10 +46,10 @@ pub(super) enum RuleKind {
 /// The name by which a rule speaks of packets that the host sends itself.
 const FROM_HERE: &str = "lo";
 
-/// Every port.
+/// As many ports as the kernel takes in one rule: it refuses a range that ends with the last (`fib_rule_port_range_valid`).
 const ALL_PORTS: RulePortRange = RulePortRange {
     start: 1,
-    end: u16::MAX,
+    end: u16::MAX - 1,
 };
 
 /// `FRA_SPORT_MASK` and `FRA_DPORT_MASK` of `linux/fib_rules.h`, which Linux 6.15 and later say of every single port.
@@ -325,7 +325,7 @@ impl fmt::Display for Rule {
             RuleKind::Local(range) => {
                 write!(f, "to {range} lookup main suppress_prefixlength 0")
             }
-            RuleKind::Landing(_) => f.write_str("ipproto udp sport 1-65535 nop"),
+            RuleKind::Landing(_) => f.write_str("ipproto udp sport 1-65534 nop"),
         }
     }
 }
