@@ -257,6 +257,10 @@ pub struct GatewayStatus {
     pub rx_bytes_per_s: u64,
     /// Bytes a second that go to it.
     pub tx_bytes_per_s: u64,
+    /// The longest packet that a probe proved to pass the path to it, in bytes with all headers; `None` before one of full
+    /// size was sent.
+    #[serde(default)]
+    pub path_mtu_bytes: Option<u16>,
     /// Resources through it.
     pub resources: Vec<ResourceId>,
 }

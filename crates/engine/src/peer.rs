@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
     pub(crate) path_mtu: AtomicU16,
+    /// A packet of full size left by the path to the endpoint, and the control thread was told.
+    pub(crate) full_size_left: AtomicBool,
     /// Microseconds that a message and its answer take by the path to the endpoint; 0 where that is not known.
     round_trip_us: AtomicU32,
     /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
@@ -59,6 +61,7 @@ impl Peer {
             segmentation: Mutex::default(),
             is_segmentation_doubted: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
+            full_size_left: AtomicBool::new(false),
             round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
         }
@@ -191,6 +194,7 @@ impl Peer {
     pub(crate) fn forget_mtu(&self) {
         self.allow_segmentation();
         self.path_mtu.store(0, Ordering::Relaxed);
+        self.full_size_left.store(false, Ordering::Relaxed);
     }
 
     /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice

@@ -175,6 +175,8 @@ pub struct PeerStatus {
     pub is_segmentation_refused: bool,
     /// MTU of the path in bytes, where it is known to be too small for full-size records.
     pub path_mtu: Option<u16>,
+    /// The longest packet that a probe proved to pass the path, in bytes with all headers.
+    pub measured_mtu: Option<u16>,
     /// How long a message and its answer take by the path, as handshakes tell.
     pub round_trip: Option<Duration>,
 }

@@ -19,8 +19,10 @@ mod coalesce;
 mod cut;
 pub mod ecn;
 mod error;
+mod fragment;
 pub mod icmp;
 pub mod ip;
+mod mtu_probe;
 pub mod record;
 mod tcp;
 mod udp;
@@ -31,6 +33,8 @@ pub use coalesce::{
 };
 pub use cut::{Cut, IpSummary, MAX_SEGMENTS};
 pub use error::PacketError;
+pub use fragment::Fragments;
+pub use mtu_probe::{ANSWER_LEN, MtuMessage, MtuProbe};
 pub use vnet::{Gso, VNET_HEADER_LEN, VnetHeader};
 
 /// The longest IP packet this crate handles, in bytes: the largest value of the 16-bit total

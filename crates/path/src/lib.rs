@@ -26,10 +26,15 @@
 
 mod candidates;
 mod guard;
+mod mtu;
 mod race;
 mod time;
 
 pub use candidates::{CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX};
 pub use guard::{Error, Guard, OWN_RANGES_MAX, Refusal};
+pub use mtu::{
+    ASK_SILENT_AFTER, ATTEMPTS, CHECK_EVERY, LADDERS_MAX, Limits, MtuSearch, PROBES_PER_ROUND,
+    Probe, RAISE_AFTER, STEP,
+};
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
 pub use time::Time;

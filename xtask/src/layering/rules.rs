@@ -111,6 +111,7 @@ pub(super) const EDGES: [(&str, &[&str]); 31] = [
         &[
             "culvert-aead",
             "culvert-packet",
+            "culvert-path",
             "culvert-policy",
             "culvert-session",
             "culvert-tun",

@@ -41,6 +41,8 @@ pub struct PeerReport {
     pub rx_bytes: u64,
     /// Bytes that went to it.
     pub tx_bytes: u64,
+    /// The longest packet that a probe proved to pass the path, in bytes with all headers.
+    pub measured_mtu_bytes: Option<u16>,
 }
 
 /// A gateway with at least one grant.

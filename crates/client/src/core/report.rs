@@ -170,6 +170,7 @@ impl<P> Client<P> {
                 tx_bytes: peer.map_or(0, |peer| peer.tx_bytes),
                 rx_bytes_per_s: report.map_or(0, |report| report.rx_bytes_per_s),
                 tx_bytes_per_s: report.map_or(0, |report| report.tx_bytes_per_s),
+                path_mtu_bytes: peer.and_then(|peer| peer.measured_mtu_bytes),
                 resources: self.resources_through(*id),
             }
         });

@@ -142,6 +142,7 @@ impl Tunnel {
             unanswered_ms: peer.unanswered_for.map(ago),
             rx_bytes: peer.rx_bytes,
             tx_bytes: peer.tx_bytes,
+            measured_mtu_bytes: peer.measured_mtu,
         };
         let reports = status.peers.iter().map(report).collect();
         Ok((reports, port_of(&status)))

@@ -182,6 +182,7 @@ impl Model {
                     unanswered_ms: (unanswered_s > 0).then_some(play.now_ms - unanswered_s * 1_000),
                     rx_bytes: play.now_ms,
                     tx_bytes: play.now_ms,
+                    measured_mtu_bytes: None,
                 };
                 play.report(report);
             }

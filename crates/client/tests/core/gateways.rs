@@ -16,6 +16,7 @@ fn silent(play: &Play, gateway: u8, since_ms: u64) -> PeerReport {
         unanswered_ms: Some(since_ms),
         rx_bytes: 0,
         tx_bytes: play.now_ms,
+        measured_mtu_bytes: None,
     }
 }
 

@@ -88,6 +88,7 @@ impl Tunnel {
             unanswered_ms: client.unanswered_since().map(millis),
             rx_bytes: 0,
             tx_bytes: now_ms,
+            measured_mtu_bytes: None,
         }
     }
 }

@@ -351,6 +351,7 @@ impl Play {
             unanswered_ms: None,
             rx_bytes: bytes,
             tx_bytes: bytes,
+            measured_mtu_bytes: None,
         };
         self.report(report);
     }

@@ -26,7 +26,11 @@ pub(super) fn check(status: &Status) -> Vec<Finding> {
     for gateway in &status.gateways {
         findings.push(answers(gateway));
         if let Some(endpoint) = gateway.endpoint {
-            findings.push(mtu(endpoint, path_mtu(endpoint, 0), status.mtu_bytes));
+            let path = Path {
+                leaves_here: path_mtu(endpoint, 0),
+                measured: gateway.path_mtu_bytes,
+            };
+            findings.push(mtu(endpoint, path, status.mtu_bytes));
         }
     }
     findings
@@ -64,9 +68,17 @@ fn answers(gateway: &GatewayStatus) -> Finding {
     }
 }
 
+/// Lengths in bytes of packets to a gateway, with all headers.
+struct Path {
+    /// The longest that this machine sends in one piece.
+    leaves_here: io::Result<u16>,
+    /// The longest that is proved to arrive.
+    measured: Option<u16>,
+}
+
 /// `inner` is the MTU of the tunnel's interface, where it is known.
-fn mtu(endpoint: SocketAddr, path: io::Result<u16>, inner: Option<u16>) -> Finding {
-    let path = match path {
+fn mtu(endpoint: SocketAddr, path: Path, inner: Option<u16>) -> Finding {
+    let leaves_here = match path.leaves_here {
         Ok(path) => path,
         Err(error) => {
             let found = format!("there is no way to {endpoint}: {error}");
@@ -74,16 +86,36 @@ fn mtu(endpoint: SocketAddr, path: io::Result<u16>, inner: Option<u16>) -> Findi
             return Finding::fails(MTU, found, fix);
         }
     };
-    let room = path.saturating_sub(OVERHEAD);
-    match inner {
-        Some(inner) if room < inner => Finding::warns(
+    // The longest record has no padding beyond the MTU, and the headers of its own family.
+    let headers = OVERHEAD - if endpoint.is_ipv4() { 20 } else { 0 };
+    let widest = inner.map(|inner| inner.saturating_add(headers));
+    let known = path
+        .measured
+        .map_or(leaves_here, |measured| measured.min(leaves_here));
+    match widest {
+        Some(widest) if known < widest => {
+            let room = known.saturating_sub(OVERHEAD);
+            Finding::warns(
+                MTU,
+                format!(
+                    "packets of up to {known} bytes pass to {endpoint}, and the tunnel's have {widest}: programs are told"
+                ),
+                format!(
+                    "nothing, or start the client with --mtu {room} for programs that ignore ICMP"
+                ),
+            )
+        }
+        Some(widest) if path.measured.is_some() => Finding::ok(
+            MTU,
+            format!("the tunnel's longest packets, of {widest} bytes, pass to {endpoint}"),
+        ),
+        _ => Finding::ok(
             MTU,
             format!(
-                "packets of {path} bytes fit to {endpoint}, and the tunnel's have up to {inner} inside"
+                "packets of {leaves_here} bytes leave this machine whole to {endpoint}; the way beyond is measured \
+                 with the first long packet"
             ),
-            format!("start the client with --mtu {room}"),
         ),
-        _ => Finding::ok(MTU, format!("packets of {path} bytes fit to {endpoint}")),
     }
 }
 
@@ -92,15 +124,44 @@ mod tests {
     use super::super::finding::Verdict;
     use super::*;
 
+    fn path(leaves_here: u16, measured: Option<u16>) -> Path {
+        Path {
+            leaves_here: Ok(leaves_here),
+            measured,
+        }
+    }
+
     #[test]
     fn a_path_that_the_tunnel_s_packets_do_not_fit_names_an_mtu_that_does() {
         let at = "192.0.2.1:51820".parse().unwrap();
-        let narrow = mtu(at, Ok(1_400), Some(1_420));
-        assert_eq!(narrow.verdict, Verdict::Warning);
-        assert!(narrow.fix.unwrap().contains("--mtu 1320"));
-        assert_eq!(mtu(at, Ok(1_500), Some(1_420)).verdict, Verdict::Ok);
-        assert_eq!(mtu(at, Ok(1_400), None).verdict, Verdict::Ok);
-        let none = mtu(at, Err(io::ErrorKind::NetworkUnreachable.into()), None);
-        assert_eq!(none.verdict, Verdict::Failed);
+        for narrow in [path(1_400, None), path(1_500, Some(1_400))] {
+            let narrow = mtu(at, narrow, Some(1_420));
+            assert_eq!(narrow.verdict, Verdict::Warning);
+            assert!(narrow.fix.unwrap().contains("--mtu 1320"));
+        }
+        let none = Path {
+            leaves_here: Err(io::ErrorKind::NetworkUnreachable.into()),
+            measured: None,
+        };
+        assert_eq!(mtu(at, none, None).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_path_is_said_to_carry_only_what_was_measured() {
+        let at = "192.0.2.1:51820".parse().unwrap();
+        let guessed = mtu(at, path(1_500, None), Some(1_420));
+        assert_eq!(guessed.verdict, Verdict::Ok);
+        assert!(
+            guessed.found.contains("leave this machine"),
+            "{}",
+            guessed.found
+        );
+        let measured = mtu(at, path(1_500, Some(1_480)), Some(1_420));
+        assert_eq!(measured.verdict, Verdict::Ok);
+        assert!(
+            measured.found.contains("of 1480 bytes, pass to"),
+            "{}",
+            measured.found
+        );
     }
 }

@@ -9,6 +9,7 @@ use crate::error::EngineError;
 use crate::peer::Peer;
 use crate::snapshot::SocketPair;
 use crate::unrouted::Unrouted;
+use culvert_path::MtuSearch;
 use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -226,6 +227,7 @@ impl Control {
             suite: None,
             candidates: Vec::new(),
             ranges: BTreeSet::new(),
+            mtu_search: MtuSearch::default(),
         });
         Some(id)
     }

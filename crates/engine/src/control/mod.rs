@@ -9,12 +9,14 @@ mod looping;
 mod machine;
 mod messages;
 mod network;
+mod path_mtu;
 mod report;
 mod shared;
 
 use machine::Machine;
 use messages::Outgoing;
 pub(crate) use network::limit_superframes;
+pub(crate) use path_mtu::MIN_PATH_MTU;
 pub(crate) use shared::{Event, HandshakeMessage, Shared};
 
 use crate::allowed_ips::{AllowedIps, Prefix};
@@ -32,6 +34,7 @@ use crate::status::Status;
 use crate::store::Kept;
 use crate::worker::Command;
 use culvert_packet::Accept;
+use culvert_path::MtuSearch;
 use culvert_policy::gate::GateTable;
 use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
@@ -90,6 +93,7 @@ struct PeerState {
     candidates: Vec<SocketAddr>,
     /// Its part of [`Control::ranges`].
     ranges: BTreeSet<Prefix>,
+    mtu_search: MtuSearch,
 }
 
 pub(crate) struct Control {
@@ -136,7 +140,8 @@ pub(crate) struct Control {
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
     paths_checked: Time,
-    looping: looping::Looping,
+    /// Peers with a search for the path MTU under way, or resting after one.
+    measured: BTreeSet<PeerId>,
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
     gates_swept: Time,
@@ -196,7 +201,7 @@ impl Control {
             rate_notice: messages::RateNotice::default(),
             paths_stale: false,
             paths_checked: clock::now(),
-            looping: looping::Looping::default(),
+            measured: BTreeSet::new(),
             gate: None,
             gates_swept: clock::now(),
             ended_flows: WaitingFlows::default(),
@@ -235,6 +240,7 @@ impl Control {
             self.handshaker.handle_timeout(clock);
             self.carry_out();
             self.check_paths(clock.now);
+            self.measure_paths(clock.now);
             self.sweep_gates(clock.now);
         }
         Ok(())
@@ -266,10 +272,12 @@ impl Control {
             Some(_) => SWEEP_INTERVAL,
             None => LONGEST_SLEEP,
         };
-        let wait = self
-            .handshaker
-            .next_timeout()
-            .map_or(longest, |at| at.saturating_since(now).min(longest));
+        let due = [self.handshaker.next_timeout(), self.next_measurement()];
+        let wait = due
+            .into_iter()
+            .flatten()
+            .map(|at| at.saturating_since(now))
+            .fold(longest, Duration::min);
         let timeout = Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(wait.subsec_nanos()),
@@ -354,6 +362,10 @@ impl Control {
                 }
                 Event::PerhapsCopied { generation, change } => {
                     self.hear_of_copy(generation, change, clock)?;
+                }
+                Event::FullSizeLeft(peer) => self.handle_full_size(peer, clock.now),
+                Event::MtuAnswered(peer, probe) => {
+                    self.handle_mtu_answer(peer, probe, clock.now);
                 }
                 Event::SegmentationRefused(peer, len) => self.learn_path(peer, len),
                 Event::Looped(to) => self.leave_loop(to, clock.now),
@@ -501,6 +513,10 @@ impl Control {
 
     fn peer(&self, id: PeerId) -> Option<&PeerState> {
         self.peers.get(id.slot())?.as_ref()
+    }
+
+    fn peer_mut(&mut self, id: PeerId) -> Option<&mut PeerState> {
+        self.peers.get_mut(id.slot())?.as_mut()
     }
 
     fn peers(&self) -> impl Iterator<Item = &PeerState> {

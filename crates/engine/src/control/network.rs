@@ -5,17 +5,15 @@ use super::looping::Looping;
 use crate::clock;
 use crate::error::EngineError;
 use crate::mechanisms::Mechanism;
-use crate::peer::{Peer, ip_and_udp_len};
 use crate::snapshot::{Lane, SocketPair};
 use crate::store::Kept;
-use culvert_session::{DATA_OVERHEAD, PeerId, Time};
+use culvert_session::{DATA_OVERHEAD, Time};
 use culvert_tun::LinkEvent;
 use culvert_udp::{Family, Group, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A path whose MTU was found small is asked again after this time, as RFC 1191 section 6.3
@@ -331,13 +329,6 @@ impl Control {
         }
     }
 
-    /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.
-    pub(super) fn learn_path(&mut self, id: PeerId, refused_len: usize) {
-        if let Some(state) = self.peer(id) {
-            learn_path_mtu(&state.shared, self.mtu, self.mark, Some(refused_len));
-        }
-    }
-
     /// After the host's addresses or routes changed: source addresses that are gone, or from where
     /// the route no longer leaves, are not used again; small paths are measured again.
     pub(super) fn check_paths(&mut self, now: Time) {
@@ -345,7 +336,7 @@ impl Control {
         if !self.paths_stale && !due {
             return;
         }
-        self.paths_stale = false;
+        let are_stale = std::mem::take(&mut self.paths_stale);
         self.paths_checked = now;
         self.follow_interfaces();
         for state in self.peers() {
@@ -361,26 +352,8 @@ impl Control {
                 tracing::debug!(peer = ?peer.public_key, "source address dropped");
                 peer.forget_source();
             }
-            if peer.path_mtu.load(Ordering::Relaxed) != 0 || peer.was_segmentation_refused() {
-                peer.forget_mtu();
-                learn_path_mtu(peer, self.mtu, self.mark, None);
-            }
         }
-    }
-}
-
-/// Asks the host for the MTU of the path to the peer, and keeps it where full-size records exceed it.
-fn learn_path_mtu(peer: &Peer, mtu: u16, mark: u32, refused_len: Option<usize>) {
-    let Some(to) = peer.endpoint() else {
-        return;
-    };
-    let Ok(path_mtu) = culvert_udp::path_mtu(to.address, mark) else {
-        return;
-    };
-    let widest = usize::from(mtu) + DATA_OVERHEAD + ip_and_udp_len(&to.address);
-    if usize::from(path_mtu) < widest {
-        tracing::debug!(peer = ?peer.public_key, path_mtu, "the path is narrower than the interface");
-        peer.note_path_mtu(path_mtu, refused_len, &to.address);
+        self.check_path_mtus(are_stale);
     }
 }
 

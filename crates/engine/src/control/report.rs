@@ -1,5 +1,6 @@
 //! Reporting what the device does.
 
+use super::path_mtu::measured_mtu;
 use super::{Control, PeerState};
 use crate::clock;
 use crate::counters::{BatchSizes, Counter, Dropped, WorkerCounters};
@@ -73,6 +74,7 @@ impl Control {
             tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
             is_segmentation_refused: peer.is_segmentation_off(now),
             path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
+            measured_mtu: measured_mtu(state),
             round_trip: peer.round_trip(),
         }
     }

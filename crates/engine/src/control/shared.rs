@@ -7,7 +7,7 @@ use crate::snapshot::Snapshot;
 use crate::wake_flag::WakeFlag;
 use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
-use culvert_packet::Accept;
+use culvert_packet::{Accept, MtuProbe};
 use culvert_session::parse::INITIATION_LEN;
 use culvert_session::{GenerationChange, Index, PeerId};
 use culvert_udp::LocalAddress;
@@ -73,6 +73,10 @@ pub(crate) enum Event {
         generation: u64,
         change: GenerationChange,
     },
+    /// A packet left that a narrow path would lose.
+    FullSizeLeft(PeerId),
+    /// The peer got this probe.
+    MtuAnswered(PeerId, MtuProbe),
     /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
     SegmentationRefused(PeerId, usize),
     /// A datagram to this address came back into the TUN.

@@ -1,6 +1,7 @@
 //! What a worker has besides its devices: the time of this turn, counters, the way to the control thread and to the
 //! other workers.
 
+use super::Command;
 use super::busy_poll::{BusyPoll, Side};
 use super::copies::CopyWatch;
 use super::key_wait::KeyWait;
@@ -14,7 +15,7 @@ use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::peer::Peer;
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
-use culvert_packet::VNET_HEADER_LEN;
+use culvert_packet::{MtuMessage, VNET_HEADER_LEN};
 use culvert_session::{OpenedBatch, Time};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -130,6 +131,30 @@ impl Context {
         {
             // The queue is full: the next packet asks again.
             peer.handshake_wanted.store(false, Ordering::Release);
+        }
+    }
+
+    /// Tells the control thread that a packet of full size leaves, once until it has measured the path.
+    pub(super) fn note_full_size(&self, peer: &Peer) {
+        if !peer.full_size_left.swap(true, Ordering::AcqRel)
+            && !self.tell(Event::FullSizeLeft(peer.id))
+        {
+            // The queue is full: the next packet tells it again.
+            peer.full_size_left.store(false, Ordering::Release);
+        }
+    }
+
+    /// Hears what the peer says about the path MTU. A probe is answered by the first worker; an answer that finds no room
+    /// is as good as lost, and the probe is repeated.
+    pub(super) fn hear_of_mtu(&self, peer: &Peer, message: MtuMessage) {
+        match message {
+            MtuMessage::Probe(probe) => {
+                let answer = MtuMessage::Answer(probe);
+                let _repeated = self.shared.command(0, Command::Mtu(peer.id, answer));
+            }
+            MtuMessage::Answer(probe) => {
+                let _repeated = self.tell(Event::MtuAnswered(peer.id, probe));
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::counters::Dropped;
 use crate::snapshot::{Lane, Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::ip::IpView;
-use culvert_packet::{Accept, Coalescer};
+use culvert_packet::{Accept, Coalescer, MtuMessage};
 use culvert_session::parse::{DataHeader, Message};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
@@ -234,7 +234,6 @@ fn open_run(
         if inner.is_empty() {
             continue;
         }
-        data += 1;
         let verdict = admit(
             snapshot,
             receiving,
@@ -242,6 +241,13 @@ fn open_run(
             arrival.outer_ecn,
             &mut own_source,
         );
+        if verdict.is_err()
+            && let Some(message) = MtuMessage::parse(&bytes[inner.clone()])
+        {
+            context.hear_of_mtu(&receiving.peer, message);
+            continue;
+        }
+        data += 1;
         match verdict {
             Ok(Admitted { len, marked }) => {
                 if marked {

@@ -21,6 +21,7 @@ mod own;
 mod poller;
 mod queue_bound;
 mod queues;
+mod splitter;
 mod staging;
 mod superframes;
 mod transmit;
@@ -36,7 +37,7 @@ use affinity::Affinity;
 use backlog::Backlogs;
 use busy_poll::Side;
 use context::Context;
-use culvert_packet::{Accept, VNET_HEADER_LEN, icmp};
+use culvert_packet::{Accept, MtuMessage, VNET_HEADER_LEN, icmp};
 use culvert_session::PeerId;
 use culvert_tun::{Account, Queue};
 use inbound::Inbound;
@@ -50,9 +51,8 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use transmit::Blocked;
 
-/// Keepalives that wait at one worker: each peer is asked for one at a time, and what more there are
-/// stays in the mailbox.
-const MAX_KEEPALIVES: usize = 1024;
+/// Signals that wait at one worker: as many as commands fit its mailbox, where what more there are stays.
+const MAX_SIGNALS: usize = 1024;
 
 /// Urgent frames that are carried out at each look: what belongs there is small and rare, and a flood of
 /// it must not starve the rest.
@@ -62,6 +62,8 @@ const URGENT_BUDGET_FRAMES: usize = 32;
 pub(crate) enum Command {
     /// Seal an empty record for the peer.
     Keepalive(PeerId),
+    /// Seal a record about the path MTU for the peer.
+    Mtu(PeerId, MtuMessage),
     /// Nobody answered: drop what waits for the peer's handshake.
     DropStaged(PeerId),
     /// Carry out a frame, virtio-net header included, that had no route before.
@@ -72,6 +74,13 @@ pub(crate) enum Command {
     },
     /// Tell the sender of such a frame that it goes nowhere.
     Refuse { frame: Box<[u8]>, refusal: Refusal },
+}
+
+/// What a worker sends of its own accord.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    Keepalive,
+    Mtu(MtuMessage),
 }
 
 /// How a worker is made.
@@ -110,8 +119,8 @@ pub(crate) struct Worker {
     has_more: bool,
     /// `None` before the first sockets, and where their buffers are left alone.
     backlogs: Option<Backlogs>,
-    /// Keepalives that wait for the batch before them; as many as commands fit the mailbox.
-    keepalives: VecDeque<PeerId>,
+    /// Signals that wait for the batch before them, at most [`MAX_SIGNALS`].
+    signals: VecDeque<(PeerId, Signal)>,
 }
 
 /// Receive calls that may fail one after the other before a socket is left alone until something arrives there: a busy loop
@@ -169,7 +178,7 @@ impl Worker {
             receive_failures: [0; Lane::ALL.len()],
             has_more: false,
             backlogs: None,
-            keepalives: VecDeque::new(),
+            signals: VecDeque::new(),
         };
         worker.adopt(None)?;
         Ok(worker)
@@ -209,7 +218,7 @@ impl Worker {
         let busy = self.ready.contains(&true)
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
-                && (self.has_more || self.queues.is_ready() || !self.keepalives.is_empty()));
+                && (self.has_more || self.queues.is_ready() || !self.signals.is_empty()));
         let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
         let busy = if !busy && may_pause && self.outbound.moderation.is_due(self.context.now) {
             InterruptModeration::pause();
@@ -321,9 +330,12 @@ impl Worker {
 
     /// Does what the control thread asked for.
     fn command(&mut self) {
-        while self.keepalives.len() < MAX_KEEPALIVES {
+        while self.signals.len() < MAX_SIGNALS {
             match self.context.shared.next_command(self.context.worker) {
-                Some(Command::Keepalive(peer)) => self.keepalives.push_back(peer),
+                Some(Command::Keepalive(peer)) => self.signals.push_back((peer, Signal::Keepalive)),
+                Some(Command::Mtu(peer, message)) => {
+                    self.signals.push_back((peer, Signal::Mtu(message)));
+                }
                 Some(Command::DropStaged(peer)) => self.outbound.staging.discard(
                     peer,
                     Dropped::HandshakeFailed,
@@ -337,12 +349,12 @@ impl Worker {
             }
         }
         if self.outbound.blocked.is_none()
-            && let Some(&peer) = self.keepalives.front()
+            && let Some(&(peer, signal)) = self.signals.front()
             && self
                 .outbound
-                .keepalive(&self.snapshot, &mut self.context, peer)
+                .signal(&self.snapshot, &mut self.context, peer, signal)
         {
-            self.keepalives.pop_front();
+            self.signals.pop_front();
         }
     }
 

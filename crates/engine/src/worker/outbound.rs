@@ -1,5 +1,6 @@
 //! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
 
+use super::Signal;
 use super::batch::Batch;
 use super::busy_poll::Side;
 use super::context::Context;
@@ -8,21 +9,22 @@ use super::interrupt_moderation::InterruptModeration;
 use super::mix::is_udp;
 use super::own;
 use super::queues::Queues;
+use super::splitter::{Splitter, inner_mtu, told_mtu};
 use super::staging::Staging;
 use super::transmit::{self, Blocked};
+use crate::control::MIN_PATH_MTU;
 use crate::counters::Dropped;
 use crate::mechanisms::Mechanism;
-use crate::peer::{Sending, ip_and_udp_len};
+use crate::peer::Sending;
 use crate::snapshot::{Road, Snapshot};
 use culvert_packet::ecn::{self, Ecn};
-use culvert_packet::record::{PADDING, RecordShape};
+use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
-use culvert_session::{DATA_HEADER_LEN, PeerId, PublicKey};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
 use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,6 +35,12 @@ const BUDGET_SUPERFRAMES: usize = 4;
 /// Plain packets that one turn carries out: one full batch.
 pub(super) const BUDGET_FRAMES: usize = MAX_SEGMENTS;
 
+/// The longest packet that passes every path that carries the least MTU of IPv6: a longer one has its path measured.
+const LONGEST_UNPROBED: usize = MIN_PATH_MTU as usize - IPV6_AND_UDP_LEN - DATA_OVERHEAD;
+
+/// Bytes of the longest headers in front of a datagram.
+const IPV6_AND_UDP_LEN: usize = 48;
+
 /// Frames that wait for the snapshot that routes them: as many as one change resumes.
 const MAX_RESUMED: usize = 1024;
 
@@ -42,6 +50,7 @@ pub(super) struct Outbound {
     /// The frame that is being cut; what follows it waits in the TUN.
     cursor: Option<Cursor>,
     batch: Batch,
+    splitter: Splitter,
     pub(super) staging: Staging,
     /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
     keyless: Option<u64>,
@@ -92,6 +101,7 @@ impl Outbound {
             frame: vec![0; MAX_FRAME_BYTES].into_boxed_slice(),
             cursor: None,
             batch: Batch::new(),
+            splitter: Splitter::new(),
             staging: Staging::default(),
             keyless: None,
             moderation: InterruptModeration::new(),
@@ -150,12 +160,13 @@ impl Outbound {
         }
     }
 
-    /// Seals an empty record for `peer`: a keepalive. False where something else must leave first.
-    pub(super) fn keepalive(
+    /// Seals a record of its own for `signal`. False where something else must leave first.
+    pub(super) fn signal(
         &mut self,
         snapshot: &Snapshot,
         context: &mut Context,
         id: PeerId,
+        signal: Signal,
     ) -> bool {
         if self.cursor.is_some() || !self.batch.is_empty() {
             return false;
@@ -168,11 +179,14 @@ impl Outbound {
             return true;
         };
         self.batch.address(road, sending, Ecn::NotEct.bits());
-        let record_len = RecordShape {
-            mtu: usize::from(snapshot.mtu),
+        let inner_len = match signal {
+            Signal::Keepalive => 0,
+            Signal::Mtu(message) => message.packet_len(),
+        };
+        let record = self.batch.add(DATA_OVERHEAD + inner_len);
+        if let (Signal::Mtu(message), Some(record)) = (signal, record) {
+            message.write(&mut record[DATA_HEADER_LEN..][..inner_len]);
         }
-        .record_len(0);
-        self.batch.add(record_len);
         self.seal(context);
         // It leaves with the turn that follows, which knows what to do when the socket is full.
         road.peer.activity.keepalive_sent(context.now);
@@ -342,12 +356,18 @@ impl Outbound {
             context.want_handshake(&road.peer);
             return None;
         };
+        if cut.segment_len(0) > LONGEST_UNPROBED
+            && !road.peer.full_size_left.load(Ordering::Relaxed)
+        {
+            context.note_full_size(&road.peer);
+        }
         let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
         if path_mtu != 0 {
-            // The records still leave, in fragments; the sender hears how to avoid them.
+            // Longer records leave nevertheless: the host may send them in fragments. Their sender hears how to avoid that.
             let fits = inner_mtu(path_mtu, &endpoint.address);
-            if cut.segment_len(0) > usize::from(fits) {
-                context.reply(queues, |out| icmp::packet_too_big(packet, fits, out));
+            let told = told_mtu(fits, packet);
+            if cut.segment_len(0) > usize::from(told) {
+                context.reply(queues, |out| icmp::packet_too_big(packet, told, out));
             }
         }
         context.counters.cut.record(cut.segments());
@@ -397,8 +417,27 @@ impl Outbound {
             mtu: usize::from(snapshot.mtu),
         };
         let packet = &self.frame[VNET_HEADER_LEN..cursor.len];
+        let splits = Splitter::limit(&road.peer, packet);
         while cursor.next < cursor.cut.segments() {
             let inner_len = cursor.cut.segment_len(cursor.next);
+            if let Some(longest) = splits.filter(|&longest| inner_len > longest) {
+                if !self.batch.is_empty() {
+                    // The parts of a packet have a send of their own.
+                    self.cursor = Some(cursor);
+                    self.seal(context);
+                    return;
+                }
+                self.splitter.take(inner_len, |segment| {
+                    cursor.cut.write_segment(packet, cursor.next, segment);
+                    if cursor.next == 0 && cursor.is_marked {
+                        ecn::mark_ce(segment);
+                    }
+                });
+                if self.splitter.split(longest, shape, &mut self.batch) {
+                    cursor.next += 1;
+                    continue;
+                }
+            }
             let Some(record) = self.batch.add(shape.record_len(inner_len)) else {
                 self.cursor = Some(cursor);
                 self.seal(context);
@@ -489,16 +528,6 @@ fn usable<'a>(road: &'a Road, context: &Context) -> Option<&'a Arc<Sending>> {
     road.sending
         .as_ref()
         .filter(|sending| sending.transport.can_send(context.now))
-}
-
-/// The largest inner packet whose record passes a path of `path_mtu` bytes unfragmented with its padding, but never
-/// below what the inner protocol must carry anyway (RFC 8200 section 5; RFC 791 for IPv4 is lower).
-fn inner_mtu(path_mtu: u16, to: &SocketAddr) -> u16 {
-    const IPV6_MIN_MTU: u16 = 1280;
-    let overhead = ip_and_udp_len(to) + culvert_session::DATA_OVERHEAD;
-    let room = usize::from(path_mtu).saturating_sub(overhead);
-    let unpadded = room - room % PADDING;
-    u16::try_from(unpadded).map_or(u16::MAX, |len| len.max(IPV6_MIN_MTU))
 }
 
 #[cfg(test)]

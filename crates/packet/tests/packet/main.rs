@@ -3,6 +3,7 @@
 mod build;
 mod checksum;
 mod coalesce;
+mod fragment;
 mod icmp;
 mod ip;
 mod oracle;

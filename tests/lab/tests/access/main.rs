@@ -29,6 +29,7 @@ mod live_conditions;
 mod marks;
 mod moving;
 mod names;
+mod narrow_path;
 mod netcheck;
 mod networks;
 mod one_time;

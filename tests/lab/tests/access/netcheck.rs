@@ -56,7 +56,7 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
         ("portal-form", "get there"),
         ("clock", " s off the portal's"),
         ("gateway", "answers at "),
-        ("mtu", "fit to "),
+        ("mtu", "whole to "),
         ("kernel", "has made culvert0"),
         ("kernel", "nft is /"),
     ] {

@@ -82,6 +82,7 @@ pub(crate) fn status() -> Status {
             tx_bytes: 0,
             rx_bytes_per_s: 125_000_000,
             tx_bytes_per_s: 125,
+            path_mtu_bytes: None,
             resources: Vec::new(),
         }],
         names: Vec::new(),

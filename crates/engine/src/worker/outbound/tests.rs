@@ -229,21 +229,3 @@ fn a_turn_ends_once_the_last_batch_of_its_budget_has_left() {
     assert!(road.outbound.batch.is_empty());
     assert_eq!(road.frames_read(), 2);
 }
-
-#[test]
-fn what_the_inside_is_told_to_send_fits_the_path_with_its_padding() {
-    let shape = RecordShape { mtu: 1420 };
-    for to in ["192.0.2.1:1", "[2001:db8::1]:1"].map(|to| to.parse().unwrap()) {
-        for path_mtu in 1376..1500 {
-            let inner = usize::from(inner_mtu(path_mtu, &to));
-            let on_the_wire = shape.record_len(inner) + ip_and_udp_len(&to);
-            assert!(on_the_wire <= usize::from(path_mtu), "{path_mtu}: {inner}");
-            assert!(inner + PADDING > usize::from(path_mtu) - ip_and_udp_len(&to) - 32);
-        }
-    }
-}
-
-#[test]
-fn the_inside_is_never_told_of_less_than_every_host_must_carry() {
-    assert_eq!(inner_mtu(576, &"192.0.2.1:1".parse().unwrap()), 1280);
-}

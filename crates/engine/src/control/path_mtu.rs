@@ -1,0 +1,171 @@
+//! The MTU of the path to each peer: what the host knows of it, and what probes find.
+
+use super::{Control, PeerState};
+use crate::peer::ip_and_udp_len;
+use crate::worker::Command;
+use culvert_packet::{MtuMessage, MtuProbe};
+use culvert_path::{Limits, STEP};
+use culvert_session::{DATA_OVERHEAD, PeerId, Time};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// The least MTU that a path is taken to have: that of IPv6 (RFC 8200 section 5). Few IPv4 paths have less.
+pub(crate) const MIN_PATH_MTU: u16 = 1280;
+
+impl Control {
+    /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.
+    pub(super) fn learn_path(&mut self, id: PeerId, refused_len: usize) {
+        if let Some(state) = self.peer(id) {
+            self.settle_path_mtu(state, Some(refused_len));
+        }
+    }
+
+    /// Asks the host again about paths that are known to be narrow. After a change of the host's network, all that
+    /// probes found is forgotten.
+    pub(super) fn check_path_mtus(&mut self, are_stale: bool) {
+        if are_stale {
+            for state in self.peers.iter_mut().flatten() {
+                state.mtu_search.forget();
+                state.shared.full_size_left.store(false, Ordering::Relaxed);
+            }
+            self.measured.clear();
+        }
+        for state in self.peers() {
+            let peer = &state.shared;
+            if peer.path_mtu.load(Ordering::Relaxed) != 0
+                || peer.segmentation_refused.load(Ordering::Relaxed)
+            {
+                peer.forget_mtu();
+                self.settle_path_mtu(state, None);
+            }
+        }
+    }
+
+    /// A packet left that a narrow path would lose: the path is measured.
+    pub(super) fn handle_full_size(&mut self, id: PeerId, now: Time) {
+        let (mtu, mark) = (self.mtu, self.mark);
+        let Some(state) = self.peer_mut(id) else {
+            return;
+        };
+        let Some(to) = state.shared.endpoint() else {
+            return;
+        };
+        let limits = limits(to.address, mtu, mark);
+        let round_trip = state.shared.round_trip();
+        state
+            .mtu_search
+            .handle_full_size(to.address, limits, round_trip, to_path_time(now));
+        self.measured.insert(id);
+        self.send_probes(id);
+    }
+
+    /// The peer got a probe.
+    pub(super) fn handle_mtu_answer(&mut self, id: PeerId, probe: MtuProbe, now: Time) {
+        let MtuProbe { generation, len } = probe;
+        if let Some(state) = self.peer_mut(id) {
+            let now = to_path_time(now);
+            state.mtu_search.handle_answer(generation, len, now);
+            self.publish_search(id);
+        }
+    }
+
+    /// Goes on with the searches that are due.
+    pub(super) fn measure_paths(&mut self, now: Time) {
+        let now = to_path_time(now);
+        for id in self.measured.clone() {
+            let Some(state) = self.peer_mut(id) else {
+                self.measured.remove(&id);
+                continue;
+            };
+            if state.mtu_search.poll_timeout().is_some_and(|at| now >= at) {
+                state.mtu_search.handle_timeout(now);
+                self.send_probes(id);
+                self.publish_search(id);
+            }
+        }
+    }
+
+    /// When [`Self::measure_paths`] is due.
+    pub(super) fn next_measurement(&self) -> Option<Time> {
+        let searches = self.measured.iter().filter_map(|id| self.peer(*id));
+        let due = searches.filter_map(|state| state.mtu_search.poll_timeout());
+        due.min()
+            .map(|at| Time::from_nanos(at.as_millis().saturating_mul(NANOS_PER_MILLI)))
+    }
+
+    fn send_probes(&mut self, id: PeerId) {
+        while let Some(probe) = self.peer_mut(id).and_then(|it| it.mtu_search.poll_probe()) {
+            let probe = MtuProbe {
+                generation: probe.generation,
+                len: probe.len,
+            };
+            // One that finds no room is as good as lost, and repeated.
+            let command = Command::Mtu(id, MtuMessage::Probe(probe));
+            let _repeated = self.shared.command(0, command);
+        }
+    }
+
+    /// Has the workers see what the search found, and tell of full-size packets again once it is over.
+    fn publish_search(&mut self, id: PeerId) {
+        let Some(state) = self.peer(id) else { return };
+        self.settle_path_mtu(state, None);
+        if state.mtu_search.poll_timeout().is_none() {
+            state.shared.full_size_left.store(false, Ordering::Release);
+            self.measured.remove(&id);
+        }
+    }
+
+    /// Notes the smaller of what the host knows of the path and what probes found, where full-size records exceed it.
+    fn settle_path_mtu(&self, state: &PeerState, refused_len: Option<usize>) {
+        let peer = &state.shared;
+        let Some(to) = peer.endpoint() else {
+            return;
+        };
+        let overhead = overhead(to.address);
+        let probed = state
+            .mtu_search
+            .passes()
+            .map(|len| len.saturating_add(overhead));
+        let host = culvert_udp::path_mtu(to.address, self.mark).ok();
+        let widest = self.mtu.saturating_add(overhead);
+        let narrow = [probed, host].into_iter().flatten().min();
+        match narrow.filter(|&path_mtu| path_mtu < widest) {
+            Some(path_mtu) => {
+                if peer.path_mtu.load(Ordering::Relaxed) != path_mtu {
+                    tracing::debug!(peer = ?peer.public_key, path_mtu, "the path is narrower than the interface");
+                }
+                peer.note_path_mtu(path_mtu, refused_len, &to.address);
+            }
+            None => peer.path_mtu.store(0, Ordering::Relaxed),
+        }
+    }
+}
+
+/// The longest packet that a probe proved to pass to the peer, with all headers.
+pub(super) fn measured_mtu(state: &PeerState) -> Option<u16> {
+    let overhead = overhead(state.shared.endpoint()?.address);
+    let len = state.mtu_search.measured()?;
+    Some(len.saturating_add(overhead))
+}
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// Bytes around an inner packet on the way to `to`.
+fn overhead(to: SocketAddr) -> u16 {
+    u16::try_from(ip_and_udp_len(&to) + DATA_OVERHEAD).unwrap_or(u16::MAX)
+}
+
+/// Between which lengths of inner packets the path is searched: not beyond what leaves this host in one piece.
+fn limits(to: SocketAddr, mtu: u16, mark: u32) -> Limits {
+    let overhead = overhead(to);
+    let whole = culvert_udp::path_mtu(to, mark).map_or(mtu, |host| host.saturating_sub(overhead));
+    let floor = MIN_PATH_MTU.saturating_sub(overhead);
+    Limits {
+        floor: floor - floor % STEP,
+        ceiling: mtu.min(whole),
+    }
+}
+
+fn to_path_time(now: Time) -> culvert_path::Time {
+    culvert_path::Time::from_millis(now.as_nanos() / NANOS_PER_MILLI)
+}
