@@ -1,4 +1,9 @@
-//! ICMP errors towards the inside: RFC 792, RFC 1191, RFC 1812 §4.3.2 for IPv4, RFC 4443 for IPv6.
+//! ICMP errors, written for the inside and read from a peer: RFC 792, RFC 1191, RFC 1812 §4.3.2 for IPv4,
+//! RFC 4443 for IPv6.
+
+mod quoted;
+
+pub use quoted::{Unexpected, about_own_packet};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -67,41 +72,60 @@ pub fn packet_too_big(original: &[u8], mtu: u16, out: &mut [u8]) -> Option<usize
     if !original.dont_fragment() {
         return None;
     }
-    let rest = u32::from(mtu);
+    let (from, rest) = (original.destination(), u32::from(mtu));
     match original.version() {
-        IpVersion::V4 => write_error(&original, 3, 4, rest, out),
-        IpVersion::V6 => write_error(&original, 2, 0, rest, out),
+        IpVersion::V4 => write_error(&original, from, [3, 4], rest, out),
+        IpVersion::V6 => write_error(&original, from, [2, 0], rest, out),
     }
 }
 
-/// Writes "destination unreachable" for `original` into `out` and returns its length in bytes.
+/// Writes "destination unreachable" for `original` into `out` and returns its length in bytes. Of the
+/// original there may be as little as an error quotes.
 ///
 /// `None` where no error may be sent, as for [`packet_too_big`] but for the first case.
 #[must_use]
 pub fn unreachable(original: &[u8], kind: Unreachable, out: &mut [u8]) -> Option<usize> {
+    let original = IpView::parse(original).or_else(|_| IpView::parse_quoted(original));
+    let original = original.ok()?;
+    write_unreachable(&original, original.destination(), kind, out)
+}
+
+/// Writes the same as the peer's own word to the sender's tunnel: it comes from the very address that it
+/// goes to, which is nobody else's, so that [`about_own_packet`] knows it.
+#[must_use]
+pub fn refusal(original: &[u8], kind: Unreachable, out: &mut [u8]) -> Option<usize> {
     let original = IpView::parse(original).ok()?;
+    write_unreachable(&original, original.source(), kind, out)
+}
+
+fn write_unreachable(
+    original: &IpView<'_>,
+    from: IpAddr,
+    kind: Unreachable,
+    out: &mut [u8],
+) -> Option<usize> {
     match original.version() {
-        IpVersion::V4 => write_error(&original, 3, kind.v4_code(), 0, out),
-        IpVersion::V6 => write_error(&original, 1, kind.v6_code(), 0, out),
+        IpVersion::V4 => write_error(original, from, [3, kind.v4_code()], 0, out),
+        IpVersion::V6 => write_error(original, from, [1, kind.v6_code()], 0, out),
     }
 }
 
 fn write_error(
     original: &IpView<'_>,
-    kind: u8,
-    code: u8,
+    from: IpAddr,
+    kind: [u8; 2],
     rest: u32,
     out: &mut [u8],
 ) -> Option<usize> {
     if !deserves_error(original) {
         return None;
     }
-    match (original.destination(), original.source()) {
+    match (from, original.source()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let (out, len) = quote(original, IPV4_HEADER_LEN, MAX_V4_LEN, out)?;
             let (ip, icmp) = out.split_at_mut(IPV4_HEADER_LEN);
             write_v4_header(ip, from, to, len);
-            write_icmp(icmp, kind, code, rest, Sum::ZERO);
+            write_icmp(icmp, kind, rest, Sum::ZERO);
             Some(len)
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
@@ -109,10 +133,10 @@ fn write_error(
             let (ip, icmp) = out.split_at_mut(IPV6_HEADER_LEN);
             write_v6_header(ip, from, to, icmp.len());
             let pseudo = pseudo_v6(from, to, Protocol::ICMPV6, icmp.len());
-            write_icmp(icmp, kind, code, rest, pseudo);
+            write_icmp(icmp, kind, rest, pseudo);
             Some(len)
         }
-        // Both come from one header.
+        // Both are of one header's family.
         _ => None,
     }
 }
@@ -197,8 +221,8 @@ fn write_v6_header(ip: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, payload_len: usi
     ip[24..40].copy_from_slice(&to.octets());
 }
 
-/// Writes the ICMP header ahead of the quotation; `rest` is the 32-bit word that the type uses.
-fn write_icmp(icmp: &mut [u8], kind: u8, code: u8, rest: u32, pseudo: Sum) {
+/// Writes the ICMP header, its type and code first, ahead of the quotation; `rest` is the 32-bit word that the type uses.
+fn write_icmp(icmp: &mut [u8], [kind, code]: [u8; 2], rest: u32, pseudo: Sum) {
     icmp[..4].copy_from_slice(&[kind, code, 0, 0]);
     // RFC 1191 §4 has the MTU in the low-order 16 bits, RFC 4443 §3.2 in all 32.
     icmp[4..8].copy_from_slice(&rest.to_be_bytes());

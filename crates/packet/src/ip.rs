@@ -38,11 +38,23 @@ impl Protocol {
     /// ICMP for IPv6.
     pub const ICMPV6: Self = Self(58);
 
-    pub(crate) const HOP_BY_HOP: Self = Self(0);
-    pub(crate) const ROUTING: Self = Self(43);
-    pub(crate) const FRAGMENT: Self = Self(44);
-    pub(crate) const AUTHENTICATION: Self = Self(51);
-    pub(crate) const DESTINATION_OPTIONS: Self = Self(60);
+    const HOP_BY_HOP: Self = Self(0);
+    const ROUTING: Self = Self(43);
+    const FRAGMENT: Self = Self(44);
+    const AUTHENTICATION: Self = Self(51);
+    const DESTINATION_OPTIONS: Self = Self(60);
+
+    /// Whether this is an extension header of IPv6, so that the walk over them has not come to its end.
+    pub(crate) fn is_extension(self) -> bool {
+        matches!(
+            self,
+            Self::HOP_BY_HOP
+                | Self::ROUTING
+                | Self::FRAGMENT
+                | Self::AUTHENTICATION
+                | Self::DESTINATION_OPTIONS
+        )
+    }
 }
 
 /// An IP packet whose fixed header and lengths have been checked, without anything behind its
@@ -94,6 +106,30 @@ impl<'a> IpView<'a> {
             4 => Self::parse_v4(bytes),
             6 => Self::parse_v6(bytes),
             version => Err(PacketError::Version(version)),
+        }
+    }
+
+    /// Parses the start of a packet that may be cut short, as an ICMP error quotes it. The view holds
+    /// what is there: its length is not that of the packet, and there may be no transport header.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], but for a total length beyond `bytes`.
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, PacketError> {
+        let fixed_len = match bytes.first().map(|first| first >> 4) {
+            Some(4) => IPV4_HEADER_LEN,
+            Some(6) => IPV6_HEADER_LEN,
+            Some(version) => return Err(PacketError::Version(version)),
+            None => IPV4_HEADER_LEN,
+        };
+        if bytes.len() < fixed_len {
+            return Err(PacketError::Truncated {
+                len: bytes.len(),
+                needed: fixed_len,
+            });
+        }
+        match fixed_len {
+            IPV4_HEADER_LEN => Self::of_v4(bytes),
+            _ => Ok(Self::of_v6(bytes)),
         }
     }
 
@@ -252,6 +288,11 @@ impl<'a> IpView<'a> {
         let packet = trim(bytes, IPV4_HEADER_LEN, |bytes| {
             usize::from(u16::from_be_bytes(array(bytes, 2)))
         })?;
+        Self::of_v4(packet)
+    }
+
+    /// Reads what is behind the lengths; `packet` has a fixed header.
+    fn of_v4(packet: &'a [u8]) -> Result<Self, PacketError> {
         let header_len = usize::from(packet[0] & 0xF) * 4;
         if header_len < IPV4_HEADER_LEN || header_len > packet.len() {
             return Err(PacketError::HeaderLength(header_len));
@@ -279,11 +320,16 @@ impl<'a> IpView<'a> {
         let packet = trim(bytes, IPV6_HEADER_LEN, |bytes| {
             IPV6_HEADER_LEN + usize::from(u16::from_be_bytes(array(bytes, 4)))
         })?;
-        Ok(Self {
+        Ok(Self::of_v6(packet))
+    }
+
+    /// Reads what is behind the lengths; `packet` has a fixed header.
+    fn of_v6(packet: &'a [u8]) -> Self {
+        Self {
             packet,
             version: IpVersion::V6,
             chain: walk_extensions(packet),
-        })
+        }
     }
 }
 

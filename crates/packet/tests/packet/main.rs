@@ -7,6 +7,7 @@ mod fragment;
 mod icmp;
 mod ip;
 mod oracle;
+mod quoted;
 mod random_bytes;
 mod round_trip;
 mod split;
