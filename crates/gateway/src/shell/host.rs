@@ -152,6 +152,7 @@ impl Host {
         let mut problems = self.conflicts.clone();
         problems.extend(self.unguarded.clone());
         problems.extend(self.notes.iter().cloned());
+        problems.extend(self.firewall.as_ref().and_then(Firewall::shortcoming));
         if let Ok(false) = forwards(Family::V6) {
             problems.push(NO_IPV6.to_owned());
         }

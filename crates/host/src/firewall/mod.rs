@@ -17,6 +17,7 @@ pub use applications::{
 pub use conflict::{ForwardConflict, forward_conflicts};
 pub use pace::RepairPace;
 pub use rules::{GatewayRules, HostAccess, SourceAddress};
+use rules::{UDP_IDLE_S, UdpIdle};
 pub use watch::FirewallWatch;
 
 use crate::{HostError, InterfaceName};
@@ -39,6 +40,8 @@ pub struct Firewall {
     rules: GatewayRules,
     /// The table as `nft` lists it, compared as text.
     listing: String,
+    /// Why the kernel remembers UDP flows as long as it does for everybody.
+    udp_idle_refused: Option<String>,
 }
 
 impl Firewall {
@@ -48,8 +51,23 @@ impl Firewall {
     /// [`HostError::NftMissing`], [`HostError::NeedsNetAdmin`], or what `nft` says; the table is as it
     /// was before then.
     pub async fn install(rules: GatewayRules) -> Result<Self, HostError> {
-        let listing = load(&rules.table(), rules.to_nft()).await?;
-        Ok(Self { rules, listing })
+        let (listing, udp_idle_refused) = load_gateway(&rules).await?;
+        Ok(Self {
+            rules,
+            listing,
+            udp_idle_refused,
+        })
+    }
+
+    /// What the kernel does less well than the rules ask for, a line with the fix.
+    #[must_use]
+    pub fn shortcoming(&self) -> Option<String> {
+        let why = self.udp_idle_refused.as_ref()?;
+        Some(format!(
+            "UDP flows that are silent for 120 s are forgotten by the kernel, or nft, which has no timeouts of single flows \
+             ({why}): a kernel with CONFIG_NF_CONNTRACK_TIMEOUT, or `sysctl -w \
+             net.netfilter.nf_conntrack_udp_timeout_stream={UDP_IDLE_S}`"
+        ))
     }
 
     /// The name of the table of an interface, of family `inet`.
@@ -82,7 +100,7 @@ impl Firewall {
     /// # Errors
     /// As [`install`](Self::install).
     pub async fn reinstall(&mut self) -> Result<(), HostError> {
-        self.listing = load(&self.rules.table(), self.rules.to_nft()).await?;
+        (self.listing, self.udp_idle_refused) = load_gateway(&self.rules).await?;
         Ok(())
     }
 
@@ -97,7 +115,7 @@ impl Firewall {
                 asked: rules.interface,
             });
         }
-        self.listing = load(&rules.table(), rules.to_nft()).await?;
+        (self.listing, self.udp_idle_refused) = load_gateway(&rules).await?;
         self.rules = rules;
         Ok(())
     }
@@ -122,6 +140,19 @@ pub async fn remove_table(interface: &InterfaceName) -> Result<(), HostError> {
         .await?
         .success("remove the firewall table")?;
     Ok(())
+}
+
+/// Loads a gateway's rules, without timeouts of UDP flows where the kernel has none; returns how `nft` lists them, and why
+/// those were left out.
+async fn load_gateway(rules: &GatewayRules) -> Result<(String, Option<String>), HostError> {
+    let table = rules.table();
+    let refused = match load(&table, rules.text(UdpIdle::Own)).await {
+        Err(HostError::Nft { message, .. }) => message,
+        other => return other.map(|listing| (listing, None)),
+    };
+    // Where the rules themselves are refused, it says so now.
+    let listing = load(&table, rules.text(UdpIdle::Kernels)).await?;
+    Ok((listing, Some(refused)))
 }
 
 /// Loads the rules of a table; returns how `nft` lists them.

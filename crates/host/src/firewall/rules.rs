@@ -19,6 +19,10 @@ const EMBEDDED_IPV4: &str = "embedded_ipv4";
 const FORWARD_FROM_TUNNEL: &str = "forward_from_tunnel";
 const FORWARD_TO_TUNNEL: &str = "forward_to_tunnel";
 
+/// How long the kernel remembers a UDP flow that is silent. RFC 4787 REQ-5 recommends five minutes, as the gateway's own
+/// table has it (both have this one number); the kernel's default is 30 seconds for a flow without an answer, and 120.
+pub(super) const UDP_IDLE_S: u64 = culvert_policy::gate::UDP_IDLE_MS / 1000;
+
 /// Both ends of a TCP connection learn what fits through the tunnel and the network behind the gateway,
 /// where ICMP is lost.
 const CLAMP: &str = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
@@ -70,17 +74,23 @@ impl GatewayRules {
     /// The transaction that replaces whatever is in the table by these rules.
     #[must_use]
     pub fn to_nft(&self) -> String {
+        self.text(UdpIdle::Own)
+    }
+
+    /// The same with a choice of how long UDP flows are remembered.
+    pub(super) fn text(&self, udp_idle: UdpIdle) -> String {
         let table = Table {
             name: self.table(),
+            objects: udp_idle.objects(),
             chains: [
                 Some(self.prerouting()),
                 Some(self.prerouting_from_tunnel()),
                 Some(embedded_ipv4()),
                 Some(self.input()),
                 Some(self.forward()),
-                Some(self.forward_from_tunnel()),
+                Some(self.forward_from_tunnel(udp_idle)),
                 Some(self.forward_to_tunnel()),
-                self.postrouting(),
+                self.postrouting(udp_idle),
             ],
         };
         table.to_string()
@@ -185,18 +195,22 @@ impl GatewayRules {
         }
     }
 
-    fn forward_from_tunnel(&self) -> Chain {
+    fn forward_from_tunnel(&self, udp_idle: UdpIdle) -> Chain {
+        let mut rules = vec![
+            // Clients do not reach each other, whatever their addresses are.
+            format!("oifname \"{}\" counter drop", self.interface),
+            // Packets that conntrack cannot place are not masqueraded: they would show clients'
+            // addresses to the network.
+            "ct state invalid counter drop".to_owned(),
+            CLAMP.to_owned(),
+        ];
+        if self.source == SourceAddress::Keep {
+            rules.extend(udp_idle.rules("ct state new"));
+        }
         Chain {
             name: FORWARD_FROM_TUNNEL,
             hook: None,
-            rules: vec![
-                // Clients do not reach each other, whatever their addresses are.
-                format!("oifname \"{}\" counter drop", self.interface),
-                // Packets that conntrack cannot place are not masqueraded: they would show clients'
-                // addresses to the network.
-                "ct state invalid counter drop".to_owned(),
-                CLAMP.to_owned(),
-            ],
+            rules,
         }
     }
 
@@ -212,18 +226,22 @@ impl GatewayRules {
         }
     }
 
-    /// The incoming interface is known in this hook since Linux 5.7.
-    fn postrouting(&self) -> Option<Chain> {
+    /// The incoming interface is known in this hook since Linux 5.7. Only the first packet of a flow comes here.
+    fn postrouting(&self, udp_idle: UdpIdle) -> Option<Chain> {
         let Self { interface, .. } = self;
         match self.source {
             SourceAddress::Keep => None,
-            SourceAddress::Masquerade => Some(Chain {
-                name: "postrouting",
-                hook: Some("type nat hook postrouting priority srcnat"),
-                rules: vec![format!(
+            SourceAddress::Masquerade => {
+                let mut rules = udp_idle.rules(&format!("iifname \"{interface}\""));
+                rules.push(format!(
                     "iifname \"{interface}\" oifname != \"{interface}\" masquerade"
-                )],
-            }),
+                ));
+                Some(Chain {
+                    name: "postrouting",
+                    hook: Some("type nat hook postrouting priority srcnat"),
+                    rules,
+                })
+            }
         }
     }
 
@@ -241,6 +259,45 @@ impl GatewayRules {
             }
         }
         rules
+    }
+}
+
+/// How long the kernel remembers UDP flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UdpIdle {
+    /// For [`UDP_IDLE_S`].
+    Own,
+    /// As it does for everybody: it knows no timeouts of single flows.
+    Kernels,
+}
+
+impl UdpIdle {
+    fn objects(self) -> Vec<String> {
+        let object = |(family, name): (Family, &str)| {
+            let header = header(family);
+            format!(
+                "ct timeout {name} {{\n\t\tprotocol udp; l3proto {header}; \
+                 policy = {{ unreplied : {UDP_IDLE_S}, replied : {UDP_IDLE_S} }};\n\t}}"
+            )
+        };
+        self.each().map(object).collect()
+    }
+
+    /// Rules that give new flows their time, behind a condition.
+    fn rules(self, condition: &str) -> Vec<String> {
+        let rule = |(family, name): (Family, &str)| {
+            let protocol = protocol(family);
+            format!(
+                "{condition} meta nfproto {protocol} meta l4proto udp ct timeout set \"{name}\""
+            )
+        };
+        self.each().map(rule).collect()
+    }
+
+    /// The name of the kernel's object for each family; none where it has no such objects.
+    fn each(self) -> impl Iterator<Item = (Family, &'static str)> {
+        let names = [(Family::V4, "udp_idle_v4"), (Family::V6, "udp_idle_v6")];
+        names.into_iter().filter(move |_| self == Self::Own)
     }
 }
 
@@ -283,6 +340,7 @@ pub(super) fn remove_text(table: &str) -> String {
 #[derive(Debug)]
 struct Table {
     name: String,
+    objects: Vec<String>,
     chains: [Option<Chain>; 8],
 }
 
@@ -302,6 +360,9 @@ impl Display for Table {
         let name = &self.name;
         f.write_str(&remove_text(name))?;
         writeln!(f, "table inet {name} {{")?;
+        for object in &self.objects {
+            writeln!(f, "\t{object}")?;
+        }
         for chain in self.chains.iter().flatten() {
             writeln!(f, "\tchain {} {{", chain.name)?;
             if let Some(hook) = chain.hook {

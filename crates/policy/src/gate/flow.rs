@@ -14,12 +14,14 @@ const TCP_OPENING_IDLE_MS: u64 = 240 * 1000;
 /// How long after both ends said goodbye, or one hung up: answers to what was lost on the way need
 /// seconds, and ports are used again after a minute on Linux.
 const TCP_CLOSED_IDLE_MS: u64 = 30 * 1000;
-/// RFC 4787 REQ-5: at least two minutes, five recommended.
-const UDP_IDLE_MS: u64 = 300 * 1000;
+/// How long a UDP flow may be silent: RFC 4787 REQ-5, at least two minutes, five recommended.
+pub const UDP_IDLE_MS: u64 = 300 * 1000;
 /// RFC 5508 REQ-2: at least 60 seconds.
 const ICMP_IDLE_MS: u64 = 60 * 1000;
 /// What Linux gives protocols that it does not know (`nf_conntrack_generic_timeout`).
-const OTHER_IDLE_MS: u64 = 600 * 1000;
+pub(super) const OTHER_IDLE_MS: u64 = 600 * 1000;
+
+const SCTP: Protocol = Protocol(132);
 
 const TCP_FIN: u8 = 0x01;
 const TCP_SYN: u8 = 0x02;
@@ -106,6 +108,12 @@ impl FlowKey {
             (Protocol::ICMP, IpVersion::V4) | (Protocol::ICMPV6, IpVersion::V6) => Service::Icmp,
             (protocol, _) => Service::Other(protocol),
         }
+    }
+
+    /// Whether nothing but addresses tells flows of its protocol apart, in the kernel's address translation either. That knows
+    /// the ports of SCTP.
+    pub(super) fn is_portless(&self) -> bool {
+        !self.has_ports() && self.protocol() != SCTP
     }
 
     /// Whether flows of its protocol are told apart by the client's port.
