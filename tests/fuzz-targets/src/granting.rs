@@ -218,7 +218,7 @@ impl Granting {
         let mut gate = Gate::with_max_flows(Seed::new([3; 32]), 1);
         let frame = Frame::packet(&mut packet);
         match gate.admit_from_client(&self.table, self.now_ms, peer.gate_key, frame) {
-            Verdict::Admit(_) => Some(destination(&packet)),
+            Verdict::Admit(_) | Verdict::AdmitFirst(_) => Some(destination(&packet)),
             Verdict::Drop(_) => None,
         }
     }

@@ -428,7 +428,7 @@ impl Play {
         let mut packet = datagram(peer.addresses, to);
         let frame = Frame::packet(&mut packet);
         match gate.admit_from_client(&self.table, self.now_ms, peer.gate_key, frame) {
-            Verdict::Admit(_) => Ok(destination(&packet)),
+            Verdict::Admit(_) | Verdict::AdmitFirst(_) => Ok(destination(&packet)),
             Verdict::Drop(reason) => Err(reason),
         }
     }

@@ -1,60 +1,16 @@
 //! Judges packets of both directions.
 
+use super::early::Early;
 use super::flow::{End, Flow, FlowKey, FlowRecord};
 use super::flows::{Flows, Seed};
 use super::fragments::{DatagramKey, Fragments};
 use super::heading::{Heading, Kind, address, address_bits};
 use super::index::Place;
-use super::table::{ClientGrants, Permit, Way};
-use super::{DropReason, Evicted, GateTable, MAX_FLOWS, PeerKey};
-use crate::translate::{Checksum, Rewrite, rewrite};
+use super::portless::Portless;
+use super::table::{ClientGrants, Permit};
+use super::{DropReason, Evicted, Frame, GateTable, MAX_FLOWS, PeerKey, Verdict};
+use crate::translate::{Rewrite, rewrite};
 use culvert_packet::ip::IpVersion;
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes on, translated where that was due: from this peer, or to it.
-    Admit(PeerKey),
-    /// It ends here.
-    Drop(DropReason),
-}
-
-/// A packet to be judged, or a superframe that stands for several.
-#[derive(Debug)]
-pub struct Frame<'a> {
-    /// The IP packet; bytes behind its total length are left alone. Where it is admitted its
-    /// addresses, ports and checksums may have been changed, its length never.
-    pub packet: &'a mut [u8],
-    /// How many packets it stands for.
-    pub packets: u32,
-    /// What those behind the first have, where they are still apart and `packet` is the first.
-    pub later: Later,
-    /// What its transport checksum field holds.
-    pub checksum: Checksum,
-}
-
-impl<'a> Frame<'a> {
-    /// One packet with its checksum.
-    #[must_use]
-    pub fn packet(packet: &'a mut [u8]) -> Self {
-        Self {
-            packet,
-            packets: 1,
-            later: Later::default(),
-            checksum: Checksum::Complete,
-        }
-    }
-}
-
-/// What packets add that are judged with a first one: of the same addresses, protocol and ports, no
-/// fragments, without options, and none of them with SYN or RST.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Later {
-    /// Bytes of their payloads.
-    pub bytes: usize,
-    /// Flags of TCP that any of them has.
-    pub tcp_flags: u8,
-}
 
 /// Remembers the flows of some clients, and judges their packets.
 ///
@@ -67,6 +23,11 @@ pub struct Later {
 pub struct Gate {
     pub(super) flows: Flows,
     fragments: Fragments,
+    /// Where all clients have one address for resources: which of them has an address to itself.
+    portless: Option<Portless>,
+    early: Early,
+    /// Of the datagram whose first fragment was admitted last.
+    released: Vec<Box<[u8]>>,
 }
 
 impl Gate {
@@ -82,6 +43,18 @@ impl Gate {
         Self {
             flows: Flows::new(seed, max_flows),
             fragments: Fragments::new(seed),
+            portless: None,
+            early: Early::default(),
+            released: Vec::new(),
+        }
+    }
+
+    /// The same gate where resources see one address for all clients, by what it shares with the other gates there.
+    #[must_use]
+    pub fn masquerading(self, portless: Portless) -> Self {
+        Self {
+            portless: Some(portless),
+            ..self
         }
     }
 
@@ -94,7 +67,33 @@ impl Gate {
         peer: PeerKey,
         frame: Frame<'_>,
     ) -> Verdict {
-        self.pass_from_client(table, now_ms, peer, frame).into()
+        let passed = self.pass_from_client(table, now_ms, peer, frame);
+        passed.unwrap_or_else(Verdict::Drop)
+    }
+
+    /// Keeps a fragment of a peer that was dropped for [`DropReason::Fragment`] until the first one of its datagram has come.
+    /// False where it is not kept.
+    #[cold]
+    pub fn hold(&mut self, now_ms: u64, peer: PeerKey, packet: &[u8]) -> bool {
+        let mut heading = Heading::NONE;
+        let is_later = heading.read(packet).is_ok() && heading.kind == Kind::LaterFragment;
+        let Some(packet) = packet.get(..heading.len).filter(|_| is_later) else {
+            return false;
+        };
+        let key = datagram(&heading, true);
+        self.early.hold(key, peer, packet, now_ms)
+    }
+
+    /// The fragments that waited for the one that was admitted last ([`Verdict::AdmitFirst`]), as they came: they are to be
+    /// judged behind it.
+    pub fn take_released(&mut self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// Fragments that were kept in vain.
+    #[must_use]
+    pub fn fragments_lost(&self) -> u64 {
+        self.early.lost()
     }
 
     /// Judges a packet that is on its way to a client, and translates it back to what the client
@@ -108,8 +107,10 @@ impl Gate {
     /// again. Flows that the table no longer allows end too, so that they are reported without
     /// waiting for a packet that would find out.
     pub fn sweep(&mut self, table: &GateTable, now_ms: u64, count: usize) {
+        self.early.expire(now_ms);
         for place in self.flows.next_places(count) {
             if self.flows.is_used(place) {
+                self.renew_portless(place);
                 // Ends the flow if it has to end.
                 let _ = self.keep(table, now_ms, place);
             }
@@ -166,7 +167,7 @@ impl Gate {
         now_ms: u64,
         peer: PeerKey,
         frame: Frame<'_>,
-    ) -> Result<PeerKey, DropReason> {
+    ) -> Result<Verdict, DropReason> {
         let mut heading = Heading::NONE;
         heading.read(frame.packet)?;
         let place = match heading.kind {
@@ -176,7 +177,10 @@ impl Gate {
                 let place = self.of_fragment(table, now_ms, &heading, true);
                 self.owned(table, peer, &heading, place)?
             }
-            Kind::Error => return self.error_from_client(table, now_ms, peer, &heading, frame),
+            Kind::Error => {
+                let passed = self.error_from_client(table, now_ms, peer, &heading, frame);
+                return passed.map(Verdict::Admit);
+            }
             Kind::Answer => {
                 owner(table, peer, &heading)?;
                 return Err(DropReason::NotAFlow);
@@ -189,7 +193,20 @@ impl Gate {
             rewrite(frame.packet, &heading, &change, frame.checksum);
         }
         self.remember_first_fragment(&heading, place, now_ms, true);
-        Ok(peer)
+        if heading.is_first_fragment && self.releases(&heading, now_ms) {
+            return Ok(Verdict::AdmitFirst(peer));
+        }
+        Ok(Verdict::Admit(peer))
+    }
+
+    /// Whether later fragments waited for this first one. They are released.
+    #[cold]
+    fn releases(&mut self, heading: &Heading, now_ms: u64) -> bool {
+        if self.early.is_empty() {
+            return false;
+        }
+        self.released = self.early.take(&datagram(heading, true), now_ms);
+        !self.released.is_empty()
     }
 
     #[inline]
@@ -289,10 +306,24 @@ impl Gate {
             .flows
             .far_key(&near, remote)
             .ok_or(DropReason::NoPortLeft)?;
+        if near.is_portless()
+            && let Some(portless) = &self.portless
+            && !portless.take(peer, &far, now_ms)
+        {
+            return Err(DropReason::AddressTaken);
+        }
         let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now_ms);
         let place = self.flows.insert(flow);
         self.adopt(place, &permit, table);
         Ok(place)
+    }
+
+    /// Tells the other gates how long the client of a flow without ports keeps the address.
+    fn renew_portless(&self, place: Place) {
+        let flow = self.flows.get(place);
+        if let Some(portless) = self.portless.as_ref().filter(|_| flow.near.is_portless()) {
+            portless.renew(flow.peer, &flow.far, flow.last_ms);
+        }
     }
 
     /// Lets a known flow go on, judging it anew if need be.
@@ -412,16 +443,6 @@ impl Gate {
             let peer = self.flows.get(place).peer;
             let flow = self.flows.reference(place);
             self.fragments.insert(hash, key, (peer, flow), now_ms);
-        }
-    }
-}
-
-impl From<Result<PeerKey, DropReason>> for Verdict {
-    #[inline(always)]
-    fn from(result: Result<PeerKey, DropReason>) -> Self {
-        match result {
-            Ok(peer) => Self::Admit(peer),
-            Err(reason) => Self::Drop(reason),
         }
     }
 }

@@ -62,6 +62,9 @@ reasons! {
     Fragment = "fragment",
     /// All ports are taken by which a translated flow could be told from others.
     NoPortLeft = "no_port_left",
+    /// A packet of a protocol without ports, to an address with which another client speaks it: answers could not be told
+    /// apart.
+    AddressTaken = "address_taken",
 }
 
 impl fmt::Display for DropReason {

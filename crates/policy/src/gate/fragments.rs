@@ -2,8 +2,7 @@
 //!
 //! Only the first fragment of a datagram says which ports it is for. It is judged like any packet,
 //! and what identifies the datagram is remembered with its flow; later fragments follow that flow.
-//! A later fragment that arrives before the first one is dropped: Linux sends and forwards them in
-//! order. Nothing is reassembled. A fragment cannot change the ports of another one: they are in the
+//! One of a client that arrives before the first one [waits](super::early). Nothing is reassembled. A fragment cannot change the ports of another one: they are in the
 //! first four bytes of a datagram (one of IPv6 with options before them is refused), and later
 //! fragments begin eight bytes in at the earliest. A second first fragment of the same datagram is
 //! judged by its own ports.

@@ -17,20 +17,25 @@
 
 mod admit;
 mod drop_reason;
+mod early;
 mod flow;
 mod flows;
 mod fragments;
+mod frame;
 mod heading;
 mod holders;
 mod icmp_error;
 mod index;
+mod portless;
 mod table;
 
-pub use admit::{Frame, Gate, Later, Verdict};
+pub use admit::Gate;
 pub use drop_reason::DropReason;
-pub use flow::{End, FlowRecord, Tally};
+pub use flow::{End, FlowRecord, Tally, UDP_IDLE_MS};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT, Seed};
+pub use frame::{Frame, Later, Verdict};
 pub(crate) use heading::{Heading, Kind, Quotation};
+pub use portless::Portless;
 pub use table::{
     ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
     MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach, SiteDns,

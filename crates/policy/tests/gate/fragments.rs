@@ -4,7 +4,7 @@ use crate::packets::{
     ACK, fragments, tcp_with, udp, udp_with, with_empty_extension, with_extension,
 };
 use crate::setup::{
-    CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, OTHER_PEER, Setup, grant, named,
+    CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
 use culvert_policy::gate::{DropReason, PeerKey};
 
@@ -300,4 +300,60 @@ fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     for number in 0..60 {
         assert!(send(&mut setup, 1, &cut(1, 1000 + number)[1]));
     }
+}
+
+#[test]
+fn a_fragment_that_came_before_the_first_one_follows_it() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 53), &[7; 100]), 64, 9);
+        let [other_first, other] =
+            fragments(&udp_with((client, 2), (server, 53), &[8; 100]), 64, 10);
+        for early in [&later, &other] {
+            setup.assert_refuses(early, DropReason::Fragment);
+            // With bytes behind it, as padding has them.
+            let padded = [&early[..], &[0; 8]].concat();
+            assert!(setup.gate.hold(setup.now_ms, PEER, &padded));
+        }
+        assert!(setup.gate.take_released().is_empty());
+        setup.now_ms += 5;
+        setup.assert_sends(&first);
+        assert_eq!(
+            setup.gate.take_released(),
+            [later.clone().into_boxed_slice()]
+        );
+        setup.assert_sends(&later);
+        assert!(setup.gate.take_released().is_empty());
+        setup.assert_sends(&other_first);
+        assert_eq!(setup.gate.take_released(), [other.into_boxed_slice()]);
+        assert_eq!(setup.gate.fragments_lost(), 0);
+    }
+}
+
+#[test]
+fn fragments_that_wait_for_what_is_refused_are_lost_after_a_second() {
+    for (client, server) in ENDS {
+        let mut setup = setup();
+        let [first, later] = fragments(&udp_with((client, 1), (server, 54), &[7; 100]), 64, 9);
+        assert!(setup.gate.hold(setup.now_ms, PEER, &later));
+        setup.assert_refuses(&first, DropReason::Port);
+        assert!(setup.gate.take_released().is_empty());
+        setup.now_ms += 999;
+        setup.gate.sweep(&setup.table, setup.now_ms, 1);
+        assert_eq!(setup.gate.fragments_lost(), 0);
+        setup.now_ms += 1;
+        setup.gate.sweep(&setup.table, setup.now_ms, 1);
+        assert_eq!(setup.gate.fragments_lost(), 1);
+    }
+}
+
+#[test]
+fn nothing_but_a_later_fragment_waits() {
+    let mut setup = setup();
+    let whole = udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]);
+    let [first, later] = fragments(&whole, 64, 9);
+    assert!(!setup.gate.hold(0, PEER, &whole));
+    assert!(!setup.gate.hold(0, PEER, &first));
+    assert!(!setup.gate.hold(0, PEER, &later[..20]));
+    assert!(!setup.gate.hold(0, PEER, &[]));
 }

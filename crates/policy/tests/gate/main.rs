@@ -14,6 +14,7 @@ mod grants;
 mod icmp;
 mod model;
 mod packets;
+mod portless;
 mod quotations;
 mod setup;
 mod translation;

@@ -114,7 +114,7 @@ impl Setup {
             .gate
             .admit_from_client(&self.table, self.now_ms, peer, frame)
         {
-            Verdict::Admit(admitted) => {
+            Verdict::Admit(admitted) | Verdict::AdmitFirst(admitted) => {
                 assert_eq!(admitted, peer);
                 Ok(packet)
             }
@@ -127,7 +127,7 @@ impl Setup {
         let mut packet = packet.to_vec();
         let frame = Frame::packet(&mut packet);
         match self.gate.admit_to_client(&self.table, self.now_ms, frame) {
-            Verdict::Admit(peer) => {
+            Verdict::Admit(peer) | Verdict::AdmitFirst(peer) => {
                 assert_eq!(peer, PEER);
                 Ok(packet)
             }
@@ -147,7 +147,7 @@ impl Setup {
             ..Frame::packet(&mut packet)
         };
         match self.gate.admit_to_client(&self.table, self.now_ms, frame) {
-            Verdict::Admit(_) => Ok(packet),
+            Verdict::Admit(_) | Verdict::AdmitFirst(_) => Ok(packet),
             Verdict::Drop(reason) => Err(reason),
         }
     }

@@ -415,7 +415,7 @@ impl GatewayNode {
             .gate
             .admit_from_client(&self.table, now_ms, peer.gate_key, frame)
         {
-            Verdict::Admit(_) => self.deliver(client, &packet, net),
+            Verdict::Admit(_) | Verdict::AdmitFirst(_) => self.deliver(client, &packet, net),
             Verdict::Drop(reason) => {
                 net.trace(|| format!("gateway {} drops: {reason}", self.number));
                 *net.tally.dropped.entry(reason).or_default() += 1;
