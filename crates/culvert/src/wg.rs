@@ -162,6 +162,7 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         suite: arguments.cipher.0,
         unrouted: None,
         gated: false,
+        masquerades: false,
         listen_port: 0,
         mark: 0,
         bind_when_looped: true,

@@ -7,7 +7,7 @@ use crate::{BULK_QUEUES_PER_WORKER, Mechanisms, Prefix};
 use culvert_aead::Suite;
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -25,11 +25,13 @@ pub struct Options {
     pub mechanisms: Mechanisms,
     /// Suite of peers that are not given one of their own.
     pub suite: Suite,
-    /// Who hears of packets that no peer has a route for, instead of their sender: the channel's
-    /// bound is how many wait, and what finds it full is dropped.
+    /// Who hears of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
+    /// channel's bound is how many wait, and what finds it full is dropped.
     pub unrouted: Option<SyncSender<Unrouted>>,
     /// Whether a gate judges every packet. Until it has a table, nothing passes.
     pub gated: bool,
+    /// Whether what the gate lets pass leaves this machine under one address for all peers.
+    pub masquerades: bool,
     /// UDP port that the device starts with; 0 lets the kernel choose.
     pub listen_port: u16,
     /// `SO_MARK` of what leaves that it starts with; 0 is none.
@@ -75,6 +77,27 @@ pub struct Change {
     pub service_routes: Option<ServiceRoutes>,
     /// What each client may reach, from here on. Its instants are those of [`crate::boot_time_ms`].
     pub gate: Option<Arc<GateTable>>,
+    /// The addresses of this end in the tunnel, whose packets ICMP errors of any source may be about.
+    pub inside: Option<Inside>,
+}
+
+/// The addresses of this end in the tunnel. An ICMP error that quotes a packet from there to a peer passes from that peer,
+/// whatever router behind it wrote the error. A device that is not told of any keeps to allowed IPs alone, as WireGuard does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Of IPv4.
+    pub v4: Ipv4Addr,
+    /// Of IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl Inside {
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => address == self.v4,
+            IpAddr::V6(address) => address == self.v6,
+        }
+    }
 }
 
 /// What the sender of a packet without a route hears ([`crate::Device::refuse`]).

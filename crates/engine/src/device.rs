@@ -78,7 +78,7 @@ impl Device {
         let published = Published::new(Snapshot::empty(options.mtu));
         let gates = options
             .gated
-            .then(|| make_gates(options.workers))
+            .then(|| make_gates(options.workers, options.masquerades))
             .transpose()?;
         let shared = Shared::new(options.workers, published, gates)
             .map(Arc::new)
@@ -283,9 +283,9 @@ pub(crate) fn random_seed() -> Result<[u8; 32], EngineError> {
     Ok(seed)
 }
 
-fn make_gates(workers: usize) -> Result<Gates, EngineError> {
+fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {
     let seeds: Result<Vec<_>, _> = (0..workers).map(|_| random_seed()).collect();
-    Ok(Gates::new(seeds?))
+    Ok(Gates::new(seeds?, masquerades))
 }
 
 impl Drop for Device {

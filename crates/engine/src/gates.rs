@@ -6,7 +6,9 @@
 //! gate for as long as the verdict takes. Two workers meet there only over one client.
 
 use crate::clock;
-use culvert_policy::gate::{Evicted, FlowRecord, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
+use culvert_policy::gate::{
+    Evicted, FlowRecord, Frame, Gate, GateTable, PeerKey, Portless, Seed, Verdict,
+};
 use culvert_session::Time;
 use std::fmt;
 use std::net::IpAddr;
@@ -36,9 +38,16 @@ pub(crate) fn millis(now: Time) -> u64 {
 }
 
 impl Gates {
-    /// As many gates as `seeds`.
-    pub(crate) fn new(seeds: impl IntoIterator<Item = [u8; 32]>) -> Self {
-        let gate = |seed| Mutex::new(Gate::new(Seed::new(seed)));
+    /// As many gates as `seeds`; `masquerades` where resources see one address for all clients.
+    pub(crate) fn new(seeds: impl IntoIterator<Item = [u8; 32]>, masquerades: bool) -> Self {
+        let portless = Portless::default();
+        let gate = |seed| {
+            let gate = Gate::new(Seed::new(seed));
+            Mutex::new(match masquerades {
+                true => gate.masquerading(portless.clone()),
+                false => gate,
+            })
+        };
         Self(seeds.into_iter().map(gate).collect())
     }
 
@@ -83,6 +92,16 @@ impl Gates {
         }
     }
 
+    /// Keeps a fragment of a client that came before the first one of its datagram. False where it is not kept.
+    pub(crate) fn hold(&self, now: Time, client: IpAddr, peer: PeerKey, packet: &[u8]) -> bool {
+        self.of(client).hold(millis(now), peer, packet)
+    }
+
+    /// Fragments that were kept in vain.
+    pub(crate) fn fragments_lost(&self) -> u64 {
+        self.0.iter().map(|gate| lock(gate).fragments_lost()).sum()
+    }
+
     /// Flows that made room for others.
     pub(crate) fn evicted(&self) -> Evicted {
         let mut all = Evicted::default();
@@ -108,7 +127,8 @@ impl Gates {
         self.of(client).admit_to_client(table, millis(now), frame)
     }
 
-    /// Judges one packet of a client, or those that have been gathered behind one.
+    /// Judges one packet of a client, or those that have been gathered behind one. Fragments that waited for it are put
+    /// into `released`, to be judged next.
     pub(crate) fn admit_from_client(
         &self,
         table: &GateTable,
@@ -116,9 +136,14 @@ impl Gates {
         client: IpAddr,
         peer: PeerKey,
         frame: Frame<'_>,
+        released: &mut Vec<Box<[u8]>>,
     ) -> Verdict {
-        self.of(client)
-            .admit_from_client(table, millis(now), peer, frame)
+        let mut gate = self.of(client);
+        let verdict = gate.admit_from_client(table, millis(now), peer, frame);
+        if let Verdict::AdmitFirst(_) = verdict {
+            *released = gate.take_released();
+        }
+        verdict
     }
 }
 

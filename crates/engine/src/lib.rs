@@ -34,8 +34,8 @@ mod worker;
 
 pub use allowed_ips::{AllowedIps, Prefix};
 pub use configuration::{
-    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options, PeerChange,
-    PeerConfiguration, Refusal,
+    AllowedIpChange, Change, Configuration, Inside, MAX_CANDIDATES, MAX_WORKERS, Options,
+    PeerChange, PeerConfiguration, Refusal,
 };
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use device::{BULK_QUEUES_PER_WORKER, Device, default_workers};

@@ -2,6 +2,7 @@
 
 use crate::allowed_ips::AllowedIps;
 use crate::clock;
+use crate::configuration::Inside;
 use crate::peer::{Peer, Sending};
 use crate::service_routes::ServiceRoutes;
 use culvert_policy::gate::GateTable;
@@ -27,6 +28,8 @@ pub(crate) struct Snapshot {
     pub(crate) service_routes: Option<Arc<ServiceRoutes>>,
     /// What each client may reach; `None` lets nothing pass on a device that has gates.
     pub(crate) gate: Option<Arc<GateTable>>,
+    /// This end's addresses in the tunnel, where errors about their packets pass from any source.
+    pub(crate) inside: Option<Inside>,
     /// Of the machine that these keys are for: where a worker finds another one, the machine may be a
     /// copy of that.
     pub(crate) wall_offset: ClockOffset,
@@ -44,6 +47,7 @@ impl Snapshot {
             mtu,
             service_routes: None,
             gate: None,
+            inside: None,
             wall_offset: clock::wall_offset(),
         }
     }

@@ -1,4 +1,4 @@
-//! Packets that no peer has a route for, for an owner who may find one.
+//! Packets that no peer has a route for, and those that a peer refuses, for an owner who may know better.
 
 use crate::configuration::Refusal;
 use crate::worker::Command;
@@ -7,22 +7,42 @@ use culvert_packet::ip::IpView;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A packet, or a superframe of them, that came from the TUN and that no peer has a route for.
+/// A packet, or a superframe of them, that came from the TUN and that no peer has a route for, or what its peer has quoted of a
+/// packet that it refuses.
 ///
 /// Whoever finds a route gives it back ([`crate::Change::resume`]).
 pub struct Unrouted {
     /// With the virtio-net header.
     frame: Box<[u8]>,
     worker: usize,
+    refused: Option<Refusal>,
 }
 
 impl Unrouted {
     pub(crate) fn new(frame: &[u8], worker: usize) -> Self {
-        let frame = frame.into();
-        Self { frame, worker }
+        Self {
+            frame: frame.into(),
+            worker,
+            refused: None,
+        }
     }
 
-    /// From its IP header on. A superframe has more payload than its length field can say.
+    /// What a peer quotes of a packet that it does not let pass.
+    pub(crate) fn refused(quoted: &[u8], refusal: Refusal, worker: usize) -> Self {
+        Self {
+            frame: [[0; VNET_HEADER_LEN].as_slice(), quoted].concat().into(),
+            worker,
+            refused: Some(refusal),
+        }
+    }
+
+    /// Why its peer did not let it pass; `None` where it had no route.
+    pub fn refused_by_peer(&self) -> Option<Refusal> {
+        self.refused
+    }
+
+    /// From its IP header on. A superframe has more payload than its length field can say, and a packet that a peer
+    /// refuses may be cut short.
     pub fn packet(&self) -> &[u8] {
         self.frame.get(VNET_HEADER_LEN..).unwrap_or_default()
     }

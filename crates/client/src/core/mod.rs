@@ -115,6 +115,8 @@ pub struct Counters {
     pub packets_resumed: u64,
     /// Packets whose senders heard that they go nowhere.
     pub packets_refused: u64,
+    /// Packets that a gateway did not let pass, and said so.
+    pub packets_refused_by_gateway: u64,
     /// Packets that gave way to newer ones while they waited, or came before the rule about
     /// applications that holds for them.
     pub packets_displaced: u64,

@@ -13,6 +13,8 @@ pub struct PacketFacts {
     pub service: Option<Service>,
     /// How much memory it takes, in bytes.
     pub size_bytes: usize,
+    /// Whether all of it is here, so that it can go on: a gateway that refuses one quotes its start.
+    pub is_whole: bool,
 }
 
 impl PacketFacts {
@@ -20,12 +22,35 @@ impl PacketFacts {
     /// `size_bytes` is how much memory is kept for it.
     #[must_use]
     pub fn of(packet: &[u8], size_bytes: usize) -> Option<Self> {
-        let ip = IpView::parse(packet).ok()?;
-        Some(Self {
+        IpView::parse(packet)
+            .ok()
+            .map(|ip| Self::of_view(&ip, size_bytes, true))
+    }
+
+    /// The same of the start of a packet, as a gateway quotes it.
+    #[must_use]
+    pub fn of_quoted(packet: &[u8], size_bytes: usize) -> Option<Self> {
+        let whole = Self::of(packet, size_bytes);
+        whole.or_else(|| {
+            let ip = IpView::parse_quoted(packet).ok()?;
+            Some(Self::of_view(&ip, size_bytes, false))
+        })
+    }
+
+    fn of_view(ip: &IpView<'_>, size_bytes: usize, is_whole: bool) -> Self {
+        let service = match (ip.protocol(), ip.is_later_fragment()) {
+            (_, true) => None,
+            (Protocol::TCP, false) => ip.ports().map(|(_, port)| Service::Tcp(port)),
+            (Protocol::UDP, false) => ip.ports().map(|(_, port)| Service::Udp(port)),
+            (Protocol::ICMP | Protocol::ICMPV6, false) => Some(Service::Icmp),
+            (other, false) => Some(Service::Other(other)),
+        };
+        Self {
             destination: ip.destination(),
             service: Service::of(&ip),
             size_bytes,
-        })
+            is_whole,
+        }
     }
 }
 

@@ -35,6 +35,36 @@ impl<P> Client<P> {
         self.finish(now_ms);
     }
 
+    /// A gateway does not let a packet pass. Its sender hears so if the resources of this moment forbid the packet too;
+    /// where they allow it and it is not granted yet, it is asked for.
+    pub fn handle_refused_packet(
+        &mut self,
+        facts: PacketFacts,
+        packet: P,
+        refusal: Refusal,
+        now_ms: u64,
+    ) {
+        self.counters.packets_refused_by_gateway += 1;
+        match (refusal, self.wanted_by(&facts)) {
+            (Refusal::Unreachable, _) => self.refuse_packets(vec![packet], Refusal::Unreachable),
+            (Refusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
+                self.refuse_packets(vec![packet], Refusal::Prohibited);
+            }
+            (Refusal::Prohibited, Wanted::Resource(id, name)) => {
+                let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
+                let access = self.accesses.get(&id);
+                let is_granted = access.is_some_and(|access| access.grant.is_some());
+                if !is_granted && facts.is_whole {
+                    self.want_for_packet(id, name, Held { facts, packet }, now_ms);
+                } else {
+                    // Gateway and client do not know the same yet, or it can't go on: its sender repeats it.
+                    self.want(id, name, now_ms);
+                }
+            }
+        }
+        self.finish(now_ms);
+    }
+
     fn wanted_by(&self, facts: &PacketFacts) -> Wanted {
         let Some(network) = &self.network else {
             return Wanted::Nothing;

@@ -10,8 +10,9 @@ use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
 use culvert_link::State;
 use culvert_policy::Resource;
-use culvert_wire::Timestamp;
 use culvert_wire::messages::{Interface, ReasonCode};
+use culvert_wire::model::written_filters;
+use culvert_wire::{Timestamp, words};
 
 /// What the core knows, for the status.
 #[derive(Clone, Debug)]
@@ -130,6 +131,7 @@ impl<P> Client<P> {
             }),
             renewing: grant.is_some() && access.is_some_and(|access| access.ask.is_some()),
             held_packets: access.map_or(0, |access| access.held.len()),
+            allow: Some(allow(resource)),
             unknown_filters: self.directory.not_understood(resource.id),
             applications: Some(self.directory.rule(resource))
                 .filter(|rule| !rule.is_any())
@@ -231,4 +233,11 @@ fn code_text(code: ReasonCode) -> String {
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_else(|| "other".to_owned())
+}
+
+/// What of a resource may be used, in words.
+fn allow(resource: &Resource) -> Vec<String> {
+    let filters = written_filters(&resource.filters);
+    let each = filters.iter().map(std::slice::from_ref);
+    each.map(words::filters).collect()
 }

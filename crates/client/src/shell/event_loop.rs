@@ -9,7 +9,7 @@ use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, ask_upstre
 use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
-use super::tunnel::Tunnel;
+use super::tunnel::{Tunnel, refused_by_gateway};
 use crate::core::{Client, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
@@ -382,17 +382,29 @@ impl<'a> EventLoop<'a> {
         let mut packet = Some(first);
         for _ in 0..MAX_BATCH {
             let Some(unrouted) = packet else { return };
-            let facts = PacketFacts::of(unrouted.packet(), unrouted.size_bytes());
-            // The road has looked at the headers; what is no packet goes nowhere.
-            if let Some(facts) = facts {
-                self.core.handle_packet(facts, unrouted, now_ms);
-            }
+            self.handle_packet(unrouted, now_ms);
             packet = self.devices.tunnel.unrouted.try_recv().ok();
         }
-        if let Some(unrouted) = packet
-            && let Some(facts) = PacketFacts::of(unrouted.packet(), unrouted.size_bytes())
-        {
-            self.core.handle_packet(facts, unrouted, now_ms);
+        if let Some(unrouted) = packet {
+            self.handle_packet(unrouted, now_ms);
+        }
+    }
+
+    /// The road has looked at the headers; what is no packet goes nowhere.
+    fn handle_packet(&mut self, unrouted: Unrouted, now_ms: u64) {
+        let (packet, size) = (unrouted.packet(), unrouted.size_bytes());
+        match refused_by_gateway(&unrouted) {
+            None => {
+                if let Some(facts) = PacketFacts::of(packet, size) {
+                    self.core.handle_packet(facts, unrouted, now_ms);
+                }
+            }
+            Some(refusal) => {
+                if let Some(facts) = PacketFacts::of_quoted(packet, size) {
+                    let core = &mut self.core;
+                    core.handle_refused_packet(facts, unrouted, refusal, now_ms);
+                }
+            }
         }
     }
 
@@ -470,6 +482,9 @@ impl<'a> EventLoop<'a> {
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => {
                     self.interface = Some(interface);
+                    if let Err(error) = self.devices.tunnel.admit_errors_to(interface) {
+                        tracing::warn!(%error, "ICMP errors from behind gateways do not pass");
+                    }
                     self.want_host();
                 }
                 Output::Routes(routes) => {

@@ -5,14 +5,14 @@ use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, Prefix,
-    ServiceRoutes, Unrouted,
+    AllowedIpChange, Change, Device, EngineError, Inside, Mechanisms, Options, PeerChange, Prefix,
+    Unrouted,
 };
 use culvert_host::InterfaceName;
 use culvert_policy::RoutedServices;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::Cipher;
-use std::collections::BTreeMap;
+use culvert_wire::messages::Interface;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -70,6 +70,7 @@ impl Tunnel {
             suite: Suite::ChaCha20Poly1305,
             unrouted: Some(packets),
             gated: false,
+            masquerades: false,
             listen_port: 0,
             mark: settings.routing.mark.get(),
             bind_when_looped: false,
@@ -112,6 +113,17 @@ impl Tunnel {
             peers: peers.into_iter().map(peer_change).collect(),
             service_routes: services.map(service_routes),
             resume,
+            ..Change::default()
+        })
+    }
+
+    /// ICMP errors about packets of these addresses pass from whatever router behind a gateway.
+    pub(crate) fn admit_errors_to(&self, interface: Interface) -> Result<(), EngineError> {
+        self.device.apply(Change {
+            inside: Some(Inside {
+                v4: interface.ipv4,
+                v6: interface.ipv6,
+            }),
             ..Change::default()
         })
     }
@@ -189,8 +201,12 @@ impl Tunnel {
     }
 }
 
-fn port_of(status: &culvert_engine::Status) -> Option<u16> {
-    status.is_up.then_some(status.listen_port)
+/// Why a gateway did not let a packet pass; `None` where it had no route.
+pub(crate) fn refused_by_gateway(packet: &Unrouted) -> Option<Refusal> {
+    packet.refused_by_peer().map(|refusal| match refusal {
+        culvert_engine::Refusal::Prohibited => Refusal::Prohibited,
+        culvert_engine::Refusal::Unreachable => Refusal::Unreachable,
+    })
 }
 
 fn peer_change(update: PeerUpdate) -> PeerChange {

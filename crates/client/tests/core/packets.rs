@@ -1,8 +1,10 @@
 //! Packets that wait.
 
-use super::play::{Granting, Play, to};
+use super::play::{Granting, Play, resource, resource_id, to};
 use culvert_client::core::{MAX_HELD_BYTES, MAX_HELD_PER_RESOURCE, PacketFacts, Refusal};
-use culvert_wire::messages::ToClient;
+use culvert_policy::Service;
+use culvert_wire::messages::{ReasonCode, ToClient};
+use culvert_wire::model::{Filter, PortRange};
 
 #[test]
 fn the_oldest_packet_gives_way() {
@@ -23,7 +25,7 @@ fn packets_that_wait_have_bounded_memory() {
     for number in 1..=100_u8 {
         let address = format!("10.0.0.{number}");
         play.hear(ToClient::ResourceSet {
-            resource: super::play::resource(number, &address),
+            resource: resource(number, &address),
         });
         for _ in 0..40 {
             let facts = PacketFacts {
@@ -72,6 +74,97 @@ fn a_fragment_without_ports_asks_like_any_packet() {
     };
     play.packet(1, facts);
     play.take_request();
+}
+
+/// A resource at 10.0.0.1 that has one port of TCP.
+fn at_port(number: u8, port: u16) -> ToClient {
+    let mut resource = resource(number, "10.0.0.1");
+    let ports = vec![PortRange {
+        first: port,
+        last: port,
+    }];
+    resource.filters = vec![Filter::Tcp { ports }].into();
+    ToClient::ResourceSet { resource }
+}
+
+/// A client with access to port 80 of 10.0.0.1.
+fn with_port_80() -> Play {
+    let mut play = Play::open(&[]);
+    play.hear(at_port(1, 80));
+    play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    play
+}
+
+#[test]
+fn a_packet_that_gateway_and_resources_forbid_is_refused_without_asking() {
+    let mut play = with_port_80();
+    play.refused_packet(2, to("10.0.0.1", 81), Refusal::Prohibited);
+    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    assert!(play.said.is_empty(), "{:?}", play.said);
+}
+
+#[test]
+fn a_packet_that_the_gateway_forbids_and_a_newer_resource_allows_is_asked_for_and_goes_on() {
+    let mut play = with_port_80();
+    play.hear(at_port(2, 6007));
+    play.said.clear();
+    play.refused_packet(2, to("10.0.0.1", 6007), Refusal::Prohibited);
+    assert!(play.refused.is_empty());
+    let (request, asked, ..) = play.take_request();
+    assert_eq!(asked, resource_id(2));
+    // It is asked once, whatever comes meanwhile.
+    play.refused_packet(3, to("10.0.0.1", 6007), Refusal::Prohibited);
+    assert!(play.said.is_empty());
+    play.grant(request, 2, Granting::through(1, 2));
+    assert_eq!(play.resumed, [2, 3]);
+}
+
+#[test]
+fn what_the_portal_denies_after_the_gateway_has_refused_it_fails() {
+    let mut play = with_port_80();
+    play.hear(at_port(2, 6007));
+    play.said.clear();
+    play.refused_packet(2, to("10.0.0.1", 6007), Refusal::Prohibited);
+    let (request, ..) = play.take_request();
+    play.deny(request, 2, ReasonCode::NoAccess);
+    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+}
+
+#[test]
+fn a_packet_of_which_the_gateway_quotes_a_part_does_not_go_on_but_is_asked_for() {
+    let mut play = with_port_80();
+    play.hear(at_port(2, 6007));
+    play.said.clear();
+    let facts = PacketFacts {
+        is_whole: false,
+        ..to("10.0.0.1", 6007)
+    };
+    play.refused_packet(2, facts, Refusal::Prohibited);
+    let (request, ..) = play.take_request();
+    play.grant(request, 2, Granting::through(1, 2));
+    assert!(play.resumed.is_empty() && play.refused.is_empty());
+}
+
+#[test]
+fn a_gateway_that_refuses_what_is_granted_gets_no_packet_back() {
+    let mut play = with_port_80();
+    play.refused_packet(2, to("10.0.0.1", 80), Refusal::Prohibited);
+    assert!(play.resumed.is_empty() && play.refused.is_empty());
+    assert!(play.said.is_empty());
+    play.refused_packet(3, to("10.0.0.1", 80), Refusal::Unreachable);
+    assert_eq!(play.refused, [(3, Refusal::Unreachable)]);
+}
+
+#[test]
+fn facts_are_read_from_the_start_of_a_packet_as_a_gateway_quotes_it() {
+    let mut quoted = vec![0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    quoted.extend([100, 64, 0, 9, 10, 0, 0, 1]);
+    quoted.extend([0x9c, 0x40, 0, 53, 5, 200, 0, 0]);
+    assert_eq!(PacketFacts::of(&quoted, 50), None);
+    let facts = PacketFacts::of_quoted(&quoted, 50).unwrap();
+    assert!(!facts.is_whole);
+    assert_eq!(facts.service, Some(Service::Udp(53)));
+    assert_eq!(facts.destination, to("10.0.0.1", 53).destination);
 }
 
 #[test]

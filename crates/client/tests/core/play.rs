@@ -106,6 +106,7 @@ pub(crate) fn to(address: &str, port: u16) -> PacketFacts {
         destination: address.parse().unwrap(),
         service: Some(Service::Tcp(port)),
         size_bytes: 100,
+        is_whole: true,
     }
 }
 
@@ -293,6 +294,13 @@ impl Play {
 
     pub(crate) fn packet(&mut self, number: u32, facts: PacketFacts) {
         self.client.handle_packet(facts, number, self.now_ms);
+        self.poll();
+    }
+
+    /// A gateway does not let a packet pass.
+    pub(crate) fn refused_packet(&mut self, number: u32, facts: PacketFacts, refusal: Refusal) {
+        let client = &mut self.client;
+        client.handle_refused_packet(facts, number, refusal, self.now_ms);
         self.poll();
     }
 

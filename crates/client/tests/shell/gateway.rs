@@ -38,6 +38,7 @@ impl Gateway {
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
                 gated: false,
+                masquerades: false,
                 listen_port: 0,
                 mark: 0,
                 store: None,

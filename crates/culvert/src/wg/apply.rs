@@ -83,6 +83,7 @@ fn change(
         stamp_epoch: None,
         service_routes: None,
         gate: None,
+        inside: None,
     })
 }
 

@@ -68,6 +68,7 @@ impl Control {
         if change.gate.is_some() {
             self.gate = change.gate;
         }
+        self.inside = change.inside.or(self.inside);
         self.follow_suite();
         // Last, with the suite and the secret that the whole change gives the peer.
         for id in in_doubt {

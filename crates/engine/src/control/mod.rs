@@ -21,7 +21,7 @@ pub(crate) use shared::{Event, HandshakeMessage, Shared};
 
 use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::clock;
-use crate::configuration::{Change, Configuration};
+use crate::configuration::{Change, Configuration, Inside};
 use crate::counters::Counter;
 use crate::entropy::SystemEntropy;
 use crate::error::EngineError;
@@ -144,6 +144,7 @@ pub(crate) struct Control {
     measured: BTreeSet<PeerId>,
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
+    inside: Option<Inside>,
     gates_swept: Time,
     ended_flows: WaitingFlows,
     /// What is to be sent once the workers have the keys for the answers.
@@ -203,6 +204,7 @@ impl Control {
             paths_checked: clock::now(),
             measured: BTreeSet::new(),
             gate: None,
+            inside: None,
             gates_swept: clock::now(),
             ended_flows: WaitingFlows::default(),
             outgoing: Vec::new(),
@@ -504,6 +506,7 @@ impl Control {
             mtu: self.mtu,
             service_routes: self.service_routes.clone(),
             gate: self.gate.clone(),
+            inside: self.inside,
             wall_offset: self.machine.wall_offset(),
         });
         self.counters.snapshots.add(1);

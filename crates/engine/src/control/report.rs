@@ -210,14 +210,18 @@ impl Control {
             .map(|&reason| DropStatus {
                 stage: "gate",
                 reason: reason.name(),
-                count: self
-                    .worker_counters
-                    .iter()
-                    .map(|c| c.dropped_by_gate(reason))
-                    .sum(),
+                count: self.dropped_by_gate(reason),
             });
         let gate = gate.filter(|_| self.shared.gates.is_some());
         road.chain(handshakes).chain(gate).collect()
+    }
+
+    fn dropped_by_gate(&self, reason: culvert_policy::gate::DropReason) -> u64 {
+        let counters = self.worker_counters.iter();
+        let dropped: u64 = counters.map(|it| it.dropped_by_gate(reason)).sum();
+        let is_fragment = reason == culvert_policy::gate::DropReason::Fragment;
+        let gates = self.shared.gates.as_ref().filter(|_| is_fragment);
+        dropped + gates.map_or(0, Gates::fragments_lost)
     }
 }
 

@@ -4,10 +4,13 @@
 use super::Command;
 use super::busy_poll::{BusyPoll, Side};
 use super::copies::CopyWatch;
+use super::icmp_rate::IcmpRate;
 use super::key_wait::KeyWait;
 use super::mix::Mix;
 use super::queues::Queues;
+use super::refusals::Refusals;
 use crate::clock;
+use crate::configuration::Refusal;
 use crate::control::{Event, HandshakeMessage, Shared};
 use crate::counters::{Dropped, WorkerCounters};
 use crate::gates::Gates;
@@ -22,11 +25,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
-
-/// At most one ICMP message per millisecond and worker, the rate that Linux itself keeps to
-/// (`icmp_msgs_per_sec`).
-const ICMP_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How often the control thread hears of datagrams that come back. It has something to do at the first; the later ones
 /// say that it was in vain.
@@ -47,9 +45,9 @@ pub(super) struct Context {
     pub(super) generation: u64,
     copies: CopyWatch,
     pub(super) key_wait: KeyWait,
-    last_icmp: Option<Time>,
-    /// When the control thread was last told of a loop.
-    loop_told: Option<Time>,
+    icmp_rate: IcmpRate,
+    /// What clients hear of packets that the gate does not let pass.
+    pub(super) refusals: Refusals,
     /// Of both directions.
     pub(super) mix: Mix,
     pub(super) busy_poll: BusyPoll,
@@ -75,8 +73,8 @@ impl Context {
             generation: 0,
             copies: CopyWatch::new(),
             key_wait: KeyWait::new(now),
-            last_icmp: None,
-            loop_told: None,
+            icmp_rate: IcmpRate::new(now),
+            refusals: Refusals::new(now),
             mix: Mix::new(now),
             busy_poll: BusyPoll::new(),
             unrouted,
@@ -171,6 +169,17 @@ impl Context {
         }
     }
 
+    /// Hands what a peer quotes of a packet that it refuses to whoever wants it.
+    pub(super) fn hand_over_refused(&self, quoted: &[u8], refusal: Refusal) {
+        let Some(unrouted) = &self.unrouted else {
+            return;
+        };
+        let refused = Unrouted::refused(quoted, refusal, self.worker);
+        if unrouted.try_send(refused).is_err() {
+            self.counters.count_drop(Dropped::UnroutedFull, 1);
+        }
+    }
+
     /// Hands a frame without a route to whoever wants it. False where nobody does.
     pub(super) fn give_up(&self, frame: &[u8]) -> bool {
         let Some(unrouted) = &self.unrouted else {
@@ -226,20 +235,17 @@ impl Context {
         counters.count_drop(Dropped::DatagramUnknown, opened.malformed().len() as u64);
     }
 
-    /// Writes an ICMP message to the inside, unless one was written a moment ago. `make` fills its
+    /// Writes an ICMP message to the inside, unless many were written a moment ago. `make` fills its
     /// argument and returns the length, or declines.
     pub(super) fn reply(&mut self, queues: &Queues, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        let due = self
-            .last_icmp
-            .is_none_or(|last| self.now.saturating_since(last) >= ICMP_INTERVAL);
-        if !due {
+        if !self.icmp_rate.has_room(self.now) {
             return;
         }
         let mut message = [0; MAX_ICMP_LEN];
         let Some(len) = make(&mut message) else {
             return;
         };
-        self.last_icmp = Some(self.now);
+        self.icmp_rate.take(self.now);
         let vnet = [0; VNET_HEADER_LEN];
         if queues
             .writer()

@@ -2,7 +2,7 @@
 //! write to the TUN each.
 
 use super::context::Context;
-use super::gate::refusal_from_client;
+use super::gate::{Judged, judge_from_client};
 use super::mix::is_udp;
 use crate::counters::{Dropped, WorkerCounters};
 use crate::peer::Peer;
@@ -78,16 +78,26 @@ impl<'a> Delivery<'a> {
 
     /// Delivers what was offered. What the gate or the TUN refuses is counted.
     pub(super) fn flush(&mut self, snapshot: &Snapshot, context: &mut Context, bytes: &mut [u8]) {
-        let key = self.sender.and_then(|sender| sender.key);
+        let sender = self.sender;
+        let key = sender.and_then(|sender| sender.key);
         let counters = &context.counters;
+        let refusals = &mut context.refusals;
         self.coalescer.flush(bytes, |mut gathered| {
             let packets = gathered.packets();
-            if let Some(gates) = &context.shared.gates
-                && let Some(reason) =
-                    refusal_from_client(gates, snapshot, context.now, key, &mut gathered)
-            {
-                counters.count_gate_drop(reason, packets as u64);
-                return;
+            let mut released = Vec::new();
+            if let Some(gates) = &context.shared.gates {
+                match judge_from_client(gates, snapshot, context.now, key, &mut gathered) {
+                    Judged::Passes => {}
+                    Judged::Releases(fragments) => released = fragments,
+                    Judged::Waits => return,
+                    Judged::Refused(reason) => {
+                        counters.count_gate_drop(reason, packets as u64);
+                        if let Some(sender) = sender {
+                            refusals.note(sender.id, gathered.first(), reason, context.now);
+                        }
+                        return;
+                    }
+                }
             }
             counters.coalesced.record(packets);
             let (vnet, buffer, parts) = gathered.finish();
@@ -115,6 +125,11 @@ impl<'a> Delivery<'a> {
             }
             let is_udp = is_udp(&buffer[parts[0].clone()]);
             context.mix.note(is_udp, packets);
+            for packet in released {
+                let all = 0..packet.len();
+                let part = std::slice::from_ref(&all);
+                write(counters, self.writer, &VnetHeader::default(), &packet, part);
+            }
         });
     }
 
@@ -268,7 +283,7 @@ mod tests {
 
     fn context() -> Context {
         let published = Published::new(Snapshot::empty(1420));
-        let shared = Shared::new(1, published, Some(Gates::new([[0; 32]]))).unwrap();
+        let shared = Shared::new(1, published, Some(Gates::new([[0; 32]], true))).unwrap();
         let counters = Arc::default();
         Context::new(0, Mechanisms::ALL, counters, Arc::new(shared), None)
     }
@@ -314,29 +329,56 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_whose_write_fails_for_the_moment_is_written_again() {
-        let tun = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = closed.local_addr().unwrap();
-        drop(closed);
-        tun.connect(address).unwrap();
-        // Loopback answers "port unreachable" within the call: the next one fails with ECONNREFUSED.
-        tun.send(&[0]).unwrap();
-        let inside = UdpSocket::bind(address).unwrap();
-        inside.set_nonblocking(true).unwrap();
-
+    fn a_packet_that_no_grant_allows_is_answered_to_the_peer_that_it_came_from() {
+        let (tun, _inside) = UnixDatagram::pair().unwrap();
         let writer = Queue::new(tun.into());
         let (snapshot, mut context) = (snapshot(), context());
         let mut coalescer = Coalescer::new(Accept::NONE);
-        let (mut refused, mut bytes) = (Vec::new(), packet(CLIENTS[0]));
-        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
-        delivery.begin(&peer(0), &snapshot, &mut context, &mut bytes);
+        let mut refused = Vec::new();
+        let mut bytes = packet(CLIENTS[1]);
+        bytes[16..20].copy_from_slice(&[192, 0, 2, 1]);
+        let sent = bytes;
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        delivery.begin(&peer(1), &snapshot, &mut context, &mut bytes);
         delivery.push(&bytes, 0..PACKET_LEN);
         delivery.flush(&snapshot, &mut context, &mut bytes);
+        assert_eq!(context.counters.dropped_by_gate(DropReason::NoGrant), 1);
+        let (to, answer) = context.refusals.pop().unwrap();
+        assert_eq!(to, PeerId(1));
+        assert!(answer.ends_with(&sent), "it quotes the packet");
+        assert!(context.refusals.pop().is_none());
+    }
 
-        let mut frame = [0; VNET_HEADER_LEN + PACKET_LEN];
-        assert_eq!(inside.recv(&mut frame).unwrap(), frame.len());
-        assert_eq!(frame[VNET_HEADER_LEN..], packet(CLIENTS[0]));
-        assert_eq!(context.counters.dropped(Dropped::TunWriteFailed), 0);
+    #[test]
+    fn a_later_fragment_that_comes_first_arrives_behind_the_first_one() {
+        // Sixteen bytes in each: the first has the ports, and more follow.
+        let fragment = |place: [u8; 2]| {
+            let mut fragment = packet(CLIENTS[0]);
+            fragment[2..4].copy_from_slice(&36_u16.to_be_bytes());
+            let mut fragment = [&fragment[..], &[0; 4]].concat();
+            fragment[6..8].copy_from_slice(&place);
+            fragment
+        };
+        let (later, first) = (fragment([0, 2]), fragment([0x20, 0]));
+        let (tun, inside) = UnixDatagram::pair().unwrap();
+        inside.set_nonblocking(true).unwrap();
+        let writer = Queue::new(tun.into());
+        let (snapshot, mut context) = (snapshot(), context());
+        let mut coalescer = Coalescer::new(Accept::NONE);
+        let mut refused = Vec::new();
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        let mut frame = [0; VNET_HEADER_LEN + 36];
+        for (fragment, count) in [(&later, 0), (&first, 2)] {
+            let mut bytes = fragment.clone();
+            delivery.begin(&peer(0), &snapshot, &mut context, &mut bytes);
+            delivery.push(&bytes, 0..bytes.len());
+            delivery.flush(&snapshot, &mut context, &mut bytes);
+            for arrived in [&first, &later].into_iter().take(count) {
+                inside.recv(&mut frame).unwrap();
+                assert_eq!(&frame[VNET_HEADER_LEN..], arrived);
+            }
+            assert!(inside.recv(&mut frame).is_err());
+        }
+        assert_eq!(context.counters.dropped_by_gate(DropReason::Fragment), 0);
     }
 }

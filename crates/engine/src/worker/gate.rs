@@ -6,8 +6,9 @@ use crate::snapshot::Snapshot;
 use culvert_packet::ip::IpView;
 use culvert_packet::{Cut, Gathered, VNET_HEADER_LEN, VnetHeader};
 use culvert_policy::Checksum;
-use culvert_policy::gate::{DropReason, Frame, Later, PeerKey, Verdict};
+use culvert_policy::gate::{DropReason, Frame, GateTable, Later, PeerKey, Verdict};
 use culvert_session::Time;
+use std::net::IpAddr;
 
 /// Has a frame to a client judged and translated. Returns how it falls into packets then; `None` where it is dropped,
 /// which is counted.
@@ -39,24 +40,24 @@ pub(super) fn pass_to_client(
     };
     let client = cut.ip().destination;
     match gates.admit_to_client(table, context.now, client, frame) {
-        Verdict::Admit(_) => Cut::plan(&vnet, packet).ok(),
+        Verdict::Admit(_) | Verdict::AdmitFirst(_) => Cut::plan(&vnet, packet).ok(),
         Verdict::Drop(reason) => drop(reason),
     }
 }
 
-/// Why packets of a client, joined to one, do not pass; those that pass may have been translated.
+/// What becomes of packets of a client, joined to one; those that pass may have been translated.
 ///
 /// A superframe is judged once, by its first packet: what the coalescer has joined to it is of the same flow, and has
 /// nothing that a verdict could depend on and the first has not.
-pub(super) fn refusal_from_client(
+pub(super) fn judge_from_client(
     gates: &Gates,
     snapshot: &Snapshot,
     now: Time,
     key: Option<PeerKey>,
     gathered: &mut Gathered<'_>,
-) -> Option<DropReason> {
+) -> Judged {
     let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), key) else {
-        return Some(DropReason::NoGrant);
+        return Judged::Refused(DropReason::NoGrant);
     };
     let later = Later {
         bytes: gathered.later_bytes(),
@@ -65,15 +66,48 @@ pub(super) fn refusal_from_client(
     let packets = gathered.packets() as u32;
     let packet = gathered.first();
     let Ok(client) = IpView::parse(packet).map(|view| view.source()) else {
-        return Some(DropReason::Malformed);
+        return Judged::Refused(DropReason::Malformed);
     };
     let frame = Frame {
         packets,
         later,
         ..Frame::packet(packet)
     };
-    match gates.admit_from_client(table, now, client, peer, frame) {
-        Verdict::Admit(_) => None,
-        Verdict::Drop(reason) => Some(reason),
+    let mut waiting = Vec::new();
+    match gates.admit_from_client(table, now, client, peer, frame, &mut waiting) {
+        Verdict::Admit(_) => Judged::Passes,
+        Verdict::AdmitFirst(_) => {
+            waiting.retain_mut(|packet| passes(gates, table, now, client, peer, packet));
+            Judged::Releases(waiting)
+        }
+        Verdict::Drop(DropReason::Fragment) if gates.hold(now, client, peer, packet) => {
+            Judged::Waits
+        }
+        Verdict::Drop(reason) => Judged::Refused(reason),
     }
+}
+
+/// What becomes of a client's packets.
+pub(super) enum Judged {
+    Passes,
+    /// They are a first fragment, and behind it pass later ones that came before it.
+    Releases(Vec<Box<[u8]>>),
+    /// They are a later fragment that waits for the first one.
+    Waits,
+    Refused(DropReason),
+}
+
+/// Whether a fragment that waited for the first one passes behind it.
+#[cold]
+fn passes(
+    gates: &Gates,
+    table: &GateTable,
+    now: Time,
+    client: IpAddr,
+    peer: PeerKey,
+    packet: &mut [u8],
+) -> bool {
+    let frame = Frame::packet(packet);
+    let verdict = gates.admit_from_client(table, now, client, peer, frame, &mut Vec::new());
+    matches!(verdict, Verdict::Admit(_))
 }

@@ -5,14 +5,16 @@ use super::delivery::Delivery;
 use super::queues::Queues;
 use super::superframes::Superframes;
 use crate::clock;
+use crate::configuration::Refusal;
 use crate::control::{Event, HandshakeMessage};
 use crate::counters::Dropped;
 use crate::snapshot::{Lane, Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
+use culvert_packet::icmp::{self, Unexpected};
 use culvert_packet::ip::IpView;
 use culvert_packet::{Accept, Coalescer, MtuMessage};
 use culvert_session::parse::{DataHeader, Message};
-use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -234,10 +236,12 @@ fn open_run(
         if inner.is_empty() {
             continue;
         }
+        data += 1;
+        let inner_bytes = &mut bytes[inner.clone()];
         let verdict = admit(
             snapshot,
             receiving,
-            &mut bytes[inner.clone()],
+            inner_bytes,
             arrival.outer_ecn,
             &mut own_source,
         );
@@ -255,6 +259,8 @@ fn open_run(
                 }
                 delivery.push(bytes, inner.start..inner.start + len);
             }
+            Err(Dropped::SourceNotAllowed)
+                if hear_refusal(snapshot, receiving, context, inner_bytes) => {}
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
@@ -321,6 +327,45 @@ fn note_arrival(
     confirmed
 }
 
+/// What a packet is, whose source is not the peer's, as an ICMP error about one that this end has sent to the peer.
+#[cold]
+fn about_own_packet<'a>(
+    snapshot: &Snapshot,
+    peer: PeerId,
+    packet: &IpView<'a>,
+) -> Option<Unexpected<'a>> {
+    let inside = snapshot.inside?;
+    icmp::about_own_packet(
+        packet,
+        |address| inside.contains(address),
+        |address| snapshot.routes.owner(address) == Some(peer),
+    )
+}
+
+/// Hands over what the peer says of a packet that it does not let pass. False where it says no such thing.
+#[cold]
+fn hear_refusal(
+    snapshot: &Snapshot,
+    receiving: &Receiving,
+    context: &Context,
+    packet: &[u8],
+) -> bool {
+    let Ok(view) = IpView::parse(packet) else {
+        return false;
+    };
+    let Some(Unexpected::Refused(quoted, kind)) =
+        about_own_packet(snapshot, receiving.peer.id, &view)
+    else {
+        return false;
+    };
+    let refusal = match kind {
+        icmp::Unreachable::Prohibited => Refusal::Prohibited,
+        _ => Refusal::Unreachable,
+    };
+    context.hand_over_refused(quoted, refusal);
+    true
+}
+
 struct Admitted {
     /// Bytes of the packet; what follows is padding.
     len: usize,
@@ -345,10 +390,14 @@ fn admit(
         let source = view.source();
         // "…checks that the source address of the inner packet routes to the peer the key is for"
         // (WireGuard paper, section 2): by longest match, not by any match.
-        if snapshot.routes.owner(source) != Some(receiving.peer.id) {
+        if snapshot.routes.owner(source) == Some(receiving.peer.id) {
+            *own_source = Some(source);
+        } else if !matches!(
+            about_own_packet(snapshot, receiving.peer.id, &view),
+            Some(Unexpected::Relayed)
+        ) {
             return Err(Dropped::SourceNotAllowed);
         }
-        *own_source = Some(source);
     }
     let len = view.total_len();
     let inner_ecn = view.ecn();

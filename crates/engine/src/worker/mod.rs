@@ -12,6 +12,7 @@ mod context;
 mod copies;
 mod delivery;
 mod gate;
+mod icmp_rate;
 mod inbound;
 mod interrupt_moderation;
 mod key_wait;
@@ -21,7 +22,7 @@ mod own;
 mod poller;
 mod queue_bound;
 mod queues;
-mod splitter;
+mod refusals;
 mod staging;
 mod superframes;
 mod transmit;
@@ -486,6 +487,7 @@ impl Worker {
 
     /// Carries out one budget, and around the sending of its superframes what is urgent.
     fn send(&mut self) -> io::Result<()> {
+        self.outbound.answer(&mut self.context);
         let mut budget = BUDGET_FRAMES;
         while self.outbound.blocked.is_none() {
             let progress = self.carry_out(Scope::All, &mut budget)?;

@@ -1,6 +1,7 @@
 //! The road out: TUN frame → peer → records laid out and sealed → one segmented send.
 
-use super::Signal;
+mod resumed;
+
 use super::batch::Batch;
 use super::busy_poll::Side;
 use super::context::Context;
@@ -23,6 +24,7 @@ use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, PeerId, PublicKey};
 use culvert_tun::MAX_FRAME_BYTES;
 use culvert_udp::{EXPRESS_CLASS, MAX_SEGMENTS};
+use resumed::Resumed;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -35,15 +37,6 @@ const BUDGET_SUPERFRAMES: usize = 4;
 /// Plain packets that one turn carries out: one full batch.
 pub(super) const BUDGET_FRAMES: usize = MAX_SEGMENTS;
 
-/// The longest packet that passes every path that carries the least MTU of IPv6: a longer one has its path measured.
-const LONGEST_UNPROBED: usize = MIN_PATH_MTU as usize - IPV6_AND_UDP_LEN - DATA_OVERHEAD;
-
-/// Bytes of the longest headers in front of a datagram.
-const IPV6_AND_UDP_LEN: usize = 48;
-
-/// Frames that wait for the snapshot that routes them: as many as one change resumes.
-const MAX_RESUMED: usize = 1024;
-
 /// What one worker needs to send.
 pub(super) struct Outbound {
     frame: Box<[u8]>,
@@ -55,8 +48,8 @@ pub(super) struct Outbound {
     /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
     keyless: Option<u64>,
     pub(super) moderation: InterruptModeration,
-    /// Frames that have been given a route, each with the snapshot that has it: the mailbox's bound.
-    resumed: VecDeque<(Box<[u8]>, u64)>,
+    /// Frames that have been given a route or a receiver: the mailbox's bound.
+    resumed: VecDeque<Resumed>,
     /// Why the sealed batch has not left.
     pub(super) blocked: Option<Blocked>,
 }
@@ -208,8 +201,15 @@ impl Outbound {
             false => self.take_kept(snapshot, context),
         };
         let (mut queue, mut is_congested, mut is_urgent) = (None, false, false);
-        let len = if let Some(frame) = kept {
+        let len = if let Some(Resumed {
+            frame, answer_to, ..
+        }) = kept
+        {
             self.frame[..frame.len()].copy_from_slice(&frame);
+            if let Some(peer) = answer_to {
+                self.point_at_answer(snapshot, context, peer, frame.len());
+                return Ok(Some(0));
+            }
             frame.len()
         } else {
             let received =
@@ -244,14 +244,18 @@ impl Outbound {
     }
 
     /// A frame that waited for a key or for a route, and has it.
-    fn take_kept(&mut self, snapshot: &Snapshot, context: &Context) -> Option<Box<[u8]>> {
+    fn take_kept(&mut self, snapshot: &Snapshot, context: &Context) -> Option<Resumed> {
         let has_key = |id| {
             let road = snapshot.road(id);
             road.is_some_and(|road| usable(road, context).is_some())
         };
         if self.keyless != Some(context.generation) {
             if let Some((_, frame)) = self.staging.pop_ready(has_key) {
-                return Some(frame);
+                return Some(Resumed {
+                    frame,
+                    generation: context.generation,
+                    answer_to: None,
+                });
             }
             self.keyless = Some(context.generation);
         }
@@ -274,23 +278,6 @@ impl Outbound {
             context.counters.queue_marked.add(1);
             cursor.is_marked = true;
         }
-    }
-
-    /// Keeps a frame that goes on under snapshot `generation`, ahead of what is read then.
-    pub(super) fn resume(&mut self, frame: Box<[u8]>, generation: u64, context: &Context) {
-        if self.resumed.len() == MAX_RESUMED || frame.len() > self.frame.len() {
-            context.counters.count_drop(Dropped::StageFull, 1);
-            return;
-        }
-        self.resumed.push_back((frame, generation));
-    }
-
-    fn take_resumed(&mut self, context: &Context) -> Option<Box<[u8]>> {
-        let (_, generation) = self.resumed.front()?;
-        if *generation > context.generation {
-            return None;
-        }
-        self.resumed.pop_front().map(|(frame, _)| frame)
     }
 
     /// Finds the peer of the frame in the buffer and points the cursor at it, or stages or drops it.

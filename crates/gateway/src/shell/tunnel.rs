@@ -9,6 +9,7 @@ use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
     Prefix, TakenFlows,
 };
+use culvert_host::SourceAddress;
 use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use culvert_wire::Cipher;
@@ -60,6 +61,7 @@ impl Tunnel {
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
             gated: true,
+            masquerades: settings.source == SourceAddress::Masquerade,
             listen_port: settings.listen_port,
             mark: settings.routing.mark.get(),
             bind_when_looped: false,

@@ -74,7 +74,7 @@ impl EventLoop<'_> {
     }
 }
 
-fn counter_list(counters: &Counters) -> [(&'static str, u64); 13] {
+fn counter_list(counters: &Counters) -> [(&'static str, u64); 14] {
     let Counters {
         requests,
         granted,
@@ -85,6 +85,7 @@ fn counter_list(counters: &Counters) -> [(&'static str, u64); 13] {
         packets,
         packets_resumed,
         packets_refused,
+        packets_refused_by_gateway,
         packets_displaced,
         protocol_errors,
         dns_queries,
@@ -100,6 +101,7 @@ fn counter_list(counters: &Counters) -> [(&'static str, u64); 13] {
         ("packets", packets),
         ("packets_resumed", packets_resumed),
         ("packets_refused", packets_refused),
+        ("packets_refused_by_gateway", packets_refused_by_gateway),
         ("packets_displaced", packets_displaced),
         ("protocol_errors", protocol_errors),
         ("dns_queries", dns_queries),
