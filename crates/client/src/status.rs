@@ -181,6 +181,10 @@ pub struct ResourceStatus {
     pub renewing: bool,
     /// Packets that wait for access.
     pub held_packets: usize,
+    /// What of it may be used, each as `allow` of access.toml has it; an empty list is nothing. Absent: an older
+    /// client does not say.
+    #[serde(default)]
+    pub allow: Option<Vec<String>>,
     /// Filters that this version does not understand: what they allow can't be used.
     #[serde(default)]
     pub unknown_filters: usize,

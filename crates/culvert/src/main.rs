@@ -29,6 +29,7 @@ mod netcheck;
 mod node_metrics;
 mod password_input;
 mod ping;
+mod port;
 mod portal;
 mod resources;
 mod run;

@@ -1,6 +1,7 @@
 //! `culvert ping`: whether there is a way to a resource, step by step.
 
 use crate::exit::{Failure, Status as Exit, print};
+use crate::port::Port;
 use crate::service_socket::ClientSocket;
 use crate::status::{json_line, table};
 use crate::visible::visible;
@@ -8,6 +9,8 @@ use clap::Args;
 use culvert_client::status::{AccessState, PortalState, ResourceStatus, ServiceState, Status};
 use culvert_client::{Request, StatusError, ask, ask_status};
 use culvert_ids::ResourceId;
+use culvert_wire::model::Filter;
+use culvert_wire::words::{Allowed, parse_allowed};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -34,14 +37,18 @@ const FORBIDDEN: [&str; 6] = [
 
 /// Ask for access to a resource, and say at which step it fails if it does
 ///
-/// It goes as far as the gateway: whether a program answers behind it, its filters and the resource
-/// itself decide.
+/// It goes as far as the gateway: whether a program answers behind it, the resource itself decides. With
+/// --port, the filters of the resource are asked first.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(crate) struct PingArguments {
     /// The resource's name, its id, or its address as "culvert resources" shows them
     #[arg(value_name = "RESOURCE")]
     resource: String,
+
+    /// Say as well whether the resource's filters let this port through, such as tcp:443 or udp:53; 443 alone is TCP's
+    #[arg(long, value_name = "PORT")]
+    port: Option<Port>,
 
     /// Print one line of JSON with a schema_version, also where there is no way
     #[arg(long)]
@@ -79,11 +86,12 @@ Exit status:
   1  no client answers, there is no such resource, no gateway answers, or something failed
   2  the command line is wrong
   4  the client is not up, or not connected to the portal
-  5  access is denied";
+  5  access is denied, or the filters forbid the port";
 
 const EXAMPLES: &str = "\
 Examples:
   culvert ping web
+  culvert ping web --port tcp:443
   culvert ping web --json | jq -r .gateway
   culvert ping db.corp.example && psql -h db.corp.example
 
@@ -92,7 +100,7 @@ Exit status:
   1  no client answers, there is no such resource, no gateway answers, or something failed
   2  the command line is wrong
   4  the client is not up, or not connected to the portal
-  5  access is denied";
+  5  access is denied, or the filters forbid the port";
 
 /// How far the way to a resource goes.
 enum Step {
@@ -110,7 +118,8 @@ pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
-    let found = runtime.block_on(ping(&arguments.socket.path()?, &arguments.resource));
+    let socket = arguments.socket.path()?;
+    let found = runtime.block_on(ping(&socket, &arguments.resource, arguments.port));
     let text = match (&found, arguments.json) {
         (Ok((text, _)), false) => format!("{}\n", visible(text)),
         (Err(_), false) => String::new(),
@@ -134,7 +143,7 @@ fn answer<'a>(resource: &'a str, found: &Result<(String, Way), Failure>) -> Answ
     }
 }
 
-async fn ping(socket: &Path, wanted: &str) -> Result<(String, Way), Failure> {
+async fn ping(socket: &Path, wanted: &str, port: Option<Port>) -> Result<(String, Way), Failure> {
     let failed = |error: StatusError| Failure::new(Exit::Failed, error);
     let status = ask_status(socket).await.map_err(failed)?;
     if status.service.state != ServiceState::Up {
@@ -143,6 +152,9 @@ async fn ping(socket: &Path, wanted: &str) -> Result<(String, Way), Failure> {
         return Err(Failure::new(Exit::PortalUnreachable, what));
     }
     let id = find(&status, wanted)?;
+    if let Some(port) = port {
+        passes(&status, id, port)?;
+    }
     let mut status = ask(socket, Request::Ask(id)).await.map_err(failed)?;
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -175,6 +187,30 @@ fn find(status: &Status, wanted: &str) -> Result<ResourceId, Failure> {
         };
         Failure::new(Exit::Failed, why)
     })
+}
+
+/// Fails where the filters of a resource do not let the port through.
+fn passes(status: &Status, id: ResourceId, port: Port) -> Result<(), Failure> {
+    let mut resources = status.resources.iter();
+    let Some(resource) = resources.find(|resource| resource.id == id) else {
+        return Ok(());
+    };
+    let name = &resource.name;
+    let Some(allow) = &resource.allow else {
+        let why = format!(
+            "{name}: the client is older than this program and tells no filters: restart it"
+        );
+        return Err(Failure::new(Exit::Failed, why));
+    };
+    let filters = allow.iter().filter_map(|text| match parse_allowed(text) {
+        Ok(Allowed::Filter(filter)) => Some(filter),
+        Ok(Allowed::Nothing) | Err(_) => None,
+    });
+    let filters: Vec<Filter> = filters.collect();
+    match port.passes(&filters) {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Denied, port.in_words(name, &filters))),
+    }
 }
 
 fn step(status: &Status, id: ResourceId) -> Step {

@@ -12,7 +12,7 @@ mod told;
 
 pub use applications::{Applications, ToldApplications, Unread};
 pub use condition::{Condition, TimeWindow, Weekday};
-pub use convert::{conditions, filters, within};
+pub use convert::{conditions, filters, within, written_filters};
 pub use dns::{Dns, DnsDomain};
 pub use filter::{Filter, PortRange};
 pub use logs::{

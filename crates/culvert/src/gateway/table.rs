@@ -1,6 +1,6 @@
 //! The gateway's state for people.
 
-use crate::status::table::{cipher, columns, line, portal, rate, sandbox, span};
+use crate::status::table::{cipher, columns, drops, line, portal, rate, sandbox, span};
 use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, Status};
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ pub(super) fn render(status: &Status) -> String {
     machine(status, &mut text);
     clients(status, &mut text);
     names(status, &mut text);
-    drops(status, &mut text);
+    drops(&status.drops, &mut text);
     if !status.problems.is_empty() {
         text.push_str("\nPROBLEMS\n");
         for problem in &status.problems {
@@ -155,21 +155,6 @@ const fn answer(name: &NameStatus) -> &'static str {
         (true, None, None) => "no address that a resource may have",
         (true, ..) => "",
     }
-}
-
-fn drops(status: &Status, text: &mut String) {
-    if status.drops.is_empty() {
-        return;
-    }
-    text.push_str("\nDROPPED\n");
-    let rows = status.drops.iter().map(|drop| {
-        vec![
-            drop.stage.clone(),
-            drop.reason.clone(),
-            drop.count.to_string(),
-        ]
-    });
-    columns(rows.collect(), text);
 }
 
 /// A list that is cut says so.

@@ -2,8 +2,8 @@
 
 use crate::visible::visible;
 use culvert_client::status::{
-    AccessState, ApplicationsStatus, Control, DnsControlStatus, GatewayStatus, PortalState,
-    PortalStatus, ResourceStatus, ServiceState, Status,
+    AccessState, ApplicationsStatus, Control, DnsControlStatus, DropStatus, GatewayStatus,
+    PortalState, PortalStatus, ResourceStatus, ServiceState, Status,
 };
 use culvert_host::Sandbox;
 use culvert_wire::Cipher;
@@ -27,6 +27,7 @@ pub(super) fn render(status: &Status) -> String {
     names(status, &mut text);
     zones(status, &mut text);
     applications(&status.applications, &mut text);
+    drops(&status.drops, &mut text);
     if !status.problems.is_empty() {
         text.push_str("\nPROBLEMS\n");
         for problem in &status.problems {
@@ -34,6 +35,22 @@ pub(super) fn render(status: &Status) -> String {
         }
     }
     text
+}
+
+/// Packets that were dropped, by stage and reason; nothing where none were.
+pub(crate) fn drops(drops: &[DropStatus], text: &mut String) {
+    if drops.is_empty() {
+        return;
+    }
+    text.push_str("\nDROPPED\n");
+    let rows = drops.iter().map(|drop| {
+        vec![
+            drop.stage.clone(),
+            drop.reason.clone(),
+            drop.count.to_string(),
+        ]
+    });
+    columns(rows.collect(), text);
 }
 
 fn machine(status: &Status, text: &mut String) {

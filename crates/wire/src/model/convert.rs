@@ -75,6 +75,27 @@ pub fn filters(written: &[Filter]) -> Result<culvert_policy::Filters, FilterErro
     culvert_policy::Filters::new(filters)
 }
 
+/// The same filters as they are written: at most one for each protocol.
+#[must_use]
+pub fn written_filters(filters: &culvert_policy::Filters) -> Vec<Filter> {
+    let (mut tcp, mut udp, mut written) = (Vec::new(), Vec::new(), Vec::new());
+    let range = |ports: culvert_policy::Ports| PortRange {
+        first: ports.first(),
+        last: ports.last(),
+    };
+    for filter in filters.iter() {
+        match filter {
+            culvert_policy::Filter::Any => written.push(Filter::Any),
+            culvert_policy::Filter::Icmp => written.push(Filter::Icmp),
+            culvert_policy::Filter::Tcp(ports) => tcp.push(range(ports)),
+            culvert_policy::Filter::Udp(ports) => udp.push(range(ports)),
+        }
+    }
+    let udp = (!udp.is_empty()).then_some(Filter::Udp { ports: udp });
+    let tcp = (!tcp.is_empty()).then_some(Filter::Tcp { ports: tcp });
+    tcp.into_iter().chain(udp).chain(written).collect()
+}
+
 /// The ranges that names of one resource may lead into.
 ///
 /// # Errors

@@ -20,6 +20,7 @@ pub(crate) fn status() -> Status {
         expires: None,
         renewing: false,
         held_packets: 0,
+        allow: Some(vec!["tcp:80".to_owned()]),
         unknown_filters: 0,
         applications: None,
     };
@@ -116,6 +117,9 @@ RESOURCES
 
 GATEWAYS
   office-1  direct  192.0.2.1:51820  handshake 42 s ago  aes256gcm  in 1.0 Gbit/s, out 1 kbit/s
+
+DROPPED
+  outbound  no_peer  3
 
 PROBLEMS
   the clock is wrong: set it
