@@ -168,6 +168,7 @@ impl Client {
                     self.held = Some((grant, resource));
                     self.tell(What::Served(resource));
                 }
+                ToClient::GatewayDraining { .. } => {}
                 ToClient::AccessDenied {
                     resource, reason, ..
                 } => {

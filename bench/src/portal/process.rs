@@ -153,6 +153,7 @@ impl Process {
             bearer: token.bearer,
             mark: None,
             look_up: culvert_link::system_look_up,
+            addresses: None,
         })
     }
 

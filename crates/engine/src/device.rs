@@ -118,7 +118,7 @@ impl Device {
     /// # Errors
     /// [`EngineError`]: a port that is taken, too many peers, or the device has ended.
     pub fn apply(&self, change: Change) -> Result<(), EngineError> {
-        self.ask(|answer| Request::Apply(change, answer))?
+        self.ask(|answer| Request::Apply(Box::new(change), answer))?
     }
 
     /// The configuration as it stands, secrets included.

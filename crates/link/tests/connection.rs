@@ -57,6 +57,7 @@ impl Server {
             },
             mark: None,
             look_up: culvert_link::system_look_up,
+            addresses: None,
         }
     }
 

@@ -38,11 +38,11 @@ impl Protocol {
     /// ICMP for IPv6.
     pub const ICMPV6: Self = Self(58);
 
-    const HOP_BY_HOP: Self = Self(0);
-    const ROUTING: Self = Self(43);
-    const FRAGMENT: Self = Self(44);
-    const AUTHENTICATION: Self = Self(51);
-    const DESTINATION_OPTIONS: Self = Self(60);
+    pub(crate) const HOP_BY_HOP: Self = Self(0);
+    pub(crate) const ROUTING: Self = Self(43);
+    pub(crate) const FRAGMENT: Self = Self(44);
+    pub(crate) const AUTHENTICATION: Self = Self(51);
+    pub(crate) const DESTINATION_OPTIONS: Self = Self(60);
 
     /// Whether this is an extension header of IPv6, so that the walk over them has not come to its end.
     pub(crate) fn is_extension(self) -> bool {

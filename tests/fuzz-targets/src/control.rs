@@ -210,6 +210,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#"{{"epoch":7,"seq":2,"type":"access_revoked","grant":"grt_{ID}","reason":{reason}}}"#
         ),
         format!(r#"{{"epoch":7,"seq":2,"type":"gateway_lost","gateway":"gw_{ID}"}}"#),
+        format!(r#"{{"epoch":7,"seq":2,"type":"gateway_draining","gateway":"gw_{ID}"}}"#),
         format!(
             r#"{{"epoch":7,"seq":2,"type":"gateway_moved","gateway":"gw_{ID}","candidates":[]}}"#
         ),

@@ -34,7 +34,9 @@ pub fn icmp(data: &[u8]) {
         short[..short_len.unwrap_or(0)],
         out[..short_len.unwrap_or(0)]
     );
-    let cause = IpView::parse(original).expect("only IP packets are answered");
+    let cause = IpView::parse(original)
+        .or_else(|_| IpView::parse_quoted(original))
+        .expect("only IP packets and their beginnings are answered");
     assert_error(&cause, &out[..len]);
 }
 

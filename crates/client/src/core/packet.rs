@@ -38,16 +38,9 @@ impl PacketFacts {
     }
 
     fn of_view(ip: &IpView<'_>, size_bytes: usize, is_whole: bool) -> Self {
-        let service = match (ip.protocol(), ip.is_later_fragment()) {
-            (_, true) => None,
-            (Protocol::TCP, false) => ip.ports().map(|(_, port)| Service::Tcp(port)),
-            (Protocol::UDP, false) => ip.ports().map(|(_, port)| Service::Udp(port)),
-            (Protocol::ICMP | Protocol::ICMPV6, false) => Some(Service::Icmp),
-            (other, false) => Some(Service::Other(other)),
-        };
         Self {
             destination: ip.destination(),
-            service: Service::of(&ip),
+            service: Service::of(ip),
             size_bytes,
             is_whole,
         }

@@ -6,13 +6,14 @@ use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Inside, Mechanisms, Options, PeerChange, Prefix,
-    Unrouted,
+    ServiceRoutes, Unrouted,
 };
 use culvert_host::InterfaceName;
 use culvert_policy::RoutedServices;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::Cipher;
 use culvert_wire::messages::Interface;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -199,6 +200,18 @@ impl Tunnel {
     pub(crate) fn leave(&self) {
         self.device.leave();
     }
+}
+
+fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) -> ServiceRoutes {
+    let ranges = services.into_iter().filter_map(|(range, services)| {
+        let range = Prefix::new(range.address(), range.len())?;
+        Some((range, services))
+    });
+    ServiceRoutes::new(ranges.collect())
+}
+
+fn port_of(status: &culvert_engine::Status) -> Option<u16> {
+    status.is_up.then_some(status.listen_port)
 }
 
 /// Why a gateway did not let a packet pass; `None` where it had no route.

@@ -41,6 +41,7 @@ impl Gateway {
                 masquerades: false,
                 listen_port: 0,
                 mark: 0,
+                bind_when_looped: false,
                 store: None,
             })?;
             let mut peer = PeerChange::new(PublicKey::from_bytes(*client.as_bytes()));

@@ -58,7 +58,7 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A question or an order from outside, with where to put the answer.
 pub(crate) enum Request {
-    Apply(Change, SyncSender<Result<(), EngineError>>),
+    Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
     Status(SyncSender<Box<Status>>),
     Flows {
@@ -140,6 +140,7 @@ pub(crate) struct Control {
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
     paths_checked: Time,
+    looping: looping::Looping,
     /// Peers with a search for the path MTU under way, or resting after one.
     measured: BTreeSet<PeerId>,
     /// What each client may reach.
@@ -202,6 +203,7 @@ impl Control {
             rate_notice: messages::RateNotice::default(),
             paths_stale: false,
             paths_checked: clock::now(),
+            looping: looping::Looping::default(),
             measured: BTreeSet::new(),
             gate: None,
             inside: None,
@@ -329,7 +331,7 @@ impl Control {
             // A requester that has gone away needs no answer.
             match request {
                 Request::Apply(change, answer) => {
-                    let result = self.apply(change, clock);
+                    let result = self.apply(*change, clock);
                     self.carry_out();
                     let _gone = answer.send(result);
                 }

@@ -32,9 +32,7 @@ impl Control {
         }
         for state in self.peers() {
             let peer = &state.shared;
-            if peer.path_mtu.load(Ordering::Relaxed) != 0
-                || peer.segmentation_refused.load(Ordering::Relaxed)
-            {
+            if peer.path_mtu.load(Ordering::Relaxed) != 0 || peer.was_segmentation_refused() {
                 peer.forget_mtu();
                 self.settle_path_mtu(state, None);
             }

@@ -25,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 /// How often the control thread hears of datagrams that come back. It has something to do at the first; the later ones
 /// say that it was in vain.
@@ -45,6 +46,8 @@ pub(super) struct Context {
     pub(super) generation: u64,
     copies: CopyWatch,
     pub(super) key_wait: KeyWait,
+    /// When the control thread was last told of a loop.
+    loop_told: Option<Time>,
     icmp_rate: IcmpRate,
     /// What clients hear of packets that the gate does not let pass.
     pub(super) refusals: Refusals,
@@ -73,6 +76,7 @@ impl Context {
             generation: 0,
             copies: CopyWatch::new(),
             key_wait: KeyWait::new(now),
+            loop_told: None,
             icmp_rate: IcmpRate::new(now),
             refusals: Refusals::new(now),
             mix: Mix::new(now),

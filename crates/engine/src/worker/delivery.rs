@@ -128,7 +128,10 @@ impl<'a> Delivery<'a> {
             for packet in released {
                 let all = 0..packet.len();
                 let part = std::slice::from_ref(&all);
-                write(counters, self.writer, &VnetHeader::default(), &packet, part);
+                let plain = VnetHeader::default();
+                if let Err(error) = write(counters, self.writer, &plain, &packet, part) {
+                    write_again(counters, self.writer, &plain, &packet, part, &error);
+                }
             }
         });
     }
@@ -338,7 +341,7 @@ mod tests {
         let mut bytes = packet(CLIENTS[1]);
         bytes[16..20].copy_from_slice(&[192, 0, 2, 1]);
         let sent = bytes;
-        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
         delivery.begin(&peer(1), &snapshot, &mut context, &mut bytes);
         delivery.push(&bytes, 0..PACKET_LEN);
         delivery.flush(&snapshot, &mut context, &mut bytes);
@@ -366,7 +369,7 @@ mod tests {
         let (snapshot, mut context) = (snapshot(), context());
         let mut coalescer = Coalescer::new(Accept::NONE);
         let mut refused = Vec::new();
-        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer);
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
         let mut frame = [0; VNET_HEADER_LEN + 36];
         for (fragment, count) in [(&later, 0), (&first, 2)] {
             let mut bytes = fragment.clone();
@@ -380,5 +383,32 @@ mod tests {
             assert!(inside.recv(&mut frame).is_err());
         }
         assert_eq!(context.counters.dropped_by_gate(DropReason::Fragment), 0);
+    }
+
+    #[test]
+    fn a_packet_whose_write_fails_for_the_moment_is_written_again() {
+        let tun = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        tun.connect(address).unwrap();
+        // Loopback answers "port unreachable" within the call: the next one fails with ECONNREFUSED.
+        tun.send(&[0]).unwrap();
+        let inside = UdpSocket::bind(address).unwrap();
+        inside.set_nonblocking(true).unwrap();
+
+        let writer = Queue::new(tun.into());
+        let (snapshot, mut context) = (snapshot(), context());
+        let mut coalescer = Coalescer::new(Accept::NONE);
+        let (mut refused, mut bytes) = (Vec::new(), packet(CLIENTS[0]));
+        let mut delivery = Delivery::new(&mut coalescer, &mut refused, &writer, false);
+        delivery.begin(&peer(0), &snapshot, &mut context, &mut bytes);
+        delivery.push(&bytes, 0..PACKET_LEN);
+        delivery.flush(&snapshot, &mut context, &mut bytes);
+
+        let mut frame = [0; VNET_HEADER_LEN + PACKET_LEN];
+        assert_eq!(inside.recv(&mut frame).unwrap(), frame.len());
+        assert_eq!(frame[VNET_HEADER_LEN..], packet(CLIENTS[0]));
+        assert_eq!(context.counters.dropped(Dropped::TunWriteFailed), 0);
     }
 }

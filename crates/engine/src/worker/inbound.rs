@@ -236,12 +236,10 @@ fn open_run(
         if inner.is_empty() {
             continue;
         }
-        data += 1;
-        let inner_bytes = &mut bytes[inner.clone()];
         let verdict = admit(
             snapshot,
             receiving,
-            inner_bytes,
+            &mut bytes[inner.clone()],
             arrival.outer_ecn,
             &mut own_source,
         );
@@ -260,7 +258,7 @@ fn open_run(
                 delivery.push(bytes, inner.start..inner.start + len);
             }
             Err(Dropped::SourceNotAllowed)
-                if hear_refusal(snapshot, receiving, context, inner_bytes) => {}
+                if hear_refusal(snapshot, receiving, context, &bytes[inner.clone()]) => {}
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }

@@ -23,6 +23,7 @@ mod poller;
 mod queue_bound;
 mod queues;
 mod refusals;
+mod splitter;
 mod staging;
 mod superframes;
 mod transmit;

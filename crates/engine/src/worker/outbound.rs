@@ -2,6 +2,7 @@
 
 mod resumed;
 
+use super::Signal;
 use super::batch::Batch;
 use super::busy_poll::Side;
 use super::context::Context;
@@ -36,6 +37,12 @@ const BUDGET_SUPERFRAMES: usize = 4;
 
 /// Plain packets that one turn carries out: one full batch.
 pub(super) const BUDGET_FRAMES: usize = MAX_SEGMENTS;
+
+/// The longest packet that passes every path that carries the least MTU of IPv6: a longer one has its path measured.
+const LONGEST_UNPROBED: usize = MIN_PATH_MTU as usize - IPV6_AND_UDP_LEN - DATA_OVERHEAD;
+
+/// Bytes of the longest headers in front of a datagram.
+const IPV6_AND_UDP_LEN: usize = 48;
 
 /// What one worker needs to send.
 pub(super) struct Outbound {

@@ -50,8 +50,11 @@ const fn kind(reason: DropReason) -> Option<Unreachable> {
         | DropReason::Protocol
         | DropReason::Port
         | DropReason::NotForwarded
-        | DropReason::OutsideWithin => Some(Unreachable::Prohibited),
-        DropReason::NoPortLeft | DropReason::AddressTaken => Some(Unreachable::Host),
+        | DropReason::OutsideWithin
+        | DropReason::HostAddress => Some(Unreachable::Prohibited),
+        DropReason::NoPortLeft | DropReason::AddressTaken | DropReason::NoAddress => {
+            Some(Unreachable::Host)
+        }
         DropReason::Malformed
         | DropReason::HeaderChain
         | DropReason::SourceRouted

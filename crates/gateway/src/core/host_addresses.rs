@@ -120,6 +120,6 @@ impl Gateway {
 fn led_to<A: Into<IpAddr>>(lead: Lead<A>) -> Option<IpAddr> {
     match lead {
         Lead::To(address) => Some(address.into()),
-        Lead::Nowhere | Lead::Outside(_) => None,
+        Lead::Nowhere | Lead::Lost | Lead::Outside(_) => None,
     }
 }

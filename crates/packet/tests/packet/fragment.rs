@@ -23,7 +23,7 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
             let field = u16::from_be_bytes([fragment[42], fragment[43]]);
             (48, usize::from(field & !7), field & 1 != 0)
         };
-        let view = IpView::parse(fragment).unwrap();
+        let view = IpView::parse(fragment).expect("a packet");
         assert_eq!(view.total_len(), fragment.len());
         assert_eq!(offset, expected);
         assert_eq!(more, !is_last);
@@ -37,7 +37,7 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         packet[6..8].fill(0);
         packet.extend_from_slice(&whole);
-        let len = u16::try_from(packet.len()).unwrap();
+        let len = u16::try_from(packet.len()).expect("a short packet");
         packet[2..4].copy_from_slice(&len.to_be_bytes());
         packet[10..12].fill(0);
         let sum = checksum::Sum::of(&packet[..20]).checksum();
@@ -46,7 +46,7 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
         packet[6] = packet[40];
         packet.truncate(40);
         packet.extend_from_slice(&whole);
-        let len = u16::try_from(whole.len()).unwrap();
+        let len = u16::try_from(whole.len()).expect("a short packet");
         packet[4..6].copy_from_slice(&len.to_be_bytes());
     }
     packet

@@ -38,7 +38,7 @@ fn passes(packet: &[u8]) -> bool {
 /// `error` from the router. The checksums are the kernel's to look at.
 fn from_router(mut error: Vec<u8>) -> Vec<u8> {
     let v6 = error[0] >> 4 == 6;
-    match ROUTERS[usize::from(v6)].parse().unwrap() {
+    match ROUTERS[usize::from(v6)].parse().expect("an address") {
         IpAddr::V4(router) => error[12..16].copy_from_slice(&router.octets()),
         IpAddr::V6(router) => error[8..24].copy_from_slice(&router.octets()),
     }
@@ -70,7 +70,11 @@ fn quoting(v6: bool, quoted: &[u8]) -> Vec<u8> {
     error.extend_from_slice(quoted);
     let len = error.len();
     let (at, claimed) = if v6 { (4, len - 40) } else { (2, len) };
-    error[at..at + 2].copy_from_slice(&u16::try_from(claimed).unwrap().to_be_bytes());
+    error[at..at + 2].copy_from_slice(
+        &u16::try_from(claimed)
+            .expect("a short packet")
+            .to_be_bytes(),
+    );
     error
 }
 
@@ -121,7 +125,7 @@ fn an_error_about_the_packet_of_another_end_does_not_pass() {
 fn an_error_about_a_packet_to_another_peer_does_not_pass() {
     for v6 in [false, true] {
         let mut elsewhere = spec(v6);
-        elsewhere.destination = ROUTERS[usize::from(v6)].parse().unwrap();
+        elsewhere.destination = ROUTERS[usize::from(v6)].parse().expect("an address");
         assert!(!passes(&too_big(&elsewhere.bytes())));
     }
 }

@@ -7,7 +7,7 @@ use super::fragments::{DatagramKey, Fragments};
 use super::heading::{Heading, Kind, address, address_bits};
 use super::index::Place;
 use super::portless::Portless;
-use super::table::{ClientGrants, Permit};
+use super::table::{ClientGrants, Permit, Way};
 use super::{DropReason, Evicted, Frame, GateTable, MAX_FLOWS, PeerKey, Verdict};
 use crate::translate::{Rewrite, rewrite};
 use culvert_packet::ip::IpVersion;
@@ -466,7 +466,11 @@ fn permit(
 ) -> Result<Permit, DropReason> {
     let destination = near.remote_address();
     let permit = client.permit(destination, near.service(), now_ms)?;
-    match table.is_host_address(permit.resolved.unwrap_or(destination)) {
+    let reached = match permit.way {
+        Way::To(address) => address,
+        Way::Itself | Way::Lost => destination,
+    };
+    match table.is_host_address(reached) {
         true => Err(DropReason::HostAddress),
         false => Ok(permit),
     }

@@ -50,6 +50,8 @@ reasons! {
     Port = "port",
     /// The name that the destination stands for has no address that its resource allows (`within`).
     OutsideWithin = "outside_within",
+    /// The name that the destination stands for has lost its addresses, and the packet belongs to no flow from before.
+    NoAddress = "no_address",
     /// The destination is an address of the gateway's own machine, which serves no client
     /// (`--host-access`).
     HostAddress = "host_address",

@@ -189,10 +189,11 @@ pub(crate) fn access_with(policy_keys: &str) -> String {
     access().replace(POLICY, &format!("{POLICY}{policy_keys}\n"))
 }
 
-/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables.
+/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables. Rules name the port of
+/// the tunnel's sockets, which is another one in each life.
 pub(crate) fn host(namespace: &Namespace) -> String {
     let script = "ip -o link show type tun | cut -d ' ' -f 2; \
-                  ip -o address show scope global | cut -d '\\' -f 1 | cut -d ' ' -f 2-; ip rule; ip -6 rule; \
+                  ip -o address show scope global | cut -d '\\' -f 1 | cut -d ' ' -f 2-; (ip rule; ip -6 rule) | sed 's/sport [0-9]* /sport PORT /'; \
                   (ip route show table all; ip -6 route show table all) | { grep -E 'culvert|table 1723' || true; }; \
                   nft -s list ruleset";
     namespace.shell(script).unwrap()

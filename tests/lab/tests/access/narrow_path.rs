@@ -54,8 +54,9 @@ fn files_pass_a_narrow_way_that_says_nothing_up_and_down() {
     let download = bed.download().unwrap();
     wait_until("a megabyte to come", SOON, || download.bytes() > BULK_BYTES).unwrap();
 
-    let status = client.status().unwrap();
-    let found = status["gateways"][0]["path_mtu_bytes"].as_u64().unwrap();
+    let found = || client.status().unwrap()["gateways"][0]["path_mtu_bytes"].as_u64();
+    wait_until("the path to be measured", SOON, || found().is_some()).unwrap();
+    let found = found().unwrap();
     let fits = u64::from(MTU_BYTES);
     assert!(found <= fits && found + 16 > fits, "{found}");
     let netcheck = client.tell("netcheck").unwrap();

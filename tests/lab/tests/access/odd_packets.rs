@@ -47,7 +47,7 @@ fn fragment(from: Ipv4Addr, to: Ipv4Addr, part: &[u8], offset: u16, has_more: bo
     let len = 20 + u16::try_from(part.len()).unwrap();
     packet.extend(len.to_be_bytes());
     packet.extend([0x12, 0x34]);
-    packet.extend((offset / 8 | u16::from(has_more) << 13).to_be_bytes());
+    packet.extend(((offset / 8) | (u16::from(has_more) << 13)).to_be_bytes());
     packet.extend([64, UDP, 0, 0]);
     packet.extend(from.octets());
     packet.extend(to.octets());

@@ -63,6 +63,7 @@ fn times(scene: &Scene, batch: usize, program: &str) -> Vec<u64> {
     times
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are for who asks for them")]
 fn are_found_in_time(scene: &Scene, batch: usize, program: &str) {
     let times = times(scene, batch, program);
     let p99 = times[COUNT * 99 / 100 - 1];

@@ -261,6 +261,7 @@ impl ClientNode {
                     unanswered_ms: boot(tunnel.and_then(|it| it.unanswered_ms)),
                     rx_bytes: tunnel.map_or(0, |it| it.rx_bytes),
                     tx_bytes: tunnel.map_or(0, |it| it.tx_bytes),
+                    measured_mtu_bytes: None,
                 }
             })
             .collect();

@@ -357,7 +357,7 @@ impl GatewayNode {
         let now_ms = self.boot_ms(net);
         let frame = Judged::packet(&mut packet);
         let gate_key = match self.gate.admit_to_client(&self.table, now_ms, frame) {
-            Verdict::Admit(gate_key) => gate_key,
+            Verdict::Admit(gate_key) | Verdict::AdmitFirst(gate_key) => gate_key,
             Verdict::Drop(reason) => {
                 *net.tally.dropped.entry(reason).or_default() += 1;
                 return;
@@ -629,7 +629,9 @@ impl GatewayNode {
         let now_ms = self.boot_ms(net);
         let frame = Judged::packet(&mut packet);
         match self.gate.admit_to_client(&self.table, now_ms, frame) {
-            Verdict::Admit(_) => net.fail("a packet that belongs to no flow reached a client"),
+            Verdict::Admit(_) | Verdict::AdmitFirst(_) => {
+                net.fail("a packet that belongs to no flow reached a client")
+            }
             Verdict::Drop(reason) => *net.tally.dropped.entry(reason).or_default() += 1,
         }
     }
