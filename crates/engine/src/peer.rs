@@ -41,6 +41,8 @@ pub(crate) struct Peer {
     pub(crate) path_mtu: AtomicU16,
     /// A packet of full size left by the path to the endpoint, and the control thread was told.
     pub(crate) full_size_left: AtomicBool,
+    /// Probes of the path MTU that left, and whose answers have not come: no further answer is heard.
+    probes_out: AtomicU16,
     /// Microseconds that a message and its answer take by the path to the endpoint; 0 where that is not known.
     round_trip_us: AtomicU32,
     /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
@@ -62,6 +64,7 @@ impl Peer {
             is_segmentation_doubted: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
             full_size_left: AtomicBool::new(false),
+            probes_out: AtomicU16::new(0),
             round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
         }
@@ -195,6 +198,22 @@ impl Peer {
         self.allow_segmentation();
         self.path_mtu.store(0, Ordering::Relaxed);
         self.full_size_left.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that so many probes of the path MTU leave, instead of those before.
+    pub(crate) fn expect_probe_answers(&self, count: u16) {
+        self.probes_out.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether an answer to a probe is one of those that are expected: a peer that answers more often than it was asked
+    /// does not fill the control thread's queue.
+    pub(crate) fn takes_probe_answer(&self) -> bool {
+        let taken = self
+            .probes_out
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        taken.is_ok()
     }
 
     /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice

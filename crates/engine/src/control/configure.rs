@@ -229,6 +229,7 @@ impl Control {
             candidates: Vec::new(),
             ranges: BTreeSet::new(),
             mtu_search: MtuSearch::default(),
+            mtu_due: None,
         });
         Some(id)
     }

@@ -94,6 +94,8 @@ struct PeerState {
     /// Its part of [`Control::ranges`].
     ranges: BTreeSet<Prefix>,
     mtu_search: MtuSearch,
+    /// The search's entry in [`Control::measurements`].
+    mtu_due: Option<culvert_path::Time>,
 }
 
 pub(crate) struct Control {
@@ -141,8 +143,8 @@ pub(crate) struct Control {
     paths_stale: bool,
     paths_checked: Time,
     looping: looping::Looping,
-    /// Peers with a search for the path MTU under way, or resting after one.
-    measured: BTreeSet<PeerId>,
+    /// Deadlines of searches for path MTUs, at most one of each peer.
+    measurements: BTreeSet<(culvert_path::Time, PeerId)>,
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
     inside: Option<Inside>,
@@ -204,7 +206,7 @@ impl Control {
             paths_stale: false,
             paths_checked: clock::now(),
             looping: looping::Looping::default(),
-            measured: BTreeSet::new(),
+            measurements: BTreeSet::new(),
             gate: None,
             inside: None,
             gates_swept: clock::now(),

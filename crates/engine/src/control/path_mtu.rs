@@ -4,8 +4,10 @@ use super::{Control, PeerState};
 use crate::peer::ip_and_udp_len;
 use crate::worker::Command;
 use culvert_packet::{MtuMessage, MtuProbe};
-use culvert_path::{Limits, STEP};
+use culvert_path::{Limits, MtuSearch, Probe, STEP};
 use culvert_session::{DATA_OVERHEAD, PeerId, Time};
+use std::iter;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -26,9 +28,10 @@ impl Control {
         if are_stale {
             for state in self.peers.iter_mut().flatten() {
                 state.mtu_search.forget();
+                state.mtu_due = None;
                 state.shared.full_size_left.store(false, Ordering::Relaxed);
             }
-            self.measured.clear();
+            self.measurements.clear();
         }
         for state in self.peers() {
             let peer = &state.shared;
@@ -53,63 +56,75 @@ impl Control {
         state
             .mtu_search
             .handle_full_size(to.address, limits, round_trip, to_path_time(now));
-        self.measured.insert(id);
-        self.send_probes(id);
+        self.go_on_measuring(id);
     }
 
     /// The peer got a probe.
     pub(super) fn handle_mtu_answer(&mut self, id: PeerId, probe: MtuProbe, now: Time) {
         let MtuProbe { generation, len } = probe;
-        if let Some(state) = self.peer_mut(id) {
-            let now = to_path_time(now);
-            state.mtu_search.handle_answer(generation, len, now);
-            self.publish_search(id);
-        }
+        let now = to_path_time(now);
+        self.search(id, |search| search.handle_answer(generation, len, now));
     }
 
     /// Goes on with the searches that are due.
     pub(super) fn measure_paths(&mut self, now: Time) {
         let now = to_path_time(now);
-        for id in self.measured.clone() {
-            let Some(state) = self.peer_mut(id) else {
-                self.measured.remove(&id);
-                continue;
-            };
-            if state.mtu_search.poll_timeout().is_some_and(|at| now >= at) {
-                state.mtu_search.handle_timeout(now);
-                self.send_probes(id);
-                self.publish_search(id);
-            }
+        while let Some(&(at, id)) = self.measurements.first()
+            && at <= now
+        {
+            self.measurements.pop_first();
+            self.search(id, |search| search.handle_timeout(now));
         }
     }
 
     /// When [`Self::measure_paths`] is due.
     pub(super) fn next_measurement(&self) -> Option<Time> {
-        let searches = self.measured.iter().filter_map(|id| self.peer(*id));
-        let due = searches.filter_map(|state| state.mtu_search.poll_timeout());
-        due.min()
-            .map(|at| Time::from_nanos(at.as_millis().saturating_mul(NANOS_PER_MILLI)))
+        let (at, _) = self.measurements.first()?;
+        Some(Time::from_nanos(
+            at.as_millis().saturating_mul(NANOS_PER_MILLI),
+        ))
     }
 
-    fn send_probes(&mut self, id: PeerId) {
-        while let Some(probe) = self.peer_mut(id).and_then(|it| it.mtu_search.poll_probe()) {
-            let probe = MtuProbe {
-                generation: probe.generation,
-                len: probe.len,
-            };
-            // One that finds no room is as good as lost, and repeated.
-            let command = Command::Mtu(id, MtuMessage::Probe(probe));
-            let _repeated = self.shared.command(0, command);
+    /// Has a search take in an event. Workers see what it has found.
+    fn search(&mut self, id: PeerId, event: impl FnOnce(&mut MtuSearch)) {
+        let Some(state) = self.peer_mut(id) else {
+            return;
+        };
+        let before = state.mtu_search.passes();
+        event(&mut state.mtu_search);
+        if state.mtu_search.passes() != before
+            && let Some(state) = self.peer(id)
+        {
+            self.settle_path_mtu(state, None);
         }
+        self.go_on_measuring(id);
     }
 
-    /// Has the workers see what the search found, and tell of full-size packets again once it is over.
-    fn publish_search(&mut self, id: PeerId) {
-        let Some(state) = self.peer(id) else { return };
-        self.settle_path_mtu(state, None);
-        if state.mtu_search.poll_timeout().is_none() {
+    /// Sends the probes of a search, and sees to its next deadline. Once it is over, workers tell of full-size packets again.
+    fn go_on_measuring(&mut self, id: PeerId) {
+        let Some(state) = self.peers.get_mut(id.slot()).and_then(Option::as_mut) else {
+            return;
+        };
+        let probes: Vec<_> = iter::from_fn(|| state.mtu_search.poll_probe()).collect();
+        if !probes.is_empty() {
+            let count = u16::try_from(probes.len()).unwrap_or(u16::MAX);
+            state.shared.expect_probe_answers(count);
+        }
+        for Probe { generation, len } in probes {
+            // One that finds no room is as good as lost, and repeated.
+            let probe = MtuMessage::Probe(MtuProbe { generation, len });
+            let _repeated = self.shared.command(0, Command::Mtu(id, probe));
+        }
+        let due = state.mtu_search.poll_timeout();
+        let before = mem::replace(&mut state.mtu_due, due);
+        if before.is_some() && due.is_none() {
             state.shared.full_size_left.store(false, Ordering::Release);
-            self.measured.remove(&id);
+        }
+        if before != due {
+            self.measurements.extend(due.map(|at| (at, id)));
+            if let Some(at) = before {
+                self.measurements.remove(&(at, id));
+            }
         }
     }
 
@@ -153,7 +168,7 @@ fn overhead(to: SocketAddr) -> u16 {
     u16::try_from(ip_and_udp_len(&to) + DATA_OVERHEAD).unwrap_or(u16::MAX)
 }
 
-/// Between which lengths of inner packets the path is searched: not beyond what leaves this host in one piece.
+/// The lengths of inner packets between which the path is searched: not beyond those that leave this host in one piece.
 fn limits(to: SocketAddr, mtu: u16, mark: u32) -> Limits {
     let overhead = overhead(to);
     let whole = culvert_udp::path_mtu(to, mark).map_or(mtu, |host| host.saturating_sub(overhead));

@@ -1,12 +1,12 @@
 //! What a worker has besides its devices: the time of this turn, counters, the way to the control thread and to the
 //! other workers.
 
-use super::Command;
 use super::busy_poll::{BusyPoll, Side};
 use super::copies::CopyWatch;
 use super::icmp_rate::IcmpRate;
 use super::key_wait::KeyWait;
 use super::mix::Mix;
+use super::mtu_answers::MtuAnswers;
 use super::queues::Queues;
 use super::refusals::Refusals;
 use crate::clock;
@@ -49,8 +49,9 @@ pub(super) struct Context {
     /// When the control thread was last told of a loop.
     loop_told: Option<Time>,
     icmp_rate: IcmpRate,
-    /// What clients hear of packets that the gate does not let pass.
+    /// Answers to clients whose packets the gate does not let pass.
     pub(super) refusals: Refusals,
+    pub(super) mtu_answers: MtuAnswers,
     /// Of both directions.
     pub(super) mix: Mix,
     pub(super) busy_poll: BusyPoll,
@@ -79,6 +80,7 @@ impl Context {
             loop_told: None,
             icmp_rate: IcmpRate::new(now),
             refusals: Refusals::new(now),
+            mtu_answers: MtuAnswers::default(),
             mix: Mix::new(now),
             busy_poll: BusyPoll::new(),
             unrouted,
@@ -146,16 +148,15 @@ impl Context {
         }
     }
 
-    /// Hears what the peer says about the path MTU. A probe is answered by the first worker; an answer that finds no room
-    /// is as good as lost, and the probe is repeated.
-    pub(super) fn hear_of_mtu(&self, peer: &Peer, message: MtuMessage) {
+    /// Hears a message of the peer about the path MTU. An answer that finds no room is as good as lost: the probe is
+    /// repeated.
+    pub(super) fn hear_of_mtu(&mut self, peer: &Peer, message: MtuMessage) {
         match message {
-            MtuMessage::Probe(probe) => {
-                let answer = MtuMessage::Answer(probe);
-                let _repeated = self.shared.command(0, Command::Mtu(peer.id, answer));
-            }
+            MtuMessage::Probe(probe) => self.mtu_answers.push(peer.id, probe),
             MtuMessage::Answer(probe) => {
-                let _repeated = self.tell(Event::MtuAnswered(peer.id, probe));
+                if peer.takes_probe_answer() {
+                    let _repeated = self.tell(Event::MtuAnswered(peer.id, probe));
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ mod inbound;
 mod interrupt_moderation;
 mod key_wait;
 mod mix;
+mod mtu_answers;
 mod outbound;
 mod own;
 mod poller;
@@ -217,10 +218,11 @@ impl Worker {
 
     /// Asks which devices are ready; sleeps where there is nothing to do meanwhile.
     fn wait(&mut self) -> io::Result<()> {
+        let has_signals = !self.signals.is_empty() || !self.context.mtu_answers.is_empty();
         let busy = self.ready.contains(&true)
             || self.outbound.has_work()
             || (self.outbound.blocked.is_none()
-                && (self.has_more || self.queues.is_ready() || !self.signals.is_empty()));
+                && (self.has_more || self.queues.is_ready() || has_signals));
         let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
         let busy = if !busy && may_pause && self.outbound.moderation.is_due(self.context.now) {
             InterruptModeration::pause();
@@ -349,6 +351,12 @@ impl Worker {
                 Some(Command::Refuse { frame, refusal }) => self.refuse(&frame, refusal),
                 None => break,
             }
+        }
+        while self.signals.len() < MAX_SIGNALS
+            && let Some((peer, probe)) = self.context.mtu_answers.pop()
+        {
+            let answer = Signal::Mtu(MtuMessage::Answer(probe));
+            self.signals.push_back((peer, answer));
         }
         if self.outbound.blocked.is_none()
             && let Some(&(peer, signal)) = self.signals.front()
