@@ -67,7 +67,7 @@ impl ProgramOff {
     }
 }
 
-/// Whether users of this process are others outside: the first namespace has every user as they are.
+/// True in a user namespace of a container's: the first namespace maps every user to itself.
 fn is_in_user_namespace() -> bool {
     const FIRST: [&str; 3] = ["0", "0", "4294967295"];
     let map = std::fs::read_to_string("/proc/self/uid_map");

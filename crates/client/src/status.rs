@@ -181,7 +181,7 @@ pub struct ResourceStatus {
     pub renewing: bool,
     /// Packets that wait for access.
     pub held_packets: usize,
-    /// What of it may be used, each as `allow` of access.toml has it; an empty list is nothing. Absent: an older
+    /// Services of it that may be used, each as `allow` of access.toml has it; an empty list is nothing. Absent: an older
     /// client does not say.
     #[serde(default)]
     pub allow: Option<Vec<String>>,

@@ -69,7 +69,7 @@ pub(crate) struct Plain {
     pub(crate) existence: PlainExistence,
 }
 
-/// What upstreams say of it.
+/// The upstreams' answer about a plain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainExistence {
     /// They were not asked, or did not answer.
@@ -278,7 +278,7 @@ impl Names {
         self.entries.get(&offset)
     }
 
-    /// What the name is without its search domain.
+    /// The name without its search domain.
     pub(crate) fn plain_mut(&mut self, offset: Offset) -> Option<&mut Plain> {
         self.entries.get_mut(&offset)?.plain.as_mut()
     }

@@ -43,7 +43,7 @@ pub(crate) struct Sites(BTreeMap<ResourceId, Silence>);
 
 #[derive(Debug)]
 struct Silence {
-    /// What had no answer first.
+    /// The first name without an answer.
     first: Option<Silent>,
     dead_until: Option<Time>,
     /// How long it is dead after the next silence.

@@ -38,7 +38,7 @@ pub struct Stub {
     names: Names,
     waiting: Waiting,
     sites: Sites,
-    /// What programs complete names with, the longest first.
+    /// The search domains of the machine, the longest first.
     search: Vec<Name<Vec<u8>>>,
     upstreams: Upstreams,
     /// A name that is no resource's.

@@ -34,10 +34,10 @@ pub(crate) struct Pending {
     refusals: Refusals,
 }
 
-/// Who wants the answer.
+/// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Who asked.
+    /// The program that asked.
     Asker,
     /// The name at this place: it may be the name in question with a search domain behind it.
     Search(Offset),

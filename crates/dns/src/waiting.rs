@@ -17,7 +17,7 @@ pub(crate) struct Waiter {
     pub(crate) waits_for: WaitsFor,
 }
 
-/// What a query waits for.
+/// The event that a query waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
     /// Access, for as long as it takes.

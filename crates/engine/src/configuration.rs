@@ -25,7 +25,7 @@ pub struct Options {
     pub mechanisms: Mechanisms,
     /// Suite of peers that are not given one of their own.
     pub suite: Suite,
-    /// Who hears of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
+    /// The receiver of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
     /// channel's bound is how many wait, and what finds it full is dropped.
     pub unrouted: Option<SyncSender<Unrouted>>,
     /// Whether a gate judges every packet. Until it has a table, nothing passes.
@@ -73,7 +73,7 @@ pub struct Change {
     /// The Unix time at the zero of [`crate::boot_time_ms`], by which handshakes are stamped from here on instead of by the
     /// wall clock.
     pub stamp_epoch: Option<Duration>,
-    /// Which routes are for some services alone, from here on.
+    /// Routes that are for some services alone, from here on.
     pub service_routes: Option<ServiceRoutes>,
     /// What each client may reach, from here on. Its instants are those of [`crate::boot_time_ms`].
     pub gate: Option<Arc<GateTable>>,

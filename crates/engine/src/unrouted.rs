@@ -27,7 +27,7 @@ impl Unrouted {
         }
     }
 
-    /// What a peer quotes of a packet that it does not let pass.
+    /// The part of a packet that a peer quotes when it does not let it pass.
     pub(crate) fn refused(quoted: &[u8], refusal: Refusal, worker: usize) -> Self {
         Self {
             frame: [[0; VNET_HEADER_LEN].as_slice(), quoted].concat().into(),

@@ -41,7 +41,7 @@ pub struct Status {
     pub gateway: Option<GatewayId>,
     /// Where it stands, once the portal has said so.
     pub site: Option<SiteId>,
-    /// What people call that site.
+    /// The name of that site.
     #[serde(default)]
     pub site_name: Option<String>,
     /// Its key.

@@ -93,7 +93,7 @@ pub struct NetworkChange {
     pub rules: bool,
 }
 
-/// What is compared, and all addresses, which are not.
+/// The part that is compared, and all addresses, which are not.
 #[derive(Debug, Clone)]
 struct Snapshot {
     all_addresses: BTreeSet<IpAddr>,

@@ -23,7 +23,7 @@ pub struct Fragments<'a> {
     kind: Kind,
     /// Bytes of the packet that each fragment repeats.
     repeated: usize,
-    /// Where what is split begins in the packet.
+    /// The place in the packet from which on it is split.
     payload: usize,
     /// Bytes of the payload in each fragment but the last, a multiple of [`UNIT`].
     chunk: usize,
@@ -144,7 +144,7 @@ impl<'a> Fragments<'a> {
     /// Writes fragment `index` into `out`, which has [`Self::len`] bytes.
     ///
     /// # Panics
-    /// Where it has another length, or there is no such fragment.
+    /// If it has another length, or there is no such fragment.
     pub fn write(&self, index: usize, out: &mut [u8]) {
         let part = self.part(index);
         let more = self.more || index + 1 < self.count();

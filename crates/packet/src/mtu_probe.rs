@@ -73,7 +73,7 @@ impl MtuMessage {
     /// Writes the message into `packet`, which has [`Self::packet_len`] bytes.
     ///
     /// # Panics
-    /// Where it has fewer than 10.
+    /// If it has fewer than 10.
     pub fn write(self, packet: &mut [u8]) {
         let (kind, probe) = match self {
             Self::Probe(probe) => (PROBE, probe),

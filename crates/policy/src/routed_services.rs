@@ -1,4 +1,4 @@
-//! Which services of an address have a route, where several resources share it.
+//! The services of an address that have a route, where several resources share it.
 
 use crate::{Filters, Service};
 use culvert_packet::icmp::is_icmp_error;

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// What an error of reading or writing a [`Queue`](crate::Queue) means.
+/// The meaning of an error of reading or writing a [`Queue`](crate::Queue).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No frame is there, or no room: wait until the queue is reported ready.
@@ -37,7 +37,7 @@ const FAULTS: [(Errno, Fault); 13] = [
 ];
 
 impl Fault {
-    /// What `error` means. One that is not known is passing: to end a tunnel for it would be worse than to lose a frame.
+    /// The meaning of `error`. One that is not known is passing: to end a tunnel for it would be worse than to lose a frame.
     #[must_use]
     pub fn of(error: &io::Error) -> Self {
         let known = FAULTS

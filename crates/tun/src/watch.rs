@@ -76,7 +76,7 @@ impl LinkWatch {
             match rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::empty()) {
                 Ok((length, _)) => self.pending = 0..length,
                 Err(Errno::AGAIN) => return Ok(None),
-                // What memory was too short for is lost as well.
+                // A message that memory was too short for is lost as well.
                 Err(Errno::NOBUFS | Errno::NOMEM) => return Ok(Some(LinkEvent::Overflow)),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

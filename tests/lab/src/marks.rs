@@ -60,7 +60,7 @@ pub fn count_sent(namespace: &Namespace, interface: &str, matching: &str) -> Res
     run_with_input(&line, &script).map(drop)
 }
 
-/// What [`count_sent`] has counted.
+/// The count of [`count_sent`].
 ///
 /// # Errors
 /// When `nft` refuses.

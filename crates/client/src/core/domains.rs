@@ -57,7 +57,7 @@ impl<P> Client<P> {
         self.is_stale = true;
     }
 
-    /// Whether names that are in no domain of the account are asked of those whom the system asked before: nobody else was
+    /// True where names in no domain of the account are asked of the servers that the system asked before: nobody else was
     /// named.
     #[must_use]
     pub fn asks_upstreams_of_system(&self) -> bool {

@@ -3,7 +3,7 @@
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_wire::messages::ReasonCode;
 
-/// What is worth a line.
+/// Events that are worth a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LogEvent {
     Granted(ResourceId),

@@ -144,7 +144,7 @@ pub struct Client<P> {
     options: Options,
     random: Random,
     dns_seed: [u8; 32],
-    /// What programs complete names with.
+    /// The search domains of the machine.
     dns_search: Vec<DomainName>,
     session: Session,
     network: Option<Network>,

@@ -40,7 +40,7 @@ pub enum Output<P> {
     Engine {
         /// What changes, in this order.
         peers: Vec<PeerUpdate>,
-        /// Where the routes are for some services alone, if that has changed: packets for the others have no route.
+        /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
         /// What goes on.
         resume: Vec<P>,

@@ -235,7 +235,7 @@ impl<P> Client<P> {
     }
 }
 
-/// What the longest range that holds an address has.
+/// The entry of the longest range that holds an address.
 fn longest<T>(ranges: &BTreeMap<Prefix, T>, address: IpAddr) -> Option<&T> {
     let width = if address.is_ipv4() { 32 } else { 128 };
     let around = (0..=width).rev();

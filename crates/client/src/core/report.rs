@@ -235,7 +235,7 @@ fn code_text(code: ReasonCode) -> String {
         .unwrap_or_else(|| "other".to_owned())
 }
 
-/// What of a resource may be used, in words.
+/// The services of a resource that may be used, in words.
 fn allow(resource: &Resource) -> Vec<String> {
     let filters = written_filters(&resource.filters);
     let each = filters.iter().map(std::slice::from_ref);

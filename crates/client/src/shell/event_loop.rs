@@ -83,7 +83,7 @@ pub(super) struct Devices {
     resolver: Resolver,
     keeper: Keeper,
     portal: Portal,
-    /// Where the portal is, as last looked up.
+    /// Addresses of the portal, as last looked up.
     portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     listeners: Listeners,
 }
@@ -593,7 +593,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// What must stay out of the tunnel whatever another program marks it with.
+    /// Packets that must stay out of the tunnel, whatever their mark.
     fn exemptions(&self) -> Vec<Exemption> {
         let portal = self.devices.portal_addresses.borrow();
         let tunnel = self.tunnel_port.map(Exemption::UdpFrom).into_iter();

@@ -25,7 +25,7 @@ pub(crate) struct ResolverState {
     pub(crate) status: Option<DnsControlStatus>,
     /// Whom the system asked before, once that is known.
     pub(crate) upstreams: Option<Vec<SocketAddr>>,
-    /// What programs complete names with.
+    /// The search domains of the machine.
     pub(crate) search: Vec<DomainName>,
     /// What is wrong, a line with its fix.
     pub(crate) problem: Option<String>,

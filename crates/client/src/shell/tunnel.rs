@@ -48,14 +48,14 @@ pub(crate) struct Tunnel {
     pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
 }
 
-/// What the device tells of itself, for the status.
+/// The device's part of the status.
 #[derive(Default)]
 pub(crate) struct Told {
     /// Everything that was dropped, by stage and reason, where the count is not zero.
     pub(crate) drops: Vec<DropStatus>,
     /// How often all sessions began anew, because the machine may be a copy.
     pub(crate) generation_changes: u64,
-    /// What is wrong, a line with its fix.
+    /// Problems, each a line with its fix.
     pub(crate) problem: Option<String>,
 }
 
@@ -143,7 +143,7 @@ impl Tunnel {
         Ok(port_of(self.device.status()?.as_ref()))
     }
 
-    /// What the device knows of its peers, and the port of its sockets, while they are open.
+    /// The device's peers, and the port of its sockets while they are open.
     pub(crate) fn reports(&self) -> Result<(Vec<PeerReport>, Option<u16>), EngineError> {
         let status = self.device.status()?;
         let ago = |span: Duration| millis(status.at.saturating_sub(span));
@@ -161,7 +161,7 @@ impl Tunnel {
         Ok((reports, port_of(&status)))
     }
 
-    /// What the device tells of itself; nothing where it has ended.
+    /// The device's part of the status; nothing where it has ended.
     pub(crate) fn told(&self) -> Told {
         let Ok(status) = self.device.status() else {
             return Told::default();

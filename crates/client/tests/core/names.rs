@@ -470,7 +470,7 @@ fn a_name_that_has_lost_its_addresses_is_noticed_soon_and_its_flows_go_on() {
         play.answers.clear();
         ask(&mut play, NAME, A);
         assert_eq!(answers_in(&play.answers.pop().unwrap()), 0);
-        // What is open goes on through the gateway, which keeps its address.
+        // Open connections go on through the gateway, which keeps its address.
         assert_eq!(play.way_to(&address), Some(gateway_id(1)));
     }
     play.pass(5_000);

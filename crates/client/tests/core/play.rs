@@ -51,7 +51,7 @@ pub(crate) struct Play {
     pub(crate) begun: Vec<PublicKey>,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
-    /// Where routes are for some services alone.
+    /// Ranges whose routes are for some services alone.
     pub(crate) services: BTreeMap<Prefix, RoutedServices>,
 }
 

@@ -269,7 +269,7 @@ impl Stub {
     }
 }
 
-/// Who asks where nobody gets the answer.
+/// The asker of a query whose answer nobody gets.
 const OURSELVES: Asker = Asker {
     from: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     transport: Transport::Udp,

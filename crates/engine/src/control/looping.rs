@@ -14,7 +14,7 @@ const TOLD_FOR: Duration = Duration::from_secs(60);
 /// all be reached by one interface.
 const MAX_LOOKED_UP: usize = 64;
 
-/// What is known of a loop.
+/// The state of a loop.
 #[derive(Debug, Default)]
 pub(super) struct Looping {
     last: Option<Time>,

@@ -23,7 +23,7 @@ pub(super) struct Delivery<'a> {
     writer: &'a Queue,
     sender: Option<Sender>,
     refused_kinds: Accept,
-    /// What the TUN has taken, where that is asked for.
+    /// Kinds of superframes that the TUN has taken, where that is asked for.
     taken_kinds: Option<Accept>,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn pass_to_client(
     }
 }
 
-/// What becomes of packets of a client, joined to one; those that pass may have been translated.
+/// The verdict on packets of a client, joined to one; those that pass may have been translated.
 ///
 /// A superframe is judged once, by its first packet: what the coalescer has joined to it is of the same flow, and has
 /// nothing that a verdict could depend on and the first has not.
@@ -87,7 +87,7 @@ pub(super) fn judge_from_client(
     }
 }
 
-/// What becomes of a client's packets.
+/// The verdict on a client's packets.
 pub(super) enum Judged {
     Passes,
     /// They are a first fragment, and behind it pass later ones that came before it.

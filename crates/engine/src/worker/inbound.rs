@@ -325,7 +325,7 @@ fn note_arrival(
     confirmed
 }
 
-/// What a packet is, whose source is not the peer's, as an ICMP error about one that this end has sent to the peer.
+/// Reads a packet whose source is not the peer's as an ICMP error about one that this end has sent to the peer.
 #[cold]
 fn about_own_packet<'a>(
     snapshot: &Snapshot,

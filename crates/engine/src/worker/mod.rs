@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Refuse { frame: Box<[u8]>, refusal: Refusal },
 }
 
-/// What a worker sends of its own accord.
+/// A record that carries no packet of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signal {
     Keepalive,

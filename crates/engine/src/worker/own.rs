@@ -20,12 +20,12 @@ const UDP_HEADER_LEN: usize = 8;
 const IPV6_HEADER_LEN: usize = 40;
 const FRAGMENT_HEADER_LEN: usize = 8;
 
-/// Whether a packet comes from UDP port `port`: all that most packets are asked.
+/// True for a packet from UDP port `port`. Most packets are asked no more.
 pub(super) fn is_from_port(packet: &[u8], port: u16) -> bool {
     port != 0 && udp_header(packet).is_some_and(|udp| udp[..2] == port.to_be_bytes())
 }
 
-/// Where a packet from our port goes, if this device sent it: it is a WireGuard message from an address of this host, to
+/// The destination of a packet from our port, if this device sent it: it is a WireGuard message from an address of this host, to
 /// the endpoint of a peer where it is data. Nobody else of this host can have the port; a packet that is forwarded can.
 #[cold]
 pub(super) fn loops_to(snapshot: &Snapshot, packet: &[u8]) -> Option<SocketAddr> {

@@ -42,7 +42,7 @@ impl Refusals {
     }
 }
 
-/// What the sender hears; nothing where the packet is forged, belongs to nothing, or is an answer itself.
+/// The error that the sender hears; none where the packet is forged, belongs to nothing, or is an answer itself.
 const fn kind(reason: DropReason) -> Option<Unreachable> {
     match reason {
         DropReason::NoGrant

@@ -1,4 +1,4 @@
-//! Which kinds of superframes the TUN takes: those that the kernel offered, but for what it has refused of late.
+//! Kinds of superframes that the TUN takes: those that the kernel offered, without those that it has refused of late.
 
 use crate::offload_retry::OffloadRetry;
 use culvert_packet::Accept;
@@ -33,7 +33,7 @@ pub(super) struct Superframes {
     is_doubted: bool,
 }
 
-/// What the control thread is to be told.
+/// News for the control thread.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     /// Kinds that are left alone from here on.

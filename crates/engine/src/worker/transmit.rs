@@ -108,7 +108,7 @@ fn send_rest(batch: &mut Batch, snapshot: &Snapshot, context: &Context, peer: &P
     }
 }
 
-/// What has been repeated of a batch.
+/// The sends of a batch that have been repeated.
 #[derive(Default)]
 struct Repeats {
     /// Up to this byte records leave one by one: together they were refused.

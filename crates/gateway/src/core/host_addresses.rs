@@ -57,7 +57,7 @@ impl Gateway {
         }
     }
 
-    /// What an administrator has to know of resources on this machine.
+    /// The problem line about resources on this machine.
     #[must_use]
     pub fn host_problems(&self, now_ms: u64) -> Vec<String> {
         let is_recent = |refused: &&Refused| now_ms < refused.at_ms + REMEMBERED_MS;

@@ -4,7 +4,7 @@ use super::Gateway;
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_wire::messages::GrantLabels;
 
-/// What happens to the access of a client to a resource.
+/// A change of a client's access to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AccessEvent {
     Granted,

@@ -125,7 +125,7 @@ pub struct Gateway {
     network: Option<Network>,
     /// Where the portal says that it stands.
     site: Option<SiteId>,
-    /// What people call that site.
+    /// The name of that site.
     site_name: Option<String>,
     /// Resources on this machine whose grants were refused.
     refused_at_host: RefusedAtHost,

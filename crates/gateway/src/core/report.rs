@@ -17,7 +17,7 @@ pub struct View {
     pub gateway: Option<GatewayId>,
     /// Where it stands, once the portal has said so.
     pub site: Option<SiteId>,
-    /// What people call that site.
+    /// The name of that site.
     pub site_name: Option<String>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,

@@ -59,7 +59,7 @@ impl Firewall {
         })
     }
 
-    /// What the kernel does less well than the rules ask for, a line with the fix.
+    /// Rules that the kernel can't carry out as written, a line with the fix.
     #[must_use]
     pub fn shortcoming(&self) -> Option<String> {
         let why = self.udp_idle_refused.as_ref()?;
@@ -150,7 +150,7 @@ async fn load_gateway(rules: &GatewayRules) -> Result<(String, Option<String>), 
         Err(HostError::Nft { message, .. }) => message,
         other => return other.map(|listing| (listing, None)),
     };
-    // Where the rules themselves are refused, it says so now.
+    // If it refuses the rules themselves, it says so now.
     let listing = load(&table, rules.text(UdpIdle::Kernels)).await?;
     Ok((listing, Some(refused)))
 }

@@ -1,6 +1,6 @@
 //! `/etc/resolv.conf` as a plain file: what was there is kept in the state directory, and put back.
 //!
-//! Where the file can be exchanged it is, and a reader finds one or the other; its mode stays. Where it is mounted by
+//! The file is exchanged if it can be, so that a reader finds one or the other; its mode stays. If it is mounted by
 //! itself, as in containers, lies in a directory that may not be written, or is not root's, it is overwritten: one
 //! write as long as the longer of the two, which a killed process has made or not, then a cut. What
 //! such a cut would have taken are line ends. The backup is written first and goes last, so a crash

@@ -229,7 +229,7 @@ impl ResolverControl {
         })
     }
 
-    /// What programs complete names with by now, as the file says that the C library reads, whoever wrote it. Nothing where
+    /// The search domains by now, as the file has them that the C library reads, whoever wrote it. Nothing where
     /// the names without those domains are asked in a way that the client can't take.
     #[must_use]
     pub fn search(&self) -> Vec<DomainName> {

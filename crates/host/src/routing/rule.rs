@@ -25,7 +25,7 @@ pub(super) struct Rule {
     pub(super) kind: RuleKind,
 }
 
-/// What a rule of ours does.
+/// The action of a rule of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleKind {
     /// `iif lo ipproto udp sport PORT goto LANDING`, or `iif lo to ADDRESS ipproto tcp dport PORT goto LANDING`:
@@ -162,7 +162,7 @@ impl Rule {
         message
     }
 
-    /// What a message says if it is a rule as we make them.
+    /// Reads a message that is a rule as we make them.
     pub(super) fn read(message: &RuleMessage) -> Option<Self> {
         let header = &message.header;
         if header.src_len != 0 || header.tos != 0 {

@@ -69,7 +69,7 @@ pub(super) enum Answer {
     /// The descriptor comes with the message.
     Opened,
     Done,
-    /// What the file said that gave way, where there was one.
+    /// The contents of the file that gave way, where there was one.
     Exchanged(Option<Vec<u8>>),
     Group(Option<u32>),
     /// The text says why not.

@@ -106,7 +106,7 @@ fn packets_that_carry_the_tunnel_stay_out_of_it_whatever_their_mark() {
             assert!(segment(444).contains("dev cv0"), "{to} {mark}");
         }
     }
-    // What is only forwarded is not the tunnel's.
+    // Packets that are only forwarded are not the tunnel's.
     let forwarded = "198.51.100.1 from 10.200.1.77 iif veth1 ipproto udp sport 51820 dport 9";
     let route = host.route(forwarded);
     assert!(route.contains("dev cv0"), "{route}");

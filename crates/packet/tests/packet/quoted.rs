@@ -52,7 +52,7 @@ fn too_big(original: &[u8]) -> Vec<u8> {
     from_router(out)
 }
 
-/// Where the ICMP header begins.
+/// The place of the ICMP header.
 fn icmp_at(error: &[u8]) -> usize {
     if error[0] >> 4 == 4 { 20 } else { 40 }
 }

@@ -23,7 +23,7 @@ use culvert_packet::ip::IpVersion;
 pub struct Gate {
     pub(super) flows: Flows,
     fragments: Fragments,
-    /// Where all clients have one address for resources: which of them has an address to itself.
+    /// The holders of addresses, if all clients have one address for resources.
     portless: Option<Portless>,
     early: Early,
     /// Of the datagram whose first fragment was admitted last.

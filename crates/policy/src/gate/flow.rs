@@ -110,7 +110,7 @@ impl FlowKey {
         }
     }
 
-    /// Whether nothing but addresses tells flows of its protocol apart, in the kernel's address translation either. That knows
+    /// True where only addresses tell flows of its protocol apart, also in the kernel's address translation. That knows
     /// the ports of SCTP.
     pub(super) fn is_portless(&self) -> bool {
         !self.has_ports() && self.protocol() != SCTP

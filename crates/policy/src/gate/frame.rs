@@ -1,9 +1,9 @@
-//! What a gate is asked, and what it answers.
+//! The question to a gate, and its answer.
 
 use super::{DropReason, PeerKey};
 use crate::translate::Checksum;
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on, translated where that was due: from this peer, or to it.
@@ -32,9 +32,9 @@ pub struct Frame<'a> {
     pub packet: &'a mut [u8],
     /// How many packets it stands for.
     pub packets: u32,
-    /// What those behind the first have, where they are still apart and `packet` is the first.
+    /// The sums of those behind the first, where they are still apart and `packet` is the first.
     pub later: Later,
-    /// What its transport checksum field holds.
+    /// The state of its transport checksum field.
     pub checksum: Checksum,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What packets add that are judged with a first one: of the same addresses, protocol and ports, no
+/// The sums of packets that are judged with a first one: of the same addresses, protocol and ports, no
 /// fragments, without options, and none of them with SYN or RST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Later {

@@ -14,7 +14,7 @@ const MAX_HOLDERS: usize = 4096;
 /// Of those one client's: an eighth. Its next one takes the place of its own oldest.
 const MAX_PER_CLIENT: usize = MAX_HOLDERS / 8;
 
-/// Who has an address to itself, shared by all gates of a device. It is asked when a flow begins and when flows are swept,
+/// The clients that have an address to themselves, shared by all gates of a device. It is asked when a flow begins and when flows are swept,
 /// never for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Portless(Arc<Mutex<BTreeMap<Ends, Holder>>>);

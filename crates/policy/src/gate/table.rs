@@ -56,7 +56,7 @@ pub struct Mapping {
     leads: MappedTo,
 }
 
-/// Where a name leads.
+/// The destination of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum MappedTo {
     Address(IpAddr),
@@ -154,7 +154,7 @@ struct Lead {
 /// Where new flows to a range go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goes {
-    /// Where the client sends them.
+    /// The one that the client sends them to.
     There,
     /// To what the range, a single address then, stands for.
     To(IpAddr),
@@ -306,14 +306,14 @@ pub(super) struct Permit {
     pub(super) way: Way,
 }
 
-/// Where flows go that are allowed.
+/// The destination of flows that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Where the client sends them.
+    /// The one that the client sends them to.
     Itself,
     /// New ones to the address that the name has, others where they went.
     To(IpAddr),
-    /// Where they went: new ones have no address to go to.
+    /// The one that they had: new ones have no address to go to.
     Lost,
 }
 

@@ -347,13 +347,13 @@ impl Desk {
             Command::Apply { changes, done } => {
                 let applied = self.hub.handle_changes(&changes, now);
                 self.pulse.beat();
-                // Whoever waits for it may be gone.
+                // The requester may be gone.
                 let _ = done.send(applied.map_err(|error| error.to_string()));
             }
             Command::DrainNow { gateway, done } => {
                 let clients = self.hub.handle_drain_now(gateway, now);
                 self.pulse.beat();
-                // Whoever waits for it may be gone.
+                // The requester may be gone.
                 let _ = done.send(clients);
             }
             Command::Ask(question) => self.answer(question),

@@ -278,7 +278,7 @@ fn the_only_gateway_of_its_site_is_indispensable_while_it_has_clients() {
     assert!(world.hub.is_dispensable(gateway(1)));
     world.edit_gateway(2, |row| row.draining = true);
     assert!(!world.hub.is_dispensable(gateway(1)), "it drains as well");
-    // Whoever wants it nevertheless ends the access.
+    // With `--force` the access ends.
     let mut world = drained_now(World::connected());
     world.pass(limits::DRAIN_NOW_MS);
     world.forget_messages();

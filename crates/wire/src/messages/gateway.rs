@@ -90,7 +90,7 @@ pub struct GatewayLoad {
     pub processor_permille: u16,
 }
 
-/// What people call the ends of a grant. Nothing is decided by it.
+/// The names of a grant's ends. Nothing is decided by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GrantLabels {
@@ -123,7 +123,7 @@ pub enum ToGateway {
         /// Where it stands, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<SiteId>,
-        /// What people call that site.
+        /// The name of that site.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site_name: Option<String>,
         /// Its addresses inside the tunnel.
@@ -163,7 +163,7 @@ pub enum ToGateway {
         /// client's word, and checked against the pattern and the range for names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<WantedName>,
-        /// What people call the client and the resource, for the log.
+        /// The names of the client and the resource, for the log.
         #[serde(default, skip_serializing_if = "GrantLabels::is_empty")]
         labels: GrantLabels,
     },

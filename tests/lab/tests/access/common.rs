@@ -189,7 +189,7 @@ pub(crate) fn access_with(policy_keys: &str) -> String {
     access().replace(POLICY, &format!("{POLICY}{policy_keys}\n"))
 }
 
-/// What a program has made at its host: interfaces, addresses, rules, routes, and firewall tables. Rules name the port of
+/// All that a program has made at its host: interfaces, addresses, rules, routes, and firewall tables. Rules name the port of
 /// the tunnel's sockets, which is another one in each life.
 pub(crate) fn host(namespace: &Namespace) -> String {
     let script = "ip -o link show type tun | cut -d ' ' -f 2; \

@@ -150,7 +150,7 @@ fn a_gateway_asks_a_dns_server_with_a_link_local_address_on_its_interface() {
         .run(&format!("ip address add fe80::53/64 dev {theirs} nodad"))
         .unwrap();
     let linked = Names::start_on_link(private, "fe80::53".parse().unwrap(), number).unwrap();
-    // What is mounted there is written in place.
+    // A file that is mounted there is written in place.
     let configuration = gateway.token_file().with_file_name("resolv.conf");
     for (name, text) in [
         ("alone.corp.example", format!("nameserver fe80::53%{own}\n")),

@@ -91,7 +91,7 @@ fn under_twenty_firewalls_that_set_marks_an_interface_that_is_the_default_route_
         let ends = Ends::new(family);
         let (left, interface) = (&ends.left.namespace, &ends.left.interface);
         wait_until("an answer", SOON, || ends.answers()).unwrap();
-        // What comes back before the sockets are bound is as much as was sent, and no more.
+        // Before the sockets are bound, as many packets come back as were sent, and no more.
         count_sent(left, interface, "meta l4proto udp").unwrap();
         set_marks(left, "mangle", "meta mark set 0x1").unwrap();
         wait_until("an answer in spite of the mark", SOON, || ends.answers()).unwrap();

@@ -1,4 +1,4 @@
-//! Which addresses of a name this machine can send packets to.
+//! The addresses of a name that this machine can send packets to.
 
 use super::Found;
 use culvert_host::{Family, forwards};
@@ -25,7 +25,7 @@ pub(super) fn carries(address: IpAddr) -> bool {
         IpAddr::V4(_) => (Family::V4, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
         IpAddr::V6(_) => (Family::V6, Ipv6Addr::UNSPECIFIED.into()),
     };
-    // What can't be read is no reason to leave a family out.
+    // A switch that can't be read is no reason to leave a family out.
     let is_forwarded = forwards(family).unwrap_or(true);
     let has_route = || {
         let socket = UdpSocket::bind((any, 0))?;

@@ -40,7 +40,7 @@ impl Zones {
         }
     }
 
-    /// Which server can't be asked, as its interface is not there.
+    /// A server that can't be asked, since its interface is not there.
     pub(super) fn problem(&self) -> Option<String> {
         let mut zones = self.0.iter();
         let (address, zone) = zones.find(|(_, zone)| InterfaceName::of_zone(zone).is_none())?;

@@ -74,7 +74,7 @@ impl Hub {
         Ok(offer)
     }
 
-    /// What people call the two, for a gateway's log.
+    /// The names of the two, for a gateway's log.
     fn labels_of(&self, (client, resource): Pair) -> GrantLabels {
         let client = self.directory.client(client);
         let resource = self.directory.resource(resource);

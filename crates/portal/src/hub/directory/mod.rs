@@ -45,7 +45,7 @@ pub struct Directory {
     clients_of: BTreeSet<(ActorId, ClientId)>,
     gateways: BTreeMap<GatewayId, Gateway>,
     gateways_of: BTreeSet<(SiteId, GatewayId)>,
-    /// What people call them.
+    /// Their names.
     sites: BTreeMap<SiteId, String>,
     faults: BTreeMap<EntityId, String>,
 }
