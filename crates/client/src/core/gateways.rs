@@ -197,10 +197,13 @@ impl<P> Client<P> {
             .filter(|(_, grant)| self.is_in_use(grant, grant.life_ms() / 3, now_ms))
             .map(|(resource, _)| resource)
             .collect();
-        if let Some(gateway) = self.gateways.get(&id) {
+        if let Some(gateway) = self.gateways.get(&id)
+            && let Some(repeated) = self.log_events.count(LogEvent::GatewayDraining(id), now_ms)
+        {
             let gateway = &gateway.introduction.name;
             let resources = in_use.len();
-            tracing::info!(gateway, resources, "a gateway drains: asking for another");
+            let what = "a gateway drains: asking for another";
+            tracing::info!(gateway, resources, repeated, "{what}");
         }
         for resource in in_use {
             self.ask(resource, now_ms);

@@ -14,6 +14,8 @@ pub(super) enum LogEvent {
     Revoked(ResourceId),
     /// The portal says that it is gone.
     GatewayLost(GatewayId),
+    /// The portal says that it ends its grants.
+    GatewayDraining(GatewayId),
     /// It does not answer.
     GatewaySilent(GatewayId),
 }
