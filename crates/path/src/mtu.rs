@@ -89,8 +89,8 @@ pub struct MtuSearch {
     is_measured: bool,
     /// The longest packet known to pass, where that is less than the ceiling.
     passes: Option<u16>,
-    /// When the full length was last asked for.
-    full_asked_at: Time,
+    /// When the full length was last asked for; `None` where it is to be asked for again.
+    full_asked_at: Option<Time>,
     probes: VecDeque<Probe>,
 }
 
@@ -147,8 +147,18 @@ impl MtuSearch {
         self.is_measured.then_some(self.passes.unwrap_or(ceiling))
     }
 
-    /// Forgets the path: it may be another one.
-    pub fn forget(&mut self) {
+    /// The host's network changed, so packets to the same address may take another path.
+    ///
+    /// The length in use stays until the next full-size packet has the path measured: most changes, such as an address
+    /// of another interface, leave the path alone, and traffic must not stop for them.
+    pub fn doubt(&mut self) {
+        self.state = State::Idle;
+        self.probes.clear();
+        self.full_asked_at = None;
+    }
+
+    /// Forgets the path: it is another one.
+    fn forget(&mut self) {
         *self = Self {
             generation: self.generation,
             answers: self.answers,
@@ -175,7 +185,9 @@ impl MtuSearch {
         let wait = round_trip.map_or(WAIT_UNKNOWN, |round_trip| {
             (round_trip * 2).clamp(WAIT_UNKNOWN, WAIT_MAX)
         });
-        let is_raise_due = now.saturating_since(self.full_asked_at) >= RAISE_AFTER;
+        let is_raise_due = self
+            .full_asked_at
+            .is_none_or(|at| now.saturating_since(at) >= RAISE_AFTER);
         let target = match self.passes {
             Some(len) if !is_raise_due => len,
             _ => limits.ceiling,
@@ -302,7 +314,7 @@ impl MtuSearch {
             .path
             .is_some_and(|path| lens.contains(&path.limits.ceiling))
         {
-            self.full_asked_at = now;
+            self.full_asked_at = Some(now);
         }
         self.generation = self.generation.wrapping_add(1);
         self.ask_again(

@@ -22,12 +22,12 @@ impl Control {
         }
     }
 
-    /// Asks the host again about paths that are known to be narrow. After a change of the host's network, all that
-    /// probes found is forgotten.
+    /// Asks the host again about paths that are known to be narrow. After a change of the host's network, each path is
+    /// measured again with the next full-size packet.
     pub(super) fn check_path_mtus(&mut self, are_stale: bool) {
         if are_stale {
             for state in self.peers.iter_mut().flatten() {
-                state.mtu_search.forget();
+                state.mtu_search.doubt();
                 state.mtu_due = None;
                 state.shared.full_size_left.store(false, Ordering::Relaxed);
             }

@@ -155,6 +155,33 @@ fn a_dead_path_keeps_what_was_found() {
 }
 
 #[test]
+fn a_change_of_the_hosts_network_keeps_what_was_found_until_the_path_is_measured_again() {
+    for (widest_after, found) in [(1300, Some(1296)), (1250, Some(1248)), (1420, None)] {
+        let mut search = MtuSearch::default();
+        let mut network = Network::new(1300, |_| false);
+        network.send_full_size(&mut search, LIMITS);
+        search.doubt();
+        assert_eq!(search.poll_timeout(), None);
+        assert_eq!(search.passes(), Some(1296));
+        network.widest = widest_after;
+        network.send_full_size(&mut search, LIMITS);
+        assert_eq!(search.passes(), found);
+    }
+}
+
+#[test]
+fn a_change_of_the_hosts_network_ends_a_search_that_is_under_way() {
+    let mut search = MtuSearch::default();
+    let now = Time::from_millis(0);
+    search.handle_full_size(to(), LIMITS, None, now);
+    let probe = search.poll_probe().unwrap();
+    search.doubt();
+    assert_eq!(search.poll_probe(), None);
+    search.handle_answer(probe.generation, probe.len, now);
+    assert_eq!(search.measured(), None);
+}
+
+#[test]
 fn another_path_is_measured_anew() {
     let mut search = MtuSearch::default();
     let mut network = Network::new(1300, |_| false);
