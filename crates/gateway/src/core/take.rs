@@ -3,6 +3,7 @@
 use super::grants::{Given, Held, Pending, Visible};
 use super::log::AccessEvent;
 use super::names::{MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
+use super::output::Output;
 use super::questions::MAX_WAITING_PER_CLIENT;
 use super::verify::{GrantFault, Verified};
 use super::{Gateway, Network};
@@ -254,6 +255,7 @@ impl Gateway {
         }
         // The client has another key: nobody is to get anywhere by the old one.
         self.void.extend(moved);
+        self.take_acceptances_back(&superseded, id);
         self.is_kept_stale = true;
         self.counters.accepted += 1;
         self.log_access(event, pair, &labels, id, now_ms);
@@ -262,6 +264,22 @@ impl Gateway {
             names: answered,
         });
         self.look_for_room(client, now_ms);
+    }
+
+    /// Of two grants that waited for the same answer, the later one may take the place of the earlier one before the
+    /// portal has heard that this was accepted: it must not believe in what is not in force.
+    fn take_acceptances_back(&mut self, superseded: &[Held], by: GrantId) {
+        let superseded = || superseded.iter().map(|old| old.claims.grant);
+        for output in &mut self.outputs {
+            if let Output::ToPortal(message) = output
+                && let FromGateway::GrantAccepted { grant, .. } = *message
+                && grant != by
+                && superseded().any(|old| old == grant)
+            {
+                let reason = GrantFault::Replaced.reason();
+                *message = FromGateway::GrantRefused { grant, reason };
+            }
+        }
     }
 
     /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,

@@ -53,6 +53,9 @@ pub enum GrantFault {
     /// The client has another key or other addresses by now.
     #[error("the client has another key or other addresses by now")]
     Outdated,
+    /// Another grant for the same resource came into force in its place.
+    #[error("another grant has taken its place by now")]
+    Replaced,
     /// It does not fit beside the grants in force.
     #[error("the grant does not fit beside the others")]
     Unfit,
@@ -101,6 +104,7 @@ impl GrantFault {
             | Self::SameId
             | Self::Unfit
             | Self::Outdated
+            | Self::Replaced
             | Self::Resource(_)
             | Self::Name => ReasonCode::BadGrant,
             Self::Expired(_) => ReasonCode::Expired,

@@ -372,6 +372,18 @@ fn two_that_wait_do_not_both_get_one_address() {
 }
 
 #[test]
+fn of_two_that_wait_for_one_answer_only_the_one_that_stays_is_accepted() {
+    let mut play = Play::open();
+    play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
+    let later = name_claims(2, 5, 9, PATTERN);
+    play.grant_with(&later, Some(grant_id(1)), &[wanted(DB, 1)]);
+    play.resolved(DB, found(&["10.7.0.1"]));
+    play.assert_accepted(2);
+    play.assert_refused(1, ReasonCode::BadGrant, "its place");
+    assert_eq!(play.gateway.grants().collect::<Vec<_>>(), [grant_id(2)]);
+}
+
+#[test]
 fn a_grant_that_expires_while_it_waits_is_refused() {
     let mut play = Play::open();
     let mut short = name_claims(1, 5, 9, PATTERN);
