@@ -9,8 +9,8 @@ TEST_PEERS := wireguard-go boringtun resolved openresolv oidc-provider nginx hap
 BENCH ?=
 # What `make study` passes on, such as STUDY="--quick" or STUDY="--only links,workers".
 STUDY ?=
-# Tests in namespaces that run at the same time.
-LAB_TESTS ?= 4
+# Tests of one program that run at the same time.
+TESTS_AT_ONCE ?= 4
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
@@ -37,17 +37,14 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	@# A Debian for tests of the packages is fetched meanwhile.
 	@scripts/debian-root.sh >/dev/null & \
 		cargo test --workspace --no-run; built=$$?; wait $$!; exit $$built
-	@# Tests in namespaces mostly wait, so more of them run at a time than there are processors. They are
-	@# named as tests of the workspace: as those of their package alone they would be built once more, with
-	@# other features of what they share with the rest.
+	@# Many tests wait, in namespaces above all, so more of them run at a time than there are processors. One
+	@# command for all: with fewer packages, dependencies would be built once more with other features.
 	@# Where Debian can't be had, its tests alone fail.
 	status=0; \
 	scripts/axe.sh || status=1; \
 	scripts/packages-under-test.sh || status=1; \
-	cargo test --workspace --exclude culvert-lab --no-fail-fast || status=1; \
-	cargo test -p culvert-lab --lib || status=1; \
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" \
-		cargo test --workspace --test access --test lab --test packages --test browser --no-fail-fast -- --test-threads $(LAB_TESTS) || status=1; \
+		cargo test --workspace --no-fail-fast -- --test-threads $(TESTS_AT_ONCE) || status=1; \
 	exit $$status
 
 test-scripts: rust ## Tests of the scripts of this repository alone (about three minutes)
