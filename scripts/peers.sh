@@ -3,8 +3,8 @@
 # at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
 # tests speak to come from Debian and are unpacked there, not installed: that would have them take over
 # this machine's own names. Reverse proxies come from there likewise: installed, they would listen. The
-# identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid. The program that
-# asks by musl's resolver is built from tests/musl.
+# identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid. The programs that
+# ask by the resolvers of C libraries and of Go are built from tests/resolvers.
 # What is there already at that version is left alone.
 #
 #   scripts/peers.sh                       all of them
@@ -31,7 +31,10 @@ nginx          debian_libs nginx                     any                        
 haproxy        debian_libs haproxy                   any                                 usr/sbin/haproxy
 caddy          debian_libs caddy                     any                                 usr/bin/caddy
 oidc-provider  npm    tests/openid                    9.13.3                              provider.js
-getent-musl    musl   tests/musl                      1                                   getent.c
+getent-musl    musl   tests/resolvers                 1                                   getent.c
+ask-musl       musl   tests/resolvers                 1                                   ask.c
+ask-glibc      glibc  tests/resolvers                 1                                   ask.c
+ask-go         go_file tests/resolvers                1                                   ask.go
 TABLE
 }
 
@@ -164,8 +167,31 @@ build_musl() { # build_musl NAME DIRECTORY VERSION SOURCE
         complain 3 "$1 needs musl-gcc: install Debian's musl-tools."
         return 1
     fi
-    if ! quietly "$1" musl-gcc -static -O2 -o "$bin_dir/$(program_of "$1")" "$2/$4"; then
-        complain 4 "$1: musl-gcc can't build $2/$4."
+    build_c musl-gcc "$@"
+}
+
+build_glibc() { # build_glibc NAME DIRECTORY VERSION SOURCE
+    build_c gcc "$@" -lresolv
+}
+
+build_c() { # build_c COMPILER NAME DIRECTORY VERSION SOURCE [LIBRARY]
+    local linking=
+    [ "$1" = gcc ] || linking=-static
+    # shellcheck disable=SC2086  # none, or one
+    if ! quietly "$2" "$1" $linking -O2 -Wall -o "$bin_dir/$(program_of "$2")" "$3/$5" "${@:6}"; then
+        complain 4 "$2: $1 can't build $3/$5."
+        return 1
+    fi
+}
+
+build_go_file() { # build_go_file NAME DIRECTORY VERSION SOURCE
+    if ! command -v go >/dev/null 2>&1; then
+        complain 3 "$1 needs Go 1.24 or newer, and there is none. Debian's golang package is too old: take it from https://go.dev/dl/."
+        return 1
+    fi
+    # Without the C library, whose resolver would be asked instead.
+    if ! CGO_ENABLED=0 GOFLAGS=-trimpath quietly "$1" go build -o "$bin_dir/$(program_of "$1")" "$2/$4"; then
+        complain 4 "$1: Go can't build $2/$4."
         return 1
     fi
 }
@@ -185,7 +211,7 @@ for name in $wanted; do
     fi
     read -r _ registry package version built_as <<<"$line"
     # What lies in this repository is part of what is built.
-    case $registry in npm | musl) version+=-$(cat "$package"/* | sha256sum | cut -c 1-12) ;; esac
+    case $registry in npm | musl | glibc | go_file) version+=-$(cat "$package"/* | sha256sum | cut -c 1-12) ;; esac
     program=$bin_dir/$(program_of "$name")
     if [ -x "$program" ] && [ "$(cat "$program.version" 2>/dev/null)" = "$package $version" ]; then
         continue

@@ -8,7 +8,9 @@ mod message;
 use super::resolver::SystemResolver;
 use crate::core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
+use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use message::{Asked, Wanted};
 use std::collections::BTreeMap;
 use std::io;
@@ -35,6 +37,9 @@ const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 
 /// The time limit for the next question of a connection, and for writing an answer.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// Aliases that are followed from a name: as many as resolvers follow (BIND 16, Unbound 11).
+const MAX_ALIASES: usize = 16;
 
 /// The pause before the sockets are opened again after a failure.
 const RETRY_MS: u64 = 5_000;
@@ -147,7 +152,7 @@ impl SiteDns {
         tokio::spawn(async move {
             let bytes = match (question.asked.wanted(), resolver) {
                 (Ok(Wanted { whole, kind, .. }), Some(resolver)) => {
-                    let found = resolver.lookup(whole, kind).await;
+                    let found = records(&resolver, whole, kind).await;
                     question.asked.answer_with(&found)
                 }
                 (Ok(_), None) => question.asked.answer(ResponseCode::ServFail),
@@ -158,6 +163,42 @@ impl SiteDns {
             let _unheard = done.send(client).await;
         });
     }
+}
+
+/// The records of a name, behind those of its aliases.
+async fn records(
+    resolver: &SystemResolver,
+    name: Name,
+    kind: RecordType,
+) -> Result<Vec<Record>, NetError> {
+    let found = resolver.lookup(name.clone(), kind).await;
+    let found = found.map(|found| found.answers().to_vec());
+    match &found {
+        // The resolver takes the target of a service for an alias. Beside a real one it looks there, and finds nothing.
+        Err(error) if kind == RecordType::SRV && error.is_no_records_found() => {
+            let (aliases, name) = aliases(resolver, name).await;
+            if aliases.is_empty() {
+                return found;
+            }
+            let services = resolver.lookup(name, kind).await?;
+            Ok([&aliases[..], services.answers()].concat())
+        }
+        _ => found,
+    }
+}
+
+/// The chain of aliases from a name, and the name where it ends.
+async fn aliases(resolver: &SystemResolver, mut name: Name) -> (Vec<Record>, Name) {
+    let mut aliases = Vec::new();
+    while aliases.len() < MAX_ALIASES
+        && let Ok(found) = resolver.lookup(name.clone(), RecordType::CNAME).await
+        && let Some(record) = found.answers().first()
+        && let RData::CNAME(target) = &record.data
+    {
+        name = target.0.clone();
+        aliases.push(record.clone());
+    }
+    (aliases, name)
 }
 
 impl Drop for SiteDns {

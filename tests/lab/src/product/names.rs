@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::mem;
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket,
 };
@@ -29,6 +30,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(100);
 /// A client gives a waiting question up before this.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
+/// The type of an alias.
+const CNAME: u16 = 5;
+
 const NO_SUCH_NAME: u8 = 3;
 
 /// The type of a record.
@@ -44,8 +48,20 @@ pub enum RecordKind {
     Aaaa = 28,
     /// The host and port of a service.
     Srv = 33,
+    /// A rule that rewrites a name.
+    Naptr = 35,
+    /// The fingerprint of an SSH host key.
+    Sshfp = 44,
+    /// The certificate of a service.
+    Tlsa = 52,
+    /// The parameters of a service.
+    Svcb = 64,
     /// The parameters of a web server.
     Https = 65,
+    /// A URI.
+    Uri = 256,
+    /// Who may certify the name.
+    Caa = 257,
 }
 
 /// What a server says of a name.
@@ -65,11 +81,39 @@ struct Known {
     table: BTreeMap<String, Vec<IpAddr>>,
     /// Data of records that are no addresses.
     records: BTreeMap<(String, RecordKind), Vec<u8>>,
+    /// Names that are others.
+    aliases: BTreeMap<String, String>,
+    /// Names that the server has no answer for, and the code that it says so with.
+    faults: BTreeMap<String, u8>,
     /// Names that were asked for, and from where, in their order.
     asked: Vec<(String, IpAddr)>,
 }
 
 type Table = Arc<Mutex<Known>>;
+
+impl Known {
+    /// Whether the name exists: where one below it does, it does too (RFC 8020).
+    fn exists(&self, name: &str) -> bool {
+        let below = format!(".{name}");
+        let mut known = self.table.keys().chain(self.aliases.keys());
+        known.any(|known| known == name || known.ends_with(&below))
+    }
+
+    /// The data of the records of a kind that a name has.
+    fn records_of(&self, name: &str, kind: u16) -> Vec<Vec<u8>> {
+        let addresses = self.table.get(name).into_iter().flatten();
+        let fitting = addresses.filter_map(|address| {
+            let (bytes, of_kind) = match address {
+                IpAddr::V4(address) => (address.octets().to_vec(), RecordKind::A),
+                IpAddr::V6(address) => (address.octets().to_vec(), RecordKind::Aaaa),
+            };
+            (of_kind as u16 == kind).then_some(bytes)
+        });
+        let other = self.records.iter();
+        let other = other.filter(|((of, of_kind), _)| of == name && *of_kind as u16 == kind);
+        fitting.chain(other.map(|(_, data)| data.clone())).collect()
+    }
+}
 
 /// A DNS server, by both transports. It knows the names that it was told, and says of others that they do
 /// not exist.
@@ -151,6 +195,19 @@ impl Names {
         known.records.insert((name, kind), data.to_vec());
     }
 
+    /// The name is another from now on.
+    pub fn set_alias(&self, name: &str, target: &str) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, target) = (name.to_ascii_lowercase(), target.to_ascii_lowercase());
+        known.aliases.insert(name, target);
+    }
+
+    /// The server has no answer for the name from now on, and says so with this code.
+    pub fn set_fault(&self, name: &str, code: u8) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        known.faults.insert(name.to_ascii_lowercase(), code);
+    }
+
     /// From where it was asked for a name, each time.
     #[must_use]
     pub fn asked(&self, name: &str) -> Vec<IpAddr> {
@@ -205,34 +262,48 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     let question = message.get(HEADER_LEN..HEADER_LEN + question_len)?;
     let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
     table.asked.push((name.clone(), from));
-    let known = table.table.get(&name);
-    let fitting = known.into_iter().flatten().filter_map(|address| {
-        let (bytes, of_kind) = match address {
-            IpAddr::V4(address) => (address.octets().to_vec(), RecordKind::A),
-            IpAddr::V6(address) => (address.octets().to_vec(), RecordKind::Aaaa),
-        };
-        (of_kind as u16 == kind).then_some(bytes)
-    });
-    let other = table.records.iter();
-    let other = other.filter(|((of, of_kind), _)| *of == name && *of_kind as u16 == kind);
-    let records: Vec<Vec<u8>> = fitting.chain(other.map(|(_, data)| data.clone())).collect();
-    let code = if known.is_some() { 0 } else { NO_SUCH_NAME };
+    let alias = table.aliases.get(&name);
+    let target = alias.unwrap_or(&name);
+    let code = match table.faults.get(&name) {
+        Some(code) => *code,
+        None if alias.is_some() || table.exists(target) => 0,
+        None => NO_SUCH_NAME,
+    };
+    // A pointer to the name of the question.
+    let mut owner = vec![0xc0, 0x0c];
+    let mut records = Vec::new();
+    if let Some(target) = alias {
+        let target = written_name(target);
+        records.push((mem::replace(&mut owner, target.clone()), CNAME, target));
+    }
+    let found = table.records_of(target, kind).into_iter();
+    records.extend(found.map(|data| (owner.clone(), kind, data)));
     let mut answer = message[..2].to_vec();
     // A response, recursion desired and available.
     answer.extend([0x81, 0x80 | code, 0, 1]);
     answer.extend(u16::try_from(records.len()).ok()?.to_be_bytes());
     answer.extend([0; 4]);
     answer.extend(question);
-    for record in records {
-        // The name of the question, the kind, the class of the Internet.
-        answer.extend([0xc0, 0x0c]);
+    for (owner, kind, data) in records {
+        answer.extend(owner);
         answer.extend(kind.to_be_bytes());
+        // The class of the Internet.
         answer.extend([0, 1]);
         answer.extend(TTL_S.to_be_bytes());
-        answer.extend(u16::try_from(record.len()).ok()?.to_be_bytes());
-        answer.extend(record);
+        answer.extend(u16::try_from(data.len()).ok()?.to_be_bytes());
+        answer.extend(data);
     }
     Some(answer)
+}
+
+fn written_name(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for label in name.split('.') {
+        bytes.push(u8::try_from(label.len()).expect("labels of tests are short"));
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
 }
 
 /// The bytes behind a name, which may end with a pointer to another.

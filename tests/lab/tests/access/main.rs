@@ -10,6 +10,7 @@ mod clean_up;
 mod commands;
 mod common;
 mod conditions;
+mod conformance;
 #[path = "../../../fixtures/country_file.rs"]
 mod country_file;
 mod daemon_logs;

@@ -1,7 +1,6 @@
 //! Questions as they come in, and answers as they go out.
 
 use culvert_policy::DomainName;
-use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_resolver::proto::rr::{DNSClass, Name, Record, RecordType};
@@ -69,9 +68,9 @@ impl Asked {
     }
 
     /// An answer with the result of the site's DNS.
-    pub(super) fn answer_with(&self, found: &Result<Lookup, NetError>) -> Vec<u8> {
+    pub(super) fn answer_with(&self, found: &Result<Vec<Record>, NetError>) -> Vec<u8> {
         match found {
-            Ok(found) => self.write(ResponseCode::NoError, found.answers(), None),
+            Ok(found) => self.write(ResponseCode::NoError, found, None),
             Err(NetError::Dns(DnsError::NoRecordsFound(none))) => {
                 let soa = none.soa.as_deref();
                 let soa = soa.map(|record| record.clone().into_record_of_rdata());
