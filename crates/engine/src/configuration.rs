@@ -82,7 +82,8 @@ pub struct Change {
 }
 
 /// The addresses of this end in the tunnel. An ICMP error that quotes a packet from there to a peer passes from that peer,
-/// whatever router behind it wrote the error. A device that is not told of any keeps to allowed IPs alone, as WireGuard does.
+/// whatever router behind it wrote the error, and packets from anywhere else are not sent: a peer would drop them without a
+/// word. A device that is not told of any keeps to allowed IPs alone, as WireGuard does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
     /// Of IPv4.

@@ -51,6 +51,7 @@ drops! {
     TunReadFailed, "tun_receive", "failed", "A frame that the kernel took off a queue of the TUN and failed to hand over.";
     QueueStands, "tun_receive", "queue_stands", "A packet of a queue that stood for too long: its sender understands no milder sign (RFC 8289).";
     OwnDatagram, "tun_receive", "own_datagram", "A datagram of this device that came back into its own interface: another program changes the mark of what it sends.";
+    SourceForeign, "route", "source_foreign", "A packet whose source is not this end's address in the tunnel: the peer would drop it.";
     NoPeer, "route", "no_peer", "No peer's allowed IPs hold the destination.";
     UnroutedFull, "route", "unrouted_full", "More packets without a route than their owner takes at once.";
     NoEndpoint, "route", "no_endpoint", "The peer has no endpoint to send to.";

@@ -45,7 +45,8 @@ pub use gates::boot_time_ms;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use service_routes::ServiceRoutes;
 pub use status::{
-    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
+    BatchStatus, DropStatus, FeatureStatus, ForeignSource, HandshakeStatus, PeerStatus, Status,
+    WorkerStatus,
 };
 pub use store::{DescriptorStore, Kept};
 pub use unrouted::Unrouted;

@@ -27,6 +27,8 @@ pub struct Status {
     pub down_because: Option<String>,
     /// The device's own datagrams came back into its interface: a line that says why, and the fix.
     pub loop_problem: Option<String>,
+    /// Whose packets were dropped within the last minute since the source is not this end's in the tunnel.
+    pub foreign_source: Option<ForeignSource>,
     /// MTU of the interface, in bytes.
     pub mtu: u16,
     /// Suite of peers that are not given one of their own.
@@ -47,6 +49,15 @@ pub struct Status {
     pub flows_evicted: Option<Evicted>,
     /// In the order of their public keys.
     pub peers: Vec<PeerStatus>,
+}
+
+/// A sender whose packets do not belong into the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignSource {
+    /// Its address.
+    pub address: IpAddr,
+    /// Whether this host has the address: it is an answer, then, to who came by another interface.
+    pub is_of_this_host: bool,
 }
 
 /// Whether an optional mechanism is in use.

@@ -98,6 +98,14 @@ pub(crate) fn candidates(usable: &BTreeSet<HostAddress>, ways_out: &[u32]) -> Ve
     candidates
 }
 
+/// Whether an interface is a bridge behind which nobody is but this host's own containers and virtual machines.
+pub(crate) fn is_bridge_of_guests(index: u32, links: &[LinkMessage]) -> bool {
+    let links = links
+        .iter()
+        .map(|message| (message.header.index, Link::read(message)));
+    joins_guests_only(index, &links.collect())
+}
+
 /// What of a link decides about its addresses.
 #[derive(Debug)]
 struct Link<'a> {

@@ -17,6 +17,7 @@ mod family;
 mod file_check;
 mod firewall;
 mod forwarding;
+mod guests;
 mod identity;
 mod inotify;
 mod interface_name;
@@ -56,6 +57,7 @@ pub use firewall::{
     forward_conflicts, remove_application_rules, remove_table,
 };
 pub use forwarding::{enable_forwarding, forwards, require_forwarding};
+pub use guests::Guests;
 pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
 pub use log_dir::LogDir;

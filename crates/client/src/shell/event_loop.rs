@@ -16,7 +16,7 @@ use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_dns::Via;
 use culvert_engine::Unrouted;
 use culvert_host::{
-    Exemption, InterfaceName, MAX_EXEMPTIONS, NetworkChange, ResolverWanted, RoutedDomains,
+    Exemption, Guests, InterfaceName, MAX_EXEMPTIONS, NetworkChange, ResolverWanted, RoutedDomains,
     Shutdown, Wanted, WatchOptions,
 };
 use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats, stamp_epoch};
@@ -160,7 +160,8 @@ impl<'a> EventLoop<'a> {
         let control = resolver_control(settings).await?;
         let core = core(base, &enrolment.portal.url, Now::read())?;
         let (dns_events, dns_received) = mpsc::channel(dns::MAX_WAITING_MESSAGES);
-        let mut listeners = Listeners::new(dns_events.clone());
+        let guests = Guests::open(settings.routing.mark)?;
+        let mut listeners = Listeners::new(dns_events.clone(), Some(guests));
         for address in &settings.dns_listen {
             let bound = listeners.bind(*address, Admit::Everybody).await;
             bound.map_err(|source| ClientError::DnsListen {
@@ -482,7 +483,7 @@ impl<'a> EventLoop<'a> {
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => {
                     self.interface = Some(interface);
-                    if let Err(error) = self.devices.tunnel.admit_errors_to(interface) {
+                    if let Err(error) = self.devices.tunnel.set_inside(interface) {
                         tracing::warn!(%error, "ICMP errors from behind gateways do not pass");
                     }
                     self.want_host();

@@ -5,8 +5,8 @@ use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Inside, Mechanisms, Options, PeerChange, Prefix,
-    ServiceRoutes, Unrouted,
+    AllowedIpChange, Change, Device, EngineError, ForeignSource, Inside, Mechanisms, Options,
+    PeerChange, Prefix, ServiceRoutes, Unrouted,
 };
 use culvert_host::InterfaceName;
 use culvert_policy::RoutedServices;
@@ -56,7 +56,7 @@ pub(crate) struct Told {
     /// How often all sessions began anew, because the machine may be a copy.
     pub(crate) generation_changes: u64,
     /// Problems, each a line with its fix.
-    pub(crate) problem: Option<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl Tunnel {
@@ -118,8 +118,9 @@ impl Tunnel {
         })
     }
 
-    /// ICMP errors about packets of these addresses pass from whatever router behind a gateway.
-    pub(crate) fn admit_errors_to(&self, interface: Interface) -> Result<(), EngineError> {
+    /// Tells the device its addresses in the tunnel: nothing else is sent from, and ICMP errors about packets of theirs pass
+    /// from whatever router behind a gateway.
+    pub(crate) fn set_inside(&self, interface: Interface) -> Result<(), EngineError> {
         self.device.apply(Change {
             inside: Some(Inside {
                 v4: interface.ipv4,
@@ -167,6 +168,9 @@ impl Tunnel {
             return Told::default();
         };
         let drops = status.drops.iter().filter(|drop| drop.count > 0);
+        let foreign = status.foreign_source;
+        let foreign = foreign.map(|source| foreign_problem(source, &status.interface, status.mark));
+        let problems = [status.loop_problem, foreign];
         let told = drops.map(|drop| DropStatus {
             stage: drop.stage.to_owned(),
             reason: drop.reason.to_owned(),
@@ -175,7 +179,7 @@ impl Tunnel {
         Told {
             drops: told.collect(),
             generation_changes: status.generation_changes,
-            problem: status.loop_problem,
+            problems: problems.into_iter().flatten().collect(),
         }
     }
 
@@ -280,4 +284,26 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ClientE
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Why packets of somebody else do not go into the tunnel, and the line that helps.
+fn foreign_problem(source: ForeignSource, interface: &str, mark: u32) -> String {
+    let ForeignSource {
+        address,
+        is_of_this_host,
+    } = source;
+    match is_of_this_host {
+        true => format!(
+            "answers from {address} went towards the tunnel and were dropped: they belong to connections that came by another \
+             interface, to a published port of a container or to a program of this host. To let answers leave as the \
+             questions came: `nft 'table inet culvert-answers {{ chain forwarded {{ type filter hook prerouting priority \
+             mangle; ct direction reply meta mark set {mark:#x}; }}; chain own {{ type route hook output priority mangle; \
+             ct direction reply meta mark set {mark:#x}; }}; }}'`"
+        ),
+        false => format!(
+            "packets from {address}, for which this host forwards, went towards the tunnel and were dropped: they need this \
+             host's address. To have them translated: `nft 'table inet culvert-guests {{ chain translated {{ type nat hook \
+             postrouting priority srcnat; oifname \"{interface}\" masquerade; }}; }}'`"
+        ),
+    }
 }

@@ -2,9 +2,10 @@
 
 use super::Control;
 use crate::snapshot::Lane;
+use crate::status::ForeignSource;
 use culvert_session::Time;
-use culvert_udp::Family;
-use std::net::SocketAddr;
+use culvert_udp::{Family, LocalAddress};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// For how long a loop is told of after the last datagram that came back.
@@ -85,6 +86,25 @@ impl Control {
             found = Some(interface);
         }
         found.filter(|_| endpoints.next().is_none())
+    }
+
+    /// Takes in that a packet from somebody else's address was about to go into the tunnel.
+    pub(super) fn hear_of_foreign(&mut self, address: IpAddr, now: Time) {
+        let is_of_this_host = culvert_udp::is_our_address(LocalAddress {
+            ip: address,
+            interface: 0,
+        });
+        let source = ForeignSource {
+            address,
+            is_of_this_host,
+        };
+        self.foreign_source = Some((source, now));
+    }
+
+    /// Whose packets were dropped within the last minute since the source is not this end's in the tunnel.
+    pub(super) fn foreign_source(&self, now: Time) -> Option<ForeignSource> {
+        let (source, last) = self.foreign_source?;
+        (!now.has_passed(last, TOLD_FOR)).then_some(source)
     }
 
     /// A line for people, while it matters.

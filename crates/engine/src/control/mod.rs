@@ -30,7 +30,7 @@ use crate::gates::{EndedFlow, SWEEP_INTERVAL};
 use crate::peer::{Peer, Sending};
 use crate::service_routes::ServiceRoutes;
 use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
-use crate::status::Status;
+use crate::status::{ForeignSource, Status};
 use crate::store::Kept;
 use crate::worker::Command;
 use culvert_packet::Accept;
@@ -143,6 +143,8 @@ pub(crate) struct Control {
     paths_stale: bool,
     paths_checked: Time,
     looping: looping::Looping,
+    /// Who sent last what does not belong into the tunnel, and when.
+    foreign_source: Option<(ForeignSource, Time)>,
     /// Deadlines of searches for path MTUs, at most one of each peer.
     measurements: BTreeSet<(culvert_path::Time, PeerId)>,
     /// What each client may reach.
@@ -206,6 +208,7 @@ impl Control {
             paths_stale: false,
             paths_checked: clock::now(),
             looping: looping::Looping::default(),
+            foreign_source: None,
             measurements: BTreeSet::new(),
             gate: None,
             inside: None,
@@ -375,6 +378,7 @@ impl Control {
                 }
                 Event::SegmentationRefused(peer, len) => self.learn_path(peer, len),
                 Event::Looped(to) => self.leave_loop(to, clock.now),
+                Event::ForeignSource(source) => self.hear_of_foreign(source, clock.now),
                 Event::SuperframesTaken(kinds) => {
                     tracing::info!(?kinds, "the TUN takes superframes again");
                     self.refused_superframes = self.refused_superframes.without(kinds);

@@ -33,6 +33,7 @@ impl Control {
             is_up: self.is_up,
             down_because: self.down_because.clone(),
             loop_problem: self.loop_problem(now),
+            foreign_source: self.foreign_source(now),
             mtu: self.mtu,
             suite: self.suite,
             features: self.features(),

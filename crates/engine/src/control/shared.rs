@@ -13,7 +13,7 @@ use culvert_session::{GenerationChange, Index, PeerId};
 use culvert_udp::LocalAddress;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,6 +81,8 @@ pub(crate) enum Event {
     SegmentationRefused(PeerId, usize),
     /// A datagram to this address came back into the TUN.
     Looped(SocketAddr),
+    /// A packet from this address, which is not this end's in the tunnel, was about to go in.
+    ForeignSource(IpAddr),
     /// The TUN refused superframes of these kinds again and again: none are made for a while.
     SuperframesRefused(Accept),
     /// The TUN takes superframes of these kinds again.

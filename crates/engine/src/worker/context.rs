@@ -21,7 +21,7 @@ use crate::unrouted::Unrouted;
 use culvert_packet::{MtuMessage, VNET_HEADER_LEN};
 use culvert_session::{OpenedBatch, Time};
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -48,6 +48,7 @@ pub(super) struct Context {
     pub(super) key_wait: KeyWait,
     /// When the control thread was last told of a loop.
     loop_told: Option<Time>,
+    foreign_told: Option<Time>,
     icmp_rate: IcmpRate,
     /// Answers to clients whose packets the gate does not let pass.
     pub(super) refusals: Refusals,
@@ -78,6 +79,7 @@ impl Context {
             copies: CopyWatch::new(),
             key_wait: KeyWait::new(now),
             loop_told: None,
+            foreign_told: None,
             icmp_rate: IcmpRate::new(now),
             refusals: Refusals::new(now),
             mtu_answers: MtuAnswers::default(),
@@ -221,6 +223,24 @@ impl Context {
             .is_none_or(|last| self.now.saturating_since(last) >= LOOP_INTERVAL);
         if due && self.tell(Event::Looped(to)) {
             self.loop_told = Some(self.now);
+        }
+    }
+
+    /// Counts packets from `source`, which is not this end's in the tunnel, and tells the control thread, which need not
+    /// hear of each.
+    #[cold]
+    pub(super) fn count_foreign(&mut self, source: IpAddr, packets: u64) {
+        self.counters.count_drop(Dropped::SourceForeign, packets);
+        let due = self
+            .foreign_told
+            .is_none_or(|last| self.now.saturating_since(last) >= LOOP_INTERVAL);
+        // The kernel's own multicast reports come from link-local addresses.
+        let is_global = match source {
+            IpAddr::V4(source) => !source.is_link_local() && !source.is_unspecified(),
+            IpAddr::V6(source) => !source.is_unicast_link_local() && !source.is_unspecified(),
+        };
+        if due && is_global && self.tell(Event::ForeignSource(source)) {
+            self.foreign_told = Some(self.now);
         }
     }
 

@@ -309,6 +309,17 @@ impl Outbound {
             context.count_loop(to, cut.segments() as u64);
             return None;
         }
+        let source = cut.ip().source;
+        if snapshot
+            .inside
+            .is_some_and(|inside| !inside.contains(source))
+        {
+            context.count_foreign(source, cut.segments() as u64);
+            context.reply(queues, |out| {
+                icmp::unreachable(packet, icmp::Unreachable::Prohibited, out)
+            });
+            return None;
+        }
         let owner = snapshot.routes.owner(cut.ip().destination);
         let road = owner.and_then(|id| snapshot.road(id));
         let mut before_gate = None;

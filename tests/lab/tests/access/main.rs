@@ -24,6 +24,7 @@ mod failover;
 mod flow_log;
 mod forgery;
 mod guard;
+mod guests;
 mod icmp_errors;
 mod killed;
 mod limits;

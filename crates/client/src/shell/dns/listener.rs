@@ -2,6 +2,7 @@
 
 use super::{DnsEvent, DnsEvents};
 use culvert_dns::{QUERY_LEN_MAX, Transport};
+use culvert_host::Guests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,6 +32,7 @@ const MAX_ASKERS: usize = 4096;
 /// The sockets, and who waits at them.
 pub(crate) struct Listeners {
     events: DnsEvents,
+    guests: Arc<tokio::sync::Mutex<Option<Guests>>>,
     askers: Arc<Mutex<Askers>>,
     bound: BTreeMap<SocketAddr, Bound>,
 }
@@ -72,16 +74,41 @@ struct Connection {
 /// Who may ask at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// Programs on this machine: a neighbour on the network must not learn names through it.
+    /// Programs on this machine, and in its containers and virtual machines: a neighbour on the network must not learn
+    /// names through it.
     Local,
     /// Whoever reaches it.
     Everybody,
 }
 
+/// Decides who may ask at one address.
+#[derive(Clone)]
+struct Door {
+    own: IpAddr,
+    admit: Admit,
+    guests: Arc<tokio::sync::Mutex<Option<Guests>>>,
+}
+
+impl Door {
+    async fn admits(&self, from: IpAddr) -> bool {
+        // What a program sends to an address of its own machine comes from that address, or from one that it has
+        // chosen.
+        if self.admit == Admit::Everybody || from == self.own || from.is_loopback() {
+            return true;
+        }
+        match &mut *self.guests.lock().await {
+            Some(guests) => guests.is_guest(from).await,
+            None => false,
+        }
+    }
+}
+
 impl Listeners {
-    pub(crate) fn new(events: DnsEvents) -> Self {
+    /// Without `guests`, programs in containers are not told from neighbours.
+    pub(crate) fn new(events: DnsEvents, guests: Option<Guests>) -> Self {
         Self {
             events,
+            guests: Arc::new(tokio::sync::Mutex::new(guests)),
             askers: Arc::default(),
             bound: BTreeMap::new(),
         }
@@ -101,15 +128,14 @@ impl Listeners {
         // Port 0 chooses one: TCP has the same then.
         let address = udp.local_addr()?;
         let tcp = TcpListener::bind(address).await?;
-        let own = address.ip();
-        let may_ask = move |from: SocketAddr| match admit {
-            Admit::Everybody => true,
-            // What a program sends to an address of its own machine comes from that address, or from
-            // one that it has chosen.
-            Admit::Local => from.ip() == own || from.ip().is_loopback(),
+        let door = Door {
+            own: address.ip(),
+            admit,
+            guests: Arc::clone(&self.guests),
         };
-        let udp = receive(udp, self.events.clone(), Arc::clone(&self.askers), may_ask);
-        let tcp = accept(tcp, self.events.clone(), Arc::clone(&self.askers), may_ask);
+        let askers = || Arc::clone(&self.askers);
+        let udp = receive(udp, self.events.clone(), askers(), door.clone());
+        let tcp = accept(tcp, self.events.clone(), askers(), door);
         let tasks = [tokio::spawn(udp), tokio::spawn(tcp)];
         self.bound.insert(address, Bound { admit, tasks });
         Ok(())
@@ -196,7 +222,7 @@ async fn receive(
     socket: Arc<UdpSocket>,
     events: DnsEvents,
     askers: Arc<Mutex<Askers>>,
-    may_ask: impl Fn(SocketAddr) -> bool,
+    door: Door,
 ) {
     // One byte more than is read tells a query that is too long.
     let mut buffer = vec![0; QUERY_LEN_MAX + 1];
@@ -210,7 +236,7 @@ async fn receive(
                 continue;
             }
         };
-        if !may_ask(from) || len > QUERY_LEN_MAX {
+        if len > QUERY_LEN_MAX || !door.admits(from.ip()).await {
             continue;
         }
         lock(&askers).note(from, &socket);
@@ -224,17 +250,12 @@ async fn receive(
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    events: DnsEvents,
-    askers: Arc<Mutex<Askers>>,
-    may_ask: impl Fn(SocketAddr) -> bool,
-) {
+async fn accept(listener: TcpListener, events: DnsEvents, askers: Arc<Mutex<Askers>>, door: Door) {
     /// How long accepting pauses where there are no file descriptors left.
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
         match listener.accept().await {
-            Ok((stream, from)) if may_ask(from) => {
+            Ok((stream, from)) if door.admits(from.ip()).await => {
                 let (answers, to_write) = mpsc::channel(MAX_WAITING_ANSWERS);
                 // Until it is in the table, it can't take itself out.
                 let mut table = lock(&askers);
@@ -333,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn of_too_many_connections_the_one_that_is_silent_for_longest_gives_way() {
         let (events, mut heard) = mpsc::channel(16);
-        let mut listeners = Listeners::new(events);
+        let mut listeners = Listeners::new(events, None);
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         listeners.bind(any, Admit::Local).await.unwrap();
         let address = listeners.addresses()[0];

@@ -34,9 +34,9 @@ impl EventLoop<'_> {
         let Told {
             drops,
             generation_changes,
-            problem,
+            problems: of_tunnel,
         } = self.devices.tunnel.told();
-        problems.extend(problem);
+        problems.extend(of_tunnel);
         let counters = counter_list(&view.counters)
             .into_iter()
             .chain([("generation_changes", generation_changes)])

@@ -1,0 +1,152 @@
+//! Containers and virtual machines of the client's machine, on a bridge of their own.
+
+use crate::common::{Bed, SOON, WEB_PORT, access};
+use crate::networks::everything;
+use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, Product, RecordKind, Server, ask_at};
+use culvert_lab::{Namespace, wait_until};
+use std::time::{Duration, Instant};
+
+/// The client's machine on the network to its router, which is its uplink.
+const MACHINE_V4: &str = "10.200.14.2";
+const UPLINK: &str = "veth14";
+
+/// The container, on the bridge of the client's machine.
+const GUEST_V4: &str = "172.30.0.2";
+
+/// What the container serves, and where the machine publishes it.
+const PUBLISHED_PORT: u16 = 8080;
+/// What a program of the machine itself serves.
+const OWN_PORT: u16 = 8081;
+
+/// Somebody on the internet.
+const STRANGER_V4: &str = "198.51.100.7";
+
+/// "Fails at once", on a machine where others compile.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// A container of the client's machine, as engines make them: a bridge, a pair, forwarding.
+fn guest_of(machine: &Namespace) -> Namespace {
+    let guest = Namespace::new().unwrap();
+    let name = guest.name();
+    machine
+        .shell(&format!(
+            "ip link add guests type bridge
+             ip link add guest0 type veth peer name eth0 netns {name}
+             ip link set guest0 master guests up
+             ip link set guests up
+             ip address add 172.30.0.1/24 dev guests
+             sysctl -qw net.ipv4.ip_forward=1"
+        ))
+        .unwrap();
+    guest
+        .shell(&format!(
+            "ip address add {GUEST_V4}/24 dev eth0
+             ip link set eth0 up
+             ip route add default via 172.30.0.1"
+        ))
+        .unwrap();
+    guest
+}
+
+/// The line to run of the first problem that names `address`.
+fn line_that_helps(bed: &Bed, address: &str) -> String {
+    let client = &bed.product.client;
+    let mut line = None;
+    wait_until("a problem with a line that helps", SOON, || {
+        let status = client.status().unwrap();
+        let problems = status["problems"].as_array().unwrap();
+        let mut texts = problems.iter().filter_map(serde_json::Value::as_str);
+        let named = texts.find(|text| text.contains(address));
+        line = named.and_then(|text| text.split('`').nth(1).map(str::to_owned));
+        line.is_some()
+    })
+    .unwrap();
+    line.unwrap()
+}
+
+fn fetches(from: &Namespace, options: &str, url: &str) -> bool {
+    let line = format!("curl -gfsS -m 4 {options} {url}");
+    from.outcome(&line).unwrap().status.success()
+}
+
+#[test]
+fn a_container_of_the_machine_may_ask_the_client_for_names_and_a_neighbour_may_not() {
+    let bed = Bed::around(Product::start(1, &access()).unwrap()).unwrap();
+    let client = &bed.product.client;
+    let guest = guest_of(&client.namespace);
+    let stub = (client.address().unwrap(), 53).into();
+    let mut answer = None;
+    wait_until("an answer for the container", SOON, || {
+        answer = ask_at(&guest, stub, PRIVATE_NAME, RecordKind::A).ok();
+        answer.is_some()
+    })
+    .unwrap();
+    let own = client.ask(PRIVATE_NAME, RecordKind::A).unwrap();
+    assert_eq!(answer.unwrap().addresses, own.addresses);
+    assert!(!own.addresses.is_empty());
+
+    let neighbour = &bed.product.nat;
+    let route = format!("ip route add {}/32 via {MACHINE_V4}", stub.ip());
+    neighbour.run(&route).unwrap();
+    ask_at(neighbour, stub, PRIVATE_NAME, RecordKind::A).unwrap_err();
+}
+
+#[test]
+fn what_a_container_sends_with_its_own_address_is_refused_at_once_and_named_with_the_line_that_helps()
+ {
+    let bed = Bed::around(Product::start(1, &access()).unwrap()).unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    let machine = &bed.product.client.namespace;
+    let guest = guest_of(machine);
+    let url = format!("http://{PRIVATE_V4}:{WEB_PORT}/");
+    let began = Instant::now();
+    assert!(!fetches(&guest, "", &url));
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    let line = line_that_helps(&bed, GUEST_V4);
+    machine.shell(&line).unwrap();
+    assert!(fetches(&guest, "", &url), "{line}");
+    assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
+}
+
+#[test]
+fn answers_of_published_ports_beside_a_tunnel_that_takes_everything_are_named_with_the_line_that_helps()
+ {
+    let bed = Bed::around(Product::start(1, &everything(&[])).unwrap()).unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    let machine = &bed.product.client.namespace;
+    let guest = guest_of(machine);
+    let _published = Server::start(&guest, GUEST_V4.parse().unwrap(), PUBLISHED_PORT).unwrap();
+    let _own = Server::start(machine, MACHINE_V4.parse().unwrap(), OWN_PORT).unwrap();
+    machine
+        .shell(&format!(
+            "nft 'table ip engine {{
+                 chain published {{
+                     type nat hook prerouting priority dstnat;
+                     iifname {UPLINK} tcp dport {PUBLISHED_PORT} dnat to {GUEST_V4}
+                 }}
+                 chain translated {{
+                     type nat hook postrouting priority srcnat;
+                     ip saddr 172.30.0.0/24 oifname != guests masquerade
+                 }}
+             }}'"
+        ))
+        .unwrap();
+    let router = &bed.product.nat;
+    router
+        .run(&format!("ip address add {STRANGER_V4}/32 dev lo"))
+        .unwrap();
+    let as_stranger = format!("--interface {STRANGER_V4}");
+    let ports = [PUBLISHED_PORT, OWN_PORT];
+    let serves = |port: u16| {
+        let url = format!("http://{MACHINE_V4}:{port}/");
+        fetches(router, &as_stranger, &url)
+    };
+    assert_eq!(ports.map(serves), [false, false]);
+    let line = line_that_helps(&bed, MACHINE_V4);
+    machine.shell(&line).unwrap();
+    assert_eq!(ports.map(serves), [true, true], "{line}");
+    // What the machine and its containers begin themselves goes into the tunnel as before.
+    assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
+    let url = format!("http://{PRIVATE_V4}:{WEB_PORT}/");
+    assert!(fetches(&guest, "", &url));
+}
