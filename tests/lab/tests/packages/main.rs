@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod applications;
+mod readme;
 mod scene;
 mod services;
 mod setcap;
