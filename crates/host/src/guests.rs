@@ -16,6 +16,10 @@ const KEPT_FOR: Duration = Duration::from_secs(4);
 /// neighbour that invents senders costs 64 look-ups a second.
 const MAX_KEPT: usize = 256;
 
+/// The longest look-up: programs of the host ask at the same sockets, and wait behind it. It takes a millisecond where
+/// nobody changes interfaces by the hundred.
+const LOOK_UP_LIMIT: Duration = Duration::from_millis(500);
+
 /// Tells senders that are guests of this host from its neighbours.
 #[derive(Debug)]
 pub struct Guests {
@@ -58,10 +62,14 @@ impl Guests {
         if self.kept.len() >= MAX_KEPT {
             return false;
         }
-        let is_guest = self.look_up(address).await.unwrap_or_else(|error| {
-            tracing::debug!(%address, %error, "nobody knows whether this is a guest of the host");
-            false
-        });
+        let is_guest = match tokio::time::timeout(LOOK_UP_LIMIT, self.look_up(address)).await {
+            Ok(Ok(is_guest)) => is_guest,
+            Ok(Err(error)) => {
+                tracing::debug!(%address, %error, "nobody knows whether this is a guest of the host");
+                false
+            }
+            Err(_late) => false,
+        };
         let until = now + KEPT_FOR;
         self.kept.insert(address, Kept { is_guest, until });
         is_guest

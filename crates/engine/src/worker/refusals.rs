@@ -6,20 +6,24 @@ use culvert_policy::gate::DropReason;
 use culvert_session::{PeerId, Time};
 use std::collections::VecDeque;
 
-/// Answers that wait for the worker to send: it does so in the same turn, unless its socket is full.
+/// Answers that wait for the worker to send: it does so in the same turn, unless its socket is full. Where one more comes,
+/// the peer that has most of them waits no longer for its last.
 const MAX_WAITING: usize = 64;
 
 /// Answers that have not left yet.
 pub(super) struct Refusals {
     waiting: VecDeque<(PeerId, Box<[u8]>)>,
-    rate: IcmpRate,
+    /// By the slot of the peer, as far as any was answered: 8 bytes for each peer that there is.
+    rates: Vec<IcmpRate>,
+    began: Time,
 }
 
 impl Refusals {
     pub(super) fn new(now: Time) -> Self {
         Self {
             waiting: VecDeque::new(),
-            rate: IcmpRate::new(now),
+            rates: Vec::new(),
+            began: now,
         }
     }
 
@@ -27,14 +31,38 @@ impl Refusals {
     #[cold]
     pub(super) fn note(&mut self, peer: PeerId, packet: &[u8], reason: DropReason, now: Time) {
         let Some(kind) = kind(reason) else { return };
-        if self.waiting.len() >= MAX_WAITING || !self.rate.has_room(now) {
+        let slot = peer.slot();
+        if self.rates.len() <= slot {
+            let began = self.began;
+            self.rates.resize_with(slot + 1, || IcmpRate::new(began));
+        }
+        if !self.rates[slot].has_room(now) {
             return;
         }
-        self.rate.take(now);
         let mut answer = [0; MAX_V6_LEN];
-        if let Some(len) = refusal(packet, kind, &mut answer) {
+        if let Some(len) = refusal(packet, kind, &mut answer)
+            && self.makes_room_for(peer)
+        {
+            self.rates[slot].take(now);
             self.waiting.push_back((peer, answer[..len].into()));
         }
+    }
+
+    /// Takes a place for an answer to a peer from the one that has most. False where that is the peer itself.
+    fn makes_room_for(&mut self, peer: PeerId) -> bool {
+        if self.waiting.len() < MAX_WAITING {
+            return true;
+        }
+        let of = |peer: PeerId| self.waiting.iter().filter(|(of, _)| *of == peer).count();
+        let most = self.waiting.iter().map(|(peer, _)| *peer);
+        let Some(most) = most.max_by_key(|peer| of(*peer)) else {
+            return true;
+        };
+        if of(most) <= of(peer) {
+            return false;
+        }
+        let last = self.waiting.iter().rposition(|(of, _)| *of == most);
+        last.is_some_and(|place| self.waiting.remove(place).is_some())
     }
 
     pub(super) fn pop(&mut self) -> Option<(PeerId, Box<[u8]>)> {
@@ -70,7 +98,6 @@ mod tests {
     use super::*;
     use crate::worker::icmp_rate::INTERVAL;
     use culvert_packet::ip::IpView;
-    use std::time::Duration;
 
     const PEER: PeerId = PeerId(3);
 
@@ -126,12 +153,29 @@ mod tests {
         assert_eq!(count(&mut refusals, now), 50);
         now = now.saturating_add(10 * INTERVAL);
         assert_eq!(count(&mut refusals, now), 10);
-        // Those that nobody takes are bounded as well.
-        now = now.saturating_add(Duration::from_secs(1));
-        for round in 0..1_000 {
-            let at = now.saturating_add(round * INTERVAL);
-            refusals.note(PEER, &packet(), DropReason::NoGrant, at);
+    }
+
+    #[test]
+    fn a_client_that_floods_takes_nothing_of_what_another_hears() {
+        let mut refusals = Refusals::new(Time::ZERO);
+        let now = Time::from_nanos(1_000_000_000);
+        // Nobody takes the answers, and what waits is bounded.
+        for flood in 0..4 {
+            for _ in 0..1_000 {
+                refusals.note(PeerId(flood), &packet(), DropReason::NoGrant, now);
+            }
         }
-        assert_eq!(answers(&mut refusals), MAX_WAITING);
+        assert_eq!(refusals.waiting.len(), MAX_WAITING);
+        let quiet = PeerId(9);
+        for _ in 0..3 {
+            refusals.note(quiet, &packet(), DropReason::NoGrant, now);
+        }
+        let answered: Vec<PeerId> = std::iter::from_fn(|| Some(refusals.pop()?.0)).collect();
+        assert_eq!(answered.len(), MAX_WAITING);
+        assert_eq!(answered.iter().filter(|peer| **peer == quiet).count(), 3);
+        for flood in 0..4 {
+            let heard = answered.iter().filter(|peer| **peer == PeerId(flood));
+            assert!((15..=16).contains(&heard.count()), "{answered:?}");
+        }
     }
 }
