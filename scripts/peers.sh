@@ -171,13 +171,13 @@ build_musl() { # build_musl NAME DIRECTORY VERSION SOURCE
 }
 
 build_glibc() { # build_glibc NAME DIRECTORY VERSION SOURCE
-    build_c gcc "$@" -lresolv
+    build_c cc "$@" -lresolv
 }
 
 build_c() { # build_c COMPILER NAME DIRECTORY VERSION SOURCE [LIBRARY]
     local linking=
-    [ "$1" = gcc ] || linking=-static
-    # shellcheck disable=SC2086  # none, or one
+    [ "$1" = cc ] || linking=-static
+    # shellcheck disable=SC2086  # one option, or none
     if ! quietly "$2" "$1" $linking -O2 -Wall -o "$bin_dir/$(program_of "$2")" "$3/$5" "${@:6}"; then
         complain 4 "$2: $1 can't build $3/$5."
         return 1

@@ -27,7 +27,7 @@ pub struct Status {
     pub down_because: Option<String>,
     /// The device's own datagrams came back into its interface: a line that says why, and the fix.
     pub loop_problem: Option<String>,
-    /// Whose packets were dropped within the last minute since the source is not this end's in the tunnel.
+    /// The sender of packets that were dropped within the last minute: its address is not this end's in the tunnel.
     pub foreign_source: Option<ForeignSource>,
     /// MTU of the interface, in bytes.
     pub mtu: u16,
@@ -56,7 +56,7 @@ pub struct Status {
 pub struct ForeignSource {
     /// Its address.
     pub address: IpAddr,
-    /// Whether this host has the address: it is an answer, then, to who came by another interface.
+    /// True for an address of this host: such packets answer somebody who came by another interface.
     pub is_of_this_host: bool,
 }
 

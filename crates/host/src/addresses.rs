@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use rtnetlink::packet_route::address::{AddressHeaderFlags, AddressMessage, AddressScope};
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 
@@ -98,12 +99,46 @@ pub(crate) fn candidates(usable: &BTreeSet<HostAddress>, ways_out: &[u32]) -> Ve
     candidates
 }
 
-/// Whether an interface is a bridge behind which nobody is but this host's own containers and virtual machines.
-pub(crate) fn is_bridge_of_guests(index: u32, links: &[LinkMessage]) -> bool {
-    let links = links
+/// A network that an interface of the host has an address of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NearNetwork {
+    pub(crate) prefix: IpNet,
+    /// True behind a bridge that joins this host's own containers and virtual machines alone.
+    pub(crate) is_of_guests: bool,
+}
+
+/// The networks of all interfaces.
+pub(crate) fn near_networks(
+    links: &[LinkMessage],
+    addresses: &[AddressMessage],
+) -> Vec<NearNetwork> {
+    let links: BTreeMap<u32, Link<'_>> = links
         .iter()
-        .map(|message| (message.header.index, Link::read(message)));
-    joins_guests_only(index, &links.collect())
+        .map(|message| (message.header.index, Link::read(message)))
+        .collect();
+    let networks = addresses.iter().filter_map(|message| {
+        let prefix = IpNet::new(address_of(message)?, message.header.prefix_len).ok()?;
+        Some(NearNetwork {
+            prefix,
+            is_of_guests: joins_guests_only(message.header.index, &links),
+        })
+    });
+    networks.collect()
+}
+
+/// True for an address of a guest: packets to it leave by the most specific network, so that and every other of the same
+/// length has to be one of guests.
+pub(crate) fn is_of_guest(networks: &[NearNetwork], address: IpAddr) -> bool {
+    let around = || {
+        networks
+            .iter()
+            .filter(|near| near.prefix.contains(&address))
+    };
+    let longest = around().map(|near| near.prefix.prefix_len()).max();
+    longest.is_some_and(|longest| {
+        let mut nearest = around().filter(|near| near.prefix.prefix_len() == longest);
+        nearest.all(|near| near.is_of_guests)
+    })
 }
 
 /// What of a link decides about its addresses.
@@ -210,6 +245,38 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_guest_is_whom_the_most_specific_network_alone_holds_behind_a_bridge_of_guests() {
+        let near = |prefix: &str, is_of_guests| NearNetwork {
+            prefix: prefix.parse().unwrap(),
+            is_of_guests,
+        };
+        let networks = [
+            near("10.0.0.2/8", false),
+            near("10.88.0.1/16", true),
+            near("10.88.7.1/24", false),
+            near("172.17.0.1/16", true),
+            near("192.168.1.2/24", false),
+            near("192.168.1.1/24", true),
+            near("fd00:5::1/64", true),
+            near("fe80::1/64", true),
+            near("fe80::2/64", false),
+        ];
+        for (address, is_guest) in [
+            ("172.17.0.9", true),
+            ("172.18.0.9", false),
+            ("10.88.1.1", true),
+            ("10.89.1.1", false),
+            ("10.88.7.9", false),
+            ("192.168.1.9", false),
+            ("fd00:5::9", true),
+            ("fe80::9", false),
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(is_of_guest(&networks, address), is_guest, "{address}");
+        }
+    }
 
     #[test]
     fn addresses_that_mean_something_only_here_are_not_global() {

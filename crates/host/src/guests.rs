@@ -1,87 +1,62 @@
 //! Containers and virtual machines of this host.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::HostError;
-use crate::addresses::is_bridge_of_guests;
-use crate::routing::{Mark, Network};
+use crate::addresses::{NearNetwork, is_of_guest, near_networks};
+use crate::routing::Network;
 
-/// How long an answer holds: a container that has just started waits no longer than a resolver does before it repeats
-/// its query.
-const KEPT_FOR: Duration = Duration::from_secs(4);
+/// The time for which the networks of the host are believed: a container on a new bridge is answered when it repeats its
+/// question. Whatever a neighbour sends, they are read once in that time.
+const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
-/// Addresses with an answer that holds: more than the guests of a host ask at once. Beyond it nobody is looked up, so a
-/// neighbour that invents senders costs 64 look-ups a second.
-const MAX_KEPT: usize = 256;
+/// The time limit for reading them: programs of the host ask at the same sockets, and wait behind it. It takes a
+/// millisecond where nobody changes interfaces by the hundred.
+const READ_LIMIT: Duration = Duration::from_millis(500);
 
-/// The longest look-up: programs of the host ask at the same sockets, and wait behind it. It takes a millisecond where
-/// nobody changes interfaces by the hundred.
-const LOOK_UP_LIMIT: Duration = Duration::from_millis(500);
-
-/// Tells senders that are guests of this host from its neighbours.
+/// Tells guests of this host from its neighbours, by their addresses.
+///
+/// A guest by another kind of interface than a bridge is taken for a neighbour: its end here looks like an uplink.
 #[derive(Debug)]
 pub struct Guests {
     network: Network,
-    mark: Mark,
-    kept: BTreeMap<IpAddr, Kept>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    is_guest: bool,
-    until: Instant,
+    near: Vec<NearNetwork>,
+    read_at: Option<Instant>,
 }
 
 impl Guests {
-    /// Opens a connection to the kernel. Routes are looked up for packets with `mark`. Must be called in a tokio runtime.
+    /// Opens a connection to the kernel. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// The system's.
-    pub fn open(mark: Mark) -> Result<Self, HostError> {
+    pub fn open() -> Result<Self, HostError> {
         Ok(Self {
             network: Network::open()?,
-            mark,
-            kept: BTreeMap::new(),
+            near: Vec::new(),
+            read_at: None,
         })
     }
 
-    /// Whether packets to `address` leave by a bridge behind which nobody is but containers and virtual machines of this
-    /// host. A guest by another kind of interface is taken for a neighbour: from here its interface looks like an uplink.
+    /// True for an address behind a bridge that joins containers and virtual machines of this host, and nobody else.
     pub async fn is_guest(&mut self, address: IpAddr) -> bool {
         let now = Instant::now();
-        if let Some(kept) = self.kept.get(&address)
-            && now < kept.until
-        {
-            return kept.is_guest;
-        }
-        if self.kept.len() >= MAX_KEPT {
-            self.kept.retain(|_, kept| now < kept.until);
-        }
-        if self.kept.len() >= MAX_KEPT {
-            return false;
-        }
-        let is_guest = match tokio::time::timeout(LOOK_UP_LIMIT, self.look_up(address)).await {
-            Ok(Ok(is_guest)) => is_guest,
-            Ok(Err(error)) => {
-                tracing::debug!(%address, %error, "nobody knows whether this is a guest of the host");
-                false
+        let is_old = |at: Instant| now.duration_since(at) >= BELIEVED_FOR;
+        if self.read_at.is_none_or(is_old) {
+            // Without an answer, nobody is known to be a guest.
+            self.near.clear();
+            self.read_at = Some(now);
+            match tokio::time::timeout(READ_LIMIT, read(&mut self.network)).await {
+                Ok(Ok(near)) => self.near = near,
+                failed => tracing::debug!(?failed, "the networks of the host are not known"),
             }
-            Err(_late) => false,
-        };
-        let until = now + KEPT_FOR;
-        self.kept.insert(address, Kept { is_guest, until });
-        is_guest
+        }
+        is_of_guest(&self.near, address.to_canonical())
     }
+}
 
-    async fn look_up(&mut self, address: IpAddr) -> Result<bool, HostError> {
-        let path = self.network.path(address.to_canonical(), self.mark).await?;
-        // A guest is on the bridge itself: behind a gateway could be anybody.
-        let Some(path) = path.filter(|path| path.gateway.is_none()) else {
-            return Ok(false);
-        };
-        let links = self.network.links().await?;
-        Ok(is_bridge_of_guests(path.interface_index, &links))
-    }
+async fn read(network: &mut Network) -> Result<Vec<NearNetwork>, HostError> {
+    let links = network.links().await?;
+    let addresses = network.all_addresses().await?;
+    Ok(near_networks(&links, &addresses))
 }

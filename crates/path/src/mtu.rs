@@ -89,7 +89,7 @@ pub struct MtuSearch {
     is_measured: bool,
     /// The longest packet known to pass, where that is less than the ceiling.
     passes: Option<u16>,
-    /// When the full length was last asked for; `None` where it is to be asked for again.
+    /// The time of the last probe of the full length; `None` where one is due.
     full_asked_at: Option<Time>,
     probes: VecDeque<Probe>,
 }

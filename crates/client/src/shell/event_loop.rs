@@ -160,7 +160,7 @@ impl<'a> EventLoop<'a> {
         let control = resolver_control(settings).await?;
         let core = core(base, &enrolment.portal.url, Now::read())?;
         let (dns_events, dns_received) = mpsc::channel(dns::MAX_WAITING_MESSAGES);
-        let guests = Guests::open(settings.routing.mark)?;
+        let guests = Guests::open()?;
         let mut listeners = Listeners::new(dns_events.clone(), Some(guests));
         for address in &settings.dns_listen {
             let bound = listeners.bind(*address, Admit::Everybody).await;

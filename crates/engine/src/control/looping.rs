@@ -101,7 +101,7 @@ impl Control {
         self.foreign_source = Some((source, now));
     }
 
-    /// Whose packets were dropped within the last minute since the source is not this end's in the tunnel.
+    /// The sender of packets that were dropped within the last minute: its address is not this end's in the tunnel.
     pub(super) fn foreign_source(&self, now: Time) -> Option<ForeignSource> {
         let (source, last) = self.foreign_source?;
         (!now.has_passed(last, TOLD_FOR)).then_some(source)

@@ -143,7 +143,7 @@ pub(crate) struct Control {
     paths_stale: bool,
     paths_checked: Time,
     looping: looping::Looping,
-    /// Who sent last what does not belong into the tunnel, and when.
+    /// The last sender of packets that do not belong into the tunnel, and the time of the last one.
     foreign_source: Option<(ForeignSource, Time)>,
     /// Deadlines of searches for path MTUs, at most one of each peer.
     measurements: BTreeSet<(culvert_path::Time, PeerId)>,

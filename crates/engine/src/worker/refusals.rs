@@ -6,8 +6,8 @@ use culvert_policy::gate::DropReason;
 use culvert_session::{PeerId, Time};
 use std::collections::VecDeque;
 
-/// Answers that wait for the worker to send: it does so in the same turn, unless its socket is full. Where one more comes,
-/// the peer that has most of them waits no longer for its last.
+/// Answers that wait for the worker to send: it does so in the same turn, unless its socket is full. One more takes the
+/// place of the last one of the peer that has most of them.
 const MAX_WAITING: usize = 64;
 
 /// Answers that have not left yet.
@@ -159,7 +159,7 @@ mod tests {
     fn a_client_that_floods_takes_nothing_of_what_another_hears() {
         let mut refusals = Refusals::new(Time::ZERO);
         let now = Time::from_nanos(1_000_000_000);
-        // Nobody takes the answers, and what waits is bounded.
+        // Nobody takes the answers, and their number is bounded.
         for flood in 0..4 {
             for _ in 0..1_000 {
                 refusals.note(PeerId(flood), &packet(), DropReason::NoGrant, now);

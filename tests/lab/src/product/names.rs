@@ -60,7 +60,7 @@ pub enum RecordKind {
     Https = 65,
     /// A URI.
     Uri = 256,
-    /// Who may certify the name.
+    /// The authorities that may certify the name.
     Caa = 257,
 }
 
@@ -92,7 +92,7 @@ struct Known {
 type Table = Arc<Mutex<Known>>;
 
 impl Known {
-    /// Whether the name exists: where one below it does, it does too (RFC 8020).
+    /// True for a name that is known, and for one with a known name below it (RFC 8020).
     fn exists(&self, name: &str) -> bool {
         let below = format!(".{name}");
         let mut known = self.table.keys().chain(self.aliases.keys());

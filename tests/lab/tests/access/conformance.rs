@@ -1,4 +1,4 @@
-//! Programs of a client's machine hear of a resource's names what the site's DNS says: every type, existing or not, asked in
+//! Programs of a client's machine hear the site's answers about a resource's names: every type, existing or not, asked in
 //! either order, by each resolver that programs have.
 //!
 //! The same program asks the site's DNS itself on the gateway's machine, and the client on the client's. Both must hear the
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Where the site's DNS answers, for the gateway's machine.
+/// The address of the site's DNS, for the gateway's machine.
 const SITE_DNS: &str = "10.50.0.53";
 
 const TYPES: [RecordKind; 12] = [
@@ -39,7 +39,7 @@ const TYPES_OF_GO: [RecordKind; 5] = [
     RecordKind::Srv,
 ];
 
-/// How a name may exist.
+/// The ways in which a name may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
     /// With addresses and a record of the type.
@@ -125,7 +125,7 @@ fn declare(scene: &Scene, name: &str, kind: RecordKind, existence: Existence) {
     }
 }
 
-/// What was asked and what was heard, a line each. Addresses are counted only.
+/// Each question with its answer, a line each. Addresses are counted only.
 fn heard(questions: &str, said: &str) -> Vec<String> {
     let lines = questions.lines().zip(said.lines());
     let heard = lines.map(|(question, answer)| {
@@ -204,7 +204,7 @@ fn conforms(scene: &mut Scene, program: &str, types: &[RecordKind]) {
         site.len(),
         differ.join("\n")
     );
-    // That nothing was found on either machine would be no difference.
+    // Two machines that find nothing hear the same as well.
     let whole = site.iter().filter(|line| line.contains(": DATA"));
     assert!(whole.count() >= types.len() * 4, "{site:?}");
 }

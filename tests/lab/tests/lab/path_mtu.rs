@@ -116,7 +116,7 @@ fn path_mtu(end: &WireGuardEnd) -> Option<u64> {
 /// Between a change of the host's network and the look at what it changed, with time to spare.
 const A_CHANGE_IS_SEEN: Duration = Duration::from_millis(200);
 
-/// What a `ping` carries whose packet fills the tunnel's 1,420 bytes.
+/// The payload of a `ping` whose packet fills the tunnel's 1,420 bytes.
 const FULL_PING_BYTES: u16 = 1420 - 28;
 
 /// A search tells lengths apart that are so far from each other.
@@ -135,7 +135,7 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
                 (&tunnel.left, tunnel.right_address(Family::V4)),
                 (&tunnel.right, tunnel.left_address(Family::V4)),
             ] {
-                // TCP may send no full packets here: what the one end knows of the path, it tells the other (RFC 6691).
+                // TCP may send no full packets here: an end that knows the path tells the other (RFC 6691).
                 let full = format!("ping -M dont -q -c 1 -W 0.2 -s {FULL_PING_BYTES} {other}");
                 let mut found = None;
                 wait_until("the path to be measured", SOON, || {

@@ -26,7 +26,7 @@ fn commands(block: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Starts what runs until it is ended, in root's home.
+/// Starts a command that runs until it is ended, in root's home.
 fn start(machine: &Machine, command: &str) {
     machine
         .shell(&format!(
@@ -112,7 +112,7 @@ fn three_commands_of_the_readme_lead_to_the_first_page_on_fresh_machines() {
         "README: {took:.1} s from the first command to the first page"
     );
 
-    // What the portal printed to go on with is what the README says.
+    // The portal prints the same two commands to go on with.
     let printed = said(&at_portal);
     for command in [gateway, client] {
         assert!(printed.contains(command), "{command}: {printed}");

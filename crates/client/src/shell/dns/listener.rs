@@ -91,8 +91,7 @@ struct Door {
 
 impl Door {
     async fn admits(&self, from: IpAddr) -> bool {
-        // What a program sends to an address of its own machine comes from that address, or from one that it has
-        // chosen.
+        // A program's packets to an address of its own machine come from that address, or from one that it has chosen.
         if self.admit == Admit::Everybody || from == self.own || from.is_loopback() {
             return true;
         }
