@@ -41,7 +41,10 @@ impl Forger {
         let own_v4 = text(&status["ipv4"]).context("no address")?.parse()?;
         let own_v6 = text(&status["ipv6"]).context("no address")?.parse()?;
         let gateway = &status["gateways"][0];
-        let endpoint = text(&gateway["endpoint"]).context("no gateway")?.parse()?;
+        // The client may have come by either family; the attacker's network leads out by IPv4 alone.
+        let endpoint: SocketAddr = text(&gateway["endpoint"]).context("no gateway")?.parse()?;
+        let outside = product.gateways[0].public_address(Family::V4);
+        let endpoint = SocketAddr::new(outside, endpoint.port());
         let gateway_key = text(&gateway["public_key"]).context("no gateway")?;
         let cipher = text(&gateway["cipher"]).context("no cipher")?;
         product.client.kill()?;

@@ -7,9 +7,20 @@ use std::time::Duration;
 /// Nothing that is sent to an address that is gone comes back: silence of this length shows it.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// The family of the address that the client sends to. It takes the one that answers first, which may be
+/// either.
+fn family_in_use(bed: &Bed) -> Family {
+    let status = bed.product.client.status().unwrap();
+    let endpoint = status["gateways"][0]["endpoint"].as_str().unwrap();
+    match endpoint.starts_with('[') {
+        true => Family::V6,
+        false => Family::V4,
+    }
+}
+
 /// Moves the one gateway while a download and numbered datagrams go through it, and checks that the
 /// datagrams go on after at most `limit`, and the download as soon as its sender tries again.
-fn goes_on_after(families: &[Family], limit: Duration) {
+fn goes_on_after(moving: impl FnOnce(&Bed) -> Vec<Family>, limit: Duration) {
     let bed = Bed::new(1).unwrap();
     let stream = bed.numbered_stream().unwrap();
     let download = bed.download().unwrap();
@@ -17,8 +28,8 @@ fn goes_on_after(families: &[Family], limit: Duration) {
     std::thread::sleep(Duration::from_secs(3));
     let before = stream.longest_gap();
     assert!(before < SILENCE, "nothing came back for {before:?}");
-    for family in families {
-        bed.product.gateways[0].move_away(*family).unwrap();
+    for family in moving(&bed) {
+        bed.product.gateways[0].move_away(family).unwrap();
     }
     wait_until("silence", limit, || stream.longest_gap() >= SILENCE).unwrap();
     stream.goes_on(2 * limit).unwrap();
@@ -34,10 +45,11 @@ fn goes_on_after(families: &[Family], limit: Duration) {
 
 #[test]
 fn a_gateway_of_which_one_address_changes_under_load_is_reached_at_another_within_five_seconds() {
-    goes_on_after(&[Family::V4], Duration::from_secs(5));
+    goes_on_after(|bed| vec![family_in_use(bed)], Duration::from_secs(5));
 }
 
 #[test]
 fn a_gateway_of_which_all_addresses_change_under_load_is_reached_again_within_ten_seconds() {
-    goes_on_after(&[Family::V4, Family::V6], Duration::from_secs(10));
+    let both = |_: &Bed| vec![Family::V4, Family::V6];
+    goes_on_after(both, Duration::from_secs(10));
 }
