@@ -10,7 +10,7 @@ mod list;
 mod tests;
 mod weave;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use build::{Suite, Tree};
 use list::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +124,9 @@ fn try_together<'a>(
 ) -> Result<Vec<&'a Mutant>> {
     let left_out = tree.weave(mutants)?;
     let suites = tree.tests(mutants)?;
-    let suites = suites.context("the tests don't compile with the mutants in the code")?;
+    let suites = suites.map_err(|error| {
+        anyhow!("the tests don't compile with the mutants in the code: {error}")
+    })?;
     let reach = Reach::find(&suites, &tree.root.with_file_name("reached"))?;
     let (mut together, mut alone) = (Vec::new(), Vec::new());
     for mutant in mutants {
@@ -165,7 +167,7 @@ fn try_alone<'a>(tree: &Tree, mutant: &'a Mutant, found: &mut Found<'a>) -> Resu
     fs::write(&path, mutant.applied(&sound))?;
     let built = tree.tests(std::slice::from_ref(mutant));
     fs::write(&path, sound)?;
-    let Some(suites) = built? else {
+    let Ok(suites) = built? else {
         found.unviable.insert(&mutant.name);
         return Ok(());
     };

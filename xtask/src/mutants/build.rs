@@ -67,7 +67,9 @@ mod culvert_mutant {
 "#;
 
 /// Before everything else in a crate that has mutants.
-const ALLOWED: &str = "#![feature(const_eval_select, core_intrinsics)]\n#![allow(warnings)]\n";
+/// The named lints are errors and no warnings: the compiler sees what a mutant would compute.
+const ALLOWED: &str = "#![feature(const_eval_select, core_intrinsics)]\n\
+                       #![allow(warnings, arithmetic_overflow, unconditional_panic)]\n";
 
 /// A copy of the repository, and where it is built.
 pub(super) struct Tree {
@@ -194,13 +196,13 @@ impl Tree {
         Ok(messages.iter().filter_map(CompilerError::parse).collect())
     }
 
-    /// Builds the tests of the packages of `mutants`. None if they do not compile.
-    pub(super) fn tests(&self, mutants: &[Mutant]) -> Result<Option<Vec<Suite>>> {
+    /// Builds the tests of the packages of `mutants`. If they do not compile, the compiler's first error.
+    pub(super) fn tests(&self, mutants: &[Mutant]) -> Result<Result<Vec<Suite>, String>> {
         let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--tests"];
         arguments.extend(packages(mutants).flat_map(|package| ["--package", package]));
         let messages = self.cargo(&arguments)?;
-        if messages.iter().any(|it| CompilerError::parse(it).is_some()) {
-            return Ok(None);
+        if let Some(error) = messages.iter().find_map(CompilerError::parse) {
+            return Ok(Err(error.rendered));
         }
         let suite = |it: &Value| {
             it["profile"]["test"].as_bool().filter(|is_test| *is_test)?;
@@ -214,7 +216,7 @@ impl Tree {
         };
         let suites: Vec<Suite> = messages.iter().filter_map(suite).collect();
         ensure!(!suites.is_empty(), "no tests were built");
-        Ok(Some(suites))
+        Ok(Ok(suites))
     }
 
     /// Runs cargo and returns its messages, a JSON value a line.
