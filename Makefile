@@ -20,7 +20,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ bench-quick: setup ## The same in under three minutes
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- --quick $(BENCH)
 
+day: setup ## Half an hour in which everything happens to a product, again and again: what it holds, what it logs (root)
+	cargo build --locked --workspace
+	CULVERT_DAY_MINUTES=30 cargo test --locked --package culvert-lab --test access -- --nocapture flows_that_are_allowed_go_on
+
 bench-console: setup ## How fast the console's pages of a large account are (about a minute and a half)
 	cargo build --release -p culvert
 	cargo run --release -p culvert-bench -- console
@@ -108,6 +112,8 @@ fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nig
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
 
 mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0")
+	@# Tests of sign-ins by a provider fail without one, and would notice nothing.
+	@scripts/peers.sh oidc-provider
 	cargo xtask mutants $(MUTANTS)
 
 promises: rust ## Break each promise of docs/threat-model.md and see its tests fail (PROMISES="within gate"; root; hours for all)

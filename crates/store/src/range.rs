@@ -118,6 +118,14 @@ mod tests {
     }
 
     #[test]
+    fn a_range_that_is_too_small_is_told_how_small_it_may_be() {
+        for (text, len, longest) in [("10.0.0.4/30", 4, "/29"), ("fd00::/126", 16, "/125")] {
+            let told = Range::parse(text, len).unwrap_err();
+            assert_eq!(told, format!("too small: the prefix is at most {longest}"));
+        }
+    }
+
+    #[test]
     fn hosts_are_all_but_the_first_and_the_last_address() {
         let range = Range::parse("10.0.0.8/29", 4).unwrap();
         assert_eq!(range.hosts(), 6);

@@ -408,6 +408,12 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
         let page = browser.get(path).await.expect(422);
         assert!(page.header("content-type").starts_with("text/html"));
     }
+    // There is no client at all, so that none can be offered.
+    let page = browser.get("/explain?client=none&resource=none").await;
+    let text = page.text;
+    let told = "there is no client named &#34;none&#34;";
+    assert!(text.contains(told), "{text}");
+    assert!(!text.contains("with that in their names"), "{text}");
     for path in [
         "/resources/nonsense",
         "/people/act_00000000000000000000000000",

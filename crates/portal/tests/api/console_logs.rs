@@ -75,6 +75,8 @@ async fn a_change_says_what_was_changed_by_its_name() {
     assert!(page.contains(&csv), "{page}");
     let rows = browser.get(&csv).await.expect(200).text;
     assert!(rows.contains(&group) && !rows.contains("policy"), "{rows}");
+    assert!(rows.starts_with("seq,at,actor,"), "{rows}");
+    assert!(rows.lines().all(|row| !row.starts_with('{')), "{rows}");
     let page = browser
         .get("/log/changes?actor=nobody")
         .await

@@ -1,8 +1,8 @@
 //! Whom identity providers know, on pages.
 
 use crate::browser::{person, signed_in};
-use crate::support::{Running, id_of};
-use culvert_store::Role;
+use crate::support::{Running, id_of, make_actor};
+use culvert_store::{ActorKind, Role};
 use serde_json::json;
 
 #[tokio::test]
@@ -32,4 +32,27 @@ async fn an_identity_at_a_provider_that_is_disabled_is_shown_by_its_name_and_as_
     }
     let is_offered = page.text.contains("Link with an identity");
     assert!(!is_offered, "nobody is linked with what lets nobody in");
+}
+
+#[tokio::test]
+async fn whoever_is_linked_with_an_identity_may_sign_in_as_a_user_unless_they_sign_in_already() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let provider = json!({
+        "name": "Example ID", "issuer": "https://id.example", "client_id": "culvert",
+    });
+    let made = owner.post("/api/v1/providers", provider).await;
+    let provider = id_of(&made.expect(201).json());
+    let new = make_actor(running.store.as_ref(), running.account(), ActorKind::Admin).await;
+    let (known, _) = person(&running, Role::Auditor).await;
+    for (actor, role) in [(new, "user"), (known, "auditor")] {
+        let identity =
+            json!({"provider": provider, "subject": format!("of {actor}"), "actor": actor});
+        owner.post("/api/v1/identities", identity).await.expect(201);
+        let shown = owner
+            .get(&format!("/api/v1/actors/{actor}"))
+            .await
+            .expect(200);
+        assert_eq!(shown.json()["sign_in"]["role"], role);
+    }
 }

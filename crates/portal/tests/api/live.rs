@@ -53,6 +53,14 @@ async fn explain_says_by_names_what_stands_in_the_way_until_nothing_does() {
     let text = allowed["text"].as_str().unwrap();
     assert!(text.contains("no gateway"), "{text}");
 
+    let rule = json!({"applications": {"only": ["backup"]}});
+    let at = format!("/api/v1/resources/{resource}");
+    assert!(!text.contains("on the client:"), "{text}");
+    owner.patch(&at, "*", rule).await.expect(200);
+    let told = explain(&mut owner, &client, &resource).await;
+    let last = told["text"].as_str().unwrap().lines().last().unwrap();
+    assert_eq!(last, "on the client: only programs of backup may reach it");
+
     for query in ["", "client=x&resource=y", "client=&resource="] {
         owner
             .get(&format!("/api/v1/explain?{query}"))

@@ -110,6 +110,7 @@ async fn somebody_new_becomes_a_user_with_the_groups_of_the_claim_and_these_foll
         let member = json!({"actor": ada["id"]});
         scene.owner.post(&at, member).await.expect(201);
     }
+    assert_eq!(scene.members(&staff).await, ["ada"]);
     scene.openid.knows(&person(&["both"]));
     scene.arrive(&mut browser, "s-1").await.expect(303);
     assert!(scene.members(&staff).await.is_empty());

@@ -429,6 +429,30 @@ async fn the_last_owner_stays() {
 }
 
 #[tokio::test]
+async fn an_owners_token_of_a_person_counts_as_a_way_in_only_where_the_person_is_an_owner() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let owners_token = async || {
+        let actor = make_actor(store, account, ActorKind::Admin).await;
+        let scope = TokenScope::Api {
+            actor,
+            role: Role::Owner,
+        };
+        let (token, secret) = make_token(store, account, scope).await;
+        (actor, token, running.client().await.with(&secret))
+    };
+    let (_, token, mut owner) = owners_token().await;
+    let revoke = format!("/api/v1/tokens/{token}/revoke");
+    for (role, status) in [("admin", 409), ("owner", 200)] {
+        let (person, _, _) = owners_token().await;
+        let at = format!("/api/v1/actors/{person}/sign-in");
+        owner.post(&at, json!({ "role": role })).await.expect(200);
+        let revoked = owner.send("POST", &revoke, &[], None).await;
+        revoked.expect(status);
+    }
+}
+
+#[tokio::test]
 async fn every_change_of_what_has_a_version_names_it() {
     let running = Running::start().await;
     let mut owner = running.owner().await;

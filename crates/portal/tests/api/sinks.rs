@@ -88,6 +88,25 @@ async fn an_endpoint_that_never_answers_holds_up_no_other_sink_and_no_log() {
 }
 
 #[tokio::test]
+async fn a_sinks_token_is_changed_by_whoever_has_seen_its_version_alone() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let _listener = make_endpoint(&mut owner, "siem").await;
+    let has_token = async |owner: &mut Client| shown(owner, "siem").await["has_token"] == true;
+    let version = shown(&mut owner, "siem").await["version"].to_string();
+    let token = json!({"token": "of-the-sink"});
+    let late = owner
+        .patch("/api/v1/sinks/siem", "\"999\"", token.clone())
+        .await;
+    late.problem(412);
+    assert!(!has_token(&mut owner).await);
+    let if_match = format!("\"{version}\"");
+    let set = owner.patch("/api/v1/sinks/siem", &if_match, token).await;
+    set.expect(200);
+    assert!(has_token(&mut owner).await);
+}
+
+#[tokio::test]
 async fn what_was_forgotten_before_a_sink_took_it_is_counted() {
     let running = Running::start().await;
     let mut owner = running.owner().await;

@@ -132,6 +132,18 @@ fn a_row_from_before_a_rule_of_names_keeps_its_name_and_gets_no_other_such() {
 }
 
 #[test]
+fn a_name_with_the_end_of_an_id_is_as_long_as_a_name_may_be() {
+    let id: EntityId = ClientId::from_bytes([0x5a; 16]).into();
+    let id_text = id.to_string();
+    let (_, end) = id_text.split_at(id_text.len() - 8);
+    assert_eq!(name_with_id("laptop", id), format!("laptop-{end}"));
+    let longest = "\u{e4}".repeat(MAX_NAME_CHARS);
+    let named = name_with_id(&longest, id);
+    assert_eq!(named.chars().count(), MAX_NAME_CHARS);
+    assert!(named.ends_with(&format!("\u{e4}-{end}")));
+}
+
+#[test]
 fn a_numbered_name_is_as_long_as_a_name_may_be() {
     assert_eq!(numbered_name("laptop", 0), "laptop");
     assert_eq!(numbered_name("laptop", 1), "laptop-2");

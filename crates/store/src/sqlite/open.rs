@@ -293,7 +293,7 @@ fn prepare_file(path: &Path) -> io::Result<()> {
             "the database is no regular file",
         ));
     }
-    if metadata.permissions().mode() & 0o077 != 0 {
+    if is_open_to_others(&metadata.permissions()) {
         tracing::warn!(
             path = %path.display(),
             "others could use the database; its mode is set to 0600"
@@ -301,6 +301,10 @@ fn prepare_file(path: &Path) -> io::Result<()> {
         file.set_permissions(Permissions::from_mode(MODE_FILE))?;
     }
     Ok(())
+}
+
+fn is_open_to_others(permissions: &Permissions) -> bool {
+    permissions.mode() & 0o077 != 0
 }
 
 /// The schema version of the database, 0 for an empty one.
@@ -355,4 +359,24 @@ async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
         .await
         .map_err(fault)?;
     transaction.commit().await.map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_its_owner_alone_can_use_is_not_open_to_others() {
+        for (mode, is_open) in [
+            (0o600, false),
+            (0o100_600, false),
+            (0o100_700, false),
+            (0o640, true),
+            (0o100_604, true),
+            (0o100_601, true),
+        ] {
+            let permissions = Permissions::from_mode(mode);
+            assert_eq!(is_open_to_others(&permissions), is_open, "{mode:o}");
+        }
+    }
 }

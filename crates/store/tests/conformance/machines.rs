@@ -57,6 +57,14 @@ pub(crate) async fn a_machine_gets_addresses_and_keeps_them(factory: impl AsyncF
         assert_eq!(again.unwrap(), client);
     }
     assert_eq!(addresses.len(), 80);
+    // An address says nothing of who came before.
+    let v4 = addresses.iter().filter_map(|address| match address {
+        IpAddr::V4(address) => Some(u32::from(*address)),
+        IpAddr::V6(_) => None,
+    });
+    let v4: Vec<u32> = v4.collect();
+    let beside = v4.windows(2).filter(|pair| pair[1] - pair[0] == 1).count();
+    assert!(beside < v4.len() / 2, "{addresses:?}");
     // The same text under another actor is another machine.
     let bob = world.actor("Bob").await;
     let key = world.client_key(bob.id).await;

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, ChangeFilter, Denial, Holder, Mutation, PageLimit, Role, SESSION_IDLE_MS,
-    SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
+    Actor, Author, ChangeFilter, Denial, Holder, MAX_SECRET_LEN, Mutation, PageLimit, Role,
+    SESSION_IDLE_MS, SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
 
@@ -41,6 +41,13 @@ pub(crate) async fn a_password_is_found_under_its_name_until_it_ends(
         Some((ada.id, verifier("first")))
     );
     assert_eq!(found(&world, "bob").await, None);
+
+    let longest = "x".repeat(MAX_SECRET_LEN);
+    let set = set_password(ada.id, Role::Auditor, &longest);
+    world.write(vec![set]).await.unwrap();
+    let set = set_password(ada.id, Role::Auditor, &format!("{longest}x"));
+    let error = world.write(vec![set]).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooMany { .. }), "{error}");
 
     let again = set_password(ada.id, Role::Admin, "second");
     world.write(vec![again]).await.unwrap();

@@ -250,6 +250,9 @@ pub(crate) async fn a_subject_is_one_person_at_one_provider(factory: impl AsyncF
     }
     world.create(identity(two.id, "Ab", bob.id)).await;
     assert_eq!(found(two.id, "Ab").await, Some(bob.id));
+    let longest = "x".repeat(MAX_SUBJECT_LEN);
+    world.create(identity(two.id, &longest, bob.id)).await;
+    assert_eq!(found(two.id, &longest).await, Some(bob.id));
     let other = World::beside(store).await;
     let elsewhere = store.identity(other.account, one.id, "Ab").await.unwrap();
     assert_eq!(elsewhere, None, "nothing crosses an account");
