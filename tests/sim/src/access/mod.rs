@@ -34,7 +34,7 @@ pub use catalog::{
 };
 pub use config::{Config, Edit};
 pub use expectation::SETTLE_MS;
-pub use history::run_history;
+pub use history::{run_day, run_history};
 pub use names::NameServers;
 pub use net::Weather;
 pub use rules::window;

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
 /// How far windows are followed: beyond any grant of a run.
 const LONGEST_MS: u64 = 4 * 3_600_000;
@@ -180,7 +181,7 @@ fn window_until(windows: &[TimeWindow], unix_ms: u64) -> Option<u64> {
     )
 }
 
-/// Windows of a run do not go over midnight.
+/// A window that ends earlier in the day than it begins ends on the next day.
 fn is_within(window: &TimeWindow, unix_ms: u64) -> bool {
     let minute_of_day = unix_ms / MINUTE_MS % (24 * 60);
     let minutes = |text: &str| -> Option<u64> {
@@ -190,12 +191,17 @@ fn is_within(window: &TimeWindow, unix_ms: u64) -> bool {
     let (Some(from), Some(until)) = (minutes(&window.from), minutes(&window.until)) else {
         return false;
     };
-    window.days.contains(&weekday(unix_ms)) && from <= minute_of_day && minute_of_day < until
+    let began_today = window.days.contains(&weekday(unix_ms));
+    let began_yesterday = window.days.contains(&weekday(unix_ms - DAY_MS));
+    if from < until {
+        return began_today && (from..until).contains(&minute_of_day);
+    }
+    (began_today && from <= minute_of_day) || (began_yesterday && minute_of_day < until)
 }
 
 /// The first of January 1970 was a Thursday.
 pub(crate) fn weekday(unix_ms: u64) -> Weekday {
-    match unix_ms / (24 * 60 * MINUTE_MS) % 7 {
+    match unix_ms / DAY_MS % 7 {
         0 => Weekday::Thu,
         1 => Weekday::Fri,
         2 => Weekday::Sat,
@@ -206,16 +212,16 @@ pub(crate) fn weekday(unix_ms: u64) -> Weekday {
     }
 }
 
-/// A window on the day of the run, by minutes after its beginning.
+/// A window of less than a day, by minutes after the beginning of the run.
 pub fn window(from_minute: u64, until_minute: u64) -> Condition {
     let text = |minute: u64| {
-        let of_day = START_UNIX_MS / MINUTE_MS % (24 * 60) + minute;
+        let of_day = (START_UNIX_MS / MINUTE_MS + minute) % (24 * 60);
         format!("{:02}:{:02}", of_day / 60, of_day % 60)
     };
     Condition::Time {
         zone: "UTC".to_owned(),
         windows: vec![TimeWindow {
-            days: vec![weekday(START_UNIX_MS)],
+            days: vec![weekday(START_UNIX_MS + from_minute * MINUTE_MS)],
             from: text(from_minute),
             until: text(until_minute),
         }],

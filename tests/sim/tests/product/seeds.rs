@@ -11,6 +11,9 @@ use std::thread;
 /// Histories in an ordinary run of the tests: under a minute on two busy cores, without optimisation.
 pub(crate) const HISTORIES: u64 = 2_000;
 
+/// Days in an ordinary run of the tests: a minute each, without optimisation.
+pub(crate) const DAYS: u64 = 1;
+
 /// Seeds whose failures are shown.
 const MAX_SHOWN: usize = 20;
 
