@@ -15,6 +15,7 @@ mod conformance;
 mod country_file;
 mod daemon_logs;
 mod database;
+mod day;
 mod disk;
 mod disk_console;
 mod domains;

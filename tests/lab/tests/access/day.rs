@@ -1,0 +1,362 @@
+//! Daily life in little time: everything that happens to a product in days happens to it again and again, while
+//! flows that policy allows go on. Afterwards it holds no more than before, and its logs are short.
+//!
+//! An ordinary run goes once through all events. `make day` goes on for half an hour.
+
+use crate::common::{Bed, SOON, WEB_PORT, access};
+use anyhow::{Context, Result};
+use culvert_lab::product::{Client, NumberedStream, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4};
+use culvert_lab::wait_until;
+use std::fmt;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Minutes for which it goes on, in the environment.
+const MINUTES: &str = "CULVERT_DAY_MINUTES";
+
+/// From one event to the next where it goes on for long.
+const BETWEEN_EVENTS: Duration = Duration::from_secs(15);
+
+/// A flow that is allowed goes on this long after whatever happened: a gateway that died is noticed within 5 s, and a
+/// machine that compiles beside it takes its time.
+const GOES_ON: Duration = Duration::from_secs(20);
+
+/// Log lines of one program in a minute.
+const MAX_LINES_PER_MINUTE: f64 = 10.0;
+
+/// Lines say little about a rate before.
+const RATED_AFTER: Duration = Duration::from_secs(300);
+
+/// What a program may hold more at the end than after the first round: allocators and caches settle, in per cent and MiB.
+const MAX_GROWTH_PERCENT: u64 = 20;
+const MAX_GROWTH_KIB: u64 = 8 * 1024;
+
+/// Connections under way when one looks.
+const MAX_MORE_DESCRIPTORS: u64 = 8;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    ClientComes,
+    ClientGoes,
+    LeaseChanges,
+    NetworkGoesAndComes,
+    PolicyIsAdded,
+    PolicyIsRemoved,
+    NameMoves,
+    SiteDnsFails,
+    PortalRestarts,
+    PortalIsKilled,
+    GatewayIsKilled,
+    GatewayRestarts,
+    GatewayDrains,
+}
+
+const EVENTS: [Event; 13] = [
+    Event::ClientComes,
+    Event::LeaseChanges,
+    Event::PolicyIsAdded,
+    Event::GatewayIsKilled,
+    Event::NameMoves,
+    Event::PortalRestarts,
+    Event::NetworkGoesAndComes,
+    Event::GatewayDrains,
+    Event::SiteDnsFails,
+    Event::PolicyIsRemoved,
+    Event::PortalIsKilled,
+    Event::GatewayRestarts,
+    Event::ClientGoes,
+];
+
+/// It goes with an address.
+const WAY_OUT: &str = "ip route replace default via 10.200.14.1";
+
+/// The gateway that dies and comes back; the other one lives all day.
+const MORTAL: usize = 1;
+
+/// What a program holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    resident_kib: u64,
+    descriptors: u64,
+    threads: u64,
+}
+
+impl Held {
+    fn by(process_id: u32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process_id}/status"))?;
+        let number = |field: &str| {
+            let line = status.lines().find(|line| line.starts_with(field));
+            let words = line.and_then(|line| line.split_whitespace().nth(1));
+            words
+                .and_then(|word| word.parse().ok())
+                .context("no such field")
+        };
+        let descriptors = fs::read_dir(format!("/proc/{process_id}/fd"))?.count();
+        Ok(Self {
+            resident_kib: number("VmRSS:")?,
+            descriptors: descriptors as u64,
+            threads: number("Threads:")?,
+        })
+    }
+
+    /// Whether it is as much as before, but for what settles.
+    fn is_like(self, before: Self) -> bool {
+        let allowed = before.resident_kib * (100 + MAX_GROWTH_PERCENT) / 100 + MAX_GROWTH_KIB;
+        self.resident_kib <= allowed
+            && self.descriptors <= before.descriptors + MAX_MORE_DESCRIPTORS
+            && self.threads <= before.threads
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            resident_kib,
+            descriptors,
+            threads,
+        } = self;
+        write!(
+            formatter,
+            "{} MiB, {descriptors} descriptors, {threads} threads",
+            resident_kib / 1024
+        )
+    }
+}
+
+/// The lines that a program has logged in all of its lives.
+#[derive(Debug, Default)]
+struct Lines {
+    of_past_lives: usize,
+}
+
+impl Lines {
+    fn end_life(&mut self, output: &str) {
+        self.of_past_lives += output.lines().count();
+    }
+
+    fn per_minute(&self, output: &str, span: Duration) -> f64 {
+        let lines = self.of_past_lives + output.lines().count();
+        lines as f64 * 60.0 / span.as_secs_f64()
+    }
+}
+
+struct Day {
+    bed: Bed,
+    /// It comes and goes.
+    other: Client,
+    stream: NumberedStream,
+    /// How often the client has moved.
+    moves: usize,
+    portal_lines: Lines,
+    mortal_lines: Lines,
+}
+
+impl Day {
+    fn new() -> Result<Self> {
+        let bed = Bed::new(2)?;
+        let mut other = bed.product.other_client()?;
+        other.name = "other".to_owned();
+        let portal = &bed.product.portal;
+        portal.token("client --actor laptop", &other.token_file())?;
+        let stream = bed.numbered_stream()?;
+        Ok(Self {
+            bed,
+            other,
+            stream,
+            moves: 0,
+            portal_lines: Lines::default(),
+            mortal_lines: Lines::default(),
+        })
+    }
+
+    fn happen(&mut self, event: Event) -> Result<()> {
+        let product = &mut self.bed.product;
+        match event {
+            Event::ClientComes => self.other.start()?,
+            Event::ClientGoes => self.other.stop()?,
+            Event::LeaseChanges => self.change_lease()?,
+            Event::NetworkGoesAndComes => {
+                let namespace = &product.client.namespace;
+                namespace.shell(&format!(
+                    "ip link set veth14 down; sleep 3; ip link set veth14 up; {WAY_OUT}"
+                ))?;
+            }
+            Event::PolicyIsAdded => {
+                let more = access().replace("members = []", "members = [\"laptop\"]");
+                product.portal.apply(&more)?;
+            }
+            Event::PolicyIsRemoved => drop(product.portal.apply(&access())?),
+            Event::NameMoves => {
+                product
+                    .names
+                    .set(PRIVATE_NAME, &[PRIVATE_OTHER_V4.parse()?]);
+                self.comes_to_be_found()?;
+                self.bed
+                    .product
+                    .names
+                    .set(PRIVATE_NAME, &[PRIVATE_V4.parse()?]);
+            }
+            Event::SiteDnsFails => {
+                const SERVFAIL: u8 = 2;
+                product.names.set_fault(PRIVATE_NAME, SERVFAIL);
+                std::thread::sleep(Duration::from_secs(3));
+                product.names.set_fault(PRIVATE_NAME, 0);
+            }
+            Event::PortalRestarts => {
+                self.portal_lines.end_life(&product.portal.output());
+                product.portal.stop()?;
+                product.portal.start()?;
+            }
+            Event::PortalIsKilled => {
+                self.portal_lines.end_life(&product.portal.output());
+                product.portal.kill()?;
+                std::thread::sleep(Duration::from_secs(3));
+                product.portal.start()?;
+            }
+            Event::GatewayIsKilled => {
+                self.mortal_lines
+                    .end_life(&product.gateways[MORTAL].output());
+                product.gateways[MORTAL].kill()?;
+                self.stream.goes_on(GOES_ON)?;
+                self.bed.product.gateways[MORTAL].start()?;
+            }
+            Event::GatewayRestarts => {
+                self.mortal_lines
+                    .end_life(&product.gateways[MORTAL].output());
+                product.gateways[MORTAL].restart()?;
+            }
+            Event::GatewayDrains => {
+                let name = product.gateways[MORTAL].name.clone();
+                product.portal.admin(&format!("gateway drain {name}"))?;
+                self.stream.goes_on(GOES_ON)?;
+                let portal = &self.bed.product.portal;
+                portal.admin(&format!("gateway undrain {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another address of the same network, as DHCP may give it.
+    fn change_lease(&mut self) -> Result<()> {
+        let host = |moves: usize| if moves.is_multiple_of(2) { 2 } else { 77 };
+        let (old, new) = (host(self.moves), host(self.moves + 1));
+        self.moves += 1;
+        let script = format!(
+            "ip address del 10.200.14.{old}/24 dev veth14; ip address add 10.200.14.{new}/24 dev veth14; {}",
+            WAY_OUT
+        );
+        self.bed.product.client.namespace.shell(&script).map(drop)
+    }
+
+    fn comes_to_be_found(&self) -> Result<()> {
+        wait_until("an answer by name", GOES_ON, || {
+            let line = format!("curl -fsS -m 2 http://{PRIVATE_NAME}/");
+            self.bed.product.client.run_with_dns(&line).is_ok()
+        })
+    }
+
+    /// What policy allows goes on, and begins anew.
+    fn works(&self) -> Result<()> {
+        self.stream.goes_on(GOES_ON)?;
+        self.bed.comes_to_reach(PRIVATE_V4, WEB_PORT)?;
+        self.comes_to_be_found()
+    }
+
+    /// What the programs hold that live all day; of the others, what they hold in this life.
+    fn held(&mut self) -> Result<[(&'static str, Held); 4]> {
+        let product = &mut self.bed.product;
+        Ok([
+            ("client", Held::by(product.client.process()?.id())?),
+            (
+                "gateway",
+                Held::by(product.gateways[1 - MORTAL].process()?.id())?,
+            ),
+            (
+                "mortal gateway",
+                Held::by(product.gateways[MORTAL].process()?.id())?,
+            ),
+            ("portal", Held::by(product.portal.process()?.id())?),
+        ])
+    }
+
+    fn lines_per_minute(&self, span: Duration) -> [(&'static str, f64); 4] {
+        let product = &self.bed.product;
+        let none = Lines::default();
+        [
+            ("client", none.per_minute(&product.client.output(), span)),
+            (
+                "gateway",
+                none.per_minute(&product.gateways[1 - MORTAL].output(), span),
+            ),
+            (
+                "mortal gateway",
+                self.mortal_lines
+                    .per_minute(&product.gateways[MORTAL].output(), span),
+            ),
+            (
+                "portal",
+                self.portal_lines.per_minute(&product.portal.output(), span),
+            ),
+        ]
+    }
+}
+
+/// For how long it is to go on after the first round.
+fn span() -> Option<Duration> {
+    let text = std::env::var(MINUTES).ok()?;
+    let minutes: u64 = text.parse().expect("a number of minutes");
+    Some(Duration::from_secs(60 * minutes))
+}
+
+#[test]
+fn flows_that_are_allowed_go_on_through_all_that_happens_and_nothing_grows() {
+    let span = span();
+    let began = Instant::now();
+    let mut day = Day::new().unwrap();
+    let mut first = None;
+    let mut rounds = 0;
+    loop {
+        for event in EVENTS {
+            day.happen(event)
+                .with_context(|| format!("{event:?}"))
+                .unwrap();
+            day.works()
+                .with_context(|| format!("after {event:?}"))
+                .unwrap();
+            if span.is_some() {
+                std::thread::sleep(BETWEEN_EVENTS);
+            }
+        }
+        rounds += 1;
+        let now = day.held().unwrap();
+        first.get_or_insert(now);
+        if span.is_none_or(|span| began.elapsed() >= span) {
+            break;
+        }
+    }
+    // Idle descriptors of the last events go.
+    wait_until("no program to hold more than before", SOON, || {
+        let now = day.held().unwrap();
+        let pairs = now.iter().zip(first.unwrap());
+        pairs
+            .into_iter()
+            .all(|((_, now), (_, first))| now.is_like(first))
+    })
+    .unwrap_or_else(|error| panic!("{error}: {first:?}, then {:?}", day.held()));
+    let took = began.elapsed();
+    for ((name, first), (_, now)) in first.unwrap().iter().zip(day.held().unwrap()) {
+        println!("{name}: after round 1 {first}; after round {rounds} {now}");
+    }
+    for (name, lines) in day.lines_per_minute(took) {
+        println!("{name}: {lines:.1} lines a minute");
+        assert!(
+            took < RATED_AFTER || lines <= MAX_LINES_PER_MINUTE,
+            "{name}: {lines} lines a minute"
+        );
+    }
+    println!(
+        "longest silence of the datagrams: {:?}",
+        day.stream.longest_gap()
+    );
+}
