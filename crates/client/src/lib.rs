@@ -15,6 +15,7 @@ mod request;
 mod settings;
 mod shell;
 pub mod status;
+mod upstream;
 
 pub use clean_up::{clean_up_network, clean_up_resolver};
 pub use culvert_host::StatusError;
@@ -23,3 +24,4 @@ pub use observer::{Observed, Observer, ask, ask_status, is_in_application};
 pub use request::{Request, SecretText, SignIn};
 pub use settings::{DnsScope, Enrolment, Settings};
 pub use shell::run;
+pub use upstream::{Upstream, UpstreamError};

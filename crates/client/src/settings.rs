@@ -1,6 +1,6 @@
 //! What a client is told at its start.
 
-use crate::ClientError;
+use crate::{ClientError, Upstream};
 use culvert_engine::DescriptorStore;
 use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing, Sandbox};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
@@ -39,7 +39,7 @@ pub struct Settings {
     pub dns_scope: DnsScope,
     /// Resolvers for names that are no resource; without them those that the system asked before, where
     /// it asks here for such names.
-    pub dns_upstreams: Vec<SocketAddr>,
+    pub dns_upstreams: Vec<Upstream>,
     /// Where it answers `culvert status`, and takes commands.
     pub status_socket: PathBuf,
     /// Whether the first attempt that does not reach the portal ends the client.

@@ -308,6 +308,9 @@ pub struct DnsStatus {
     pub listening: Vec<SocketAddr>,
     /// Who answers all other names.
     pub upstreams: Vec<SocketAddr>,
+    /// Those of them that are asked over TLS.
+    #[serde(default)]
+    pub over_tls: Vec<TlsUpstreamStatus>,
     /// How the system comes to ask here; none before that is known.
     #[serde(default)]
     pub control: Option<DnsControlStatus>,
@@ -317,6 +320,17 @@ pub struct DnsStatus {
     /// Domains whose names are asked of servers of their own, as the account's administrator says.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
+}
+
+/// A resolver that is asked over TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsUpstreamStatus {
+    /// Where.
+    pub address: SocketAddr,
+    /// The name or address that its certificate must be for.
+    pub name: String,
+    /// Why it can't be asked, if the last attempt failed.
+    pub trouble: Option<String>,
 }
 
 /// A domain whose names are asked of servers of its own.

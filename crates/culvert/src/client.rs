@@ -14,11 +14,12 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use clean_up::CleanUpArguments;
 pub(crate) use clean_up::{refuse_while_running, report};
-use culvert_client::{ClientError, DnsScope, Enrolment, Settings};
+use culvert_client::{ClientError, DnsScope, Enrolment, Settings, Upstream};
 use culvert_host::{
     HostError, InterfaceName, Mark, ResolverChoice, ResolverMode, Routing, SystemHelper, Table,
     observe,
 };
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -167,16 +168,17 @@ struct RunArguments {
 
     /// Ask this resolver for names that are no resource; may be repeated
     ///
-    /// Without one, those are asked that the system asked before; with --dns off, such names are refused.
+    /// With a name behind #, it is asked over TLS and never in the clear, on port 853 unless another is given;
+    /// the system's certificate authorities must vouch for that name: 9.9.9.9#dns.quad9.net.
+    /// Without any, those are asked that the system asked before; with --dns off, such names are refused.
     /// Domains for which the portal's administrator has set servers are asked of those.
     #[arg(
         long,
-        value_name = "ADDR[:PORT]",
+        value_name = "ADDR[:PORT][#NAME]",
         env = "CULVERT_CLIENT_DNS_UPSTREAM",
-        value_delimiter = ',',
-        value_parser = resolver
+        value_delimiter = ','
     )]
-    dns_upstream: Vec<SocketAddr>,
+    dns_upstream: Vec<Upstream>,
 
     /// Where it answers "culvert status", and takes commands
     #[arg(
@@ -380,6 +382,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let enrolment = enrolment.transpose()?;
     let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
+    check_upstreams(&arguments.dns_upstream).map_err(|error| Failure::new(Status::Usage, error))?;
     Ok(Settings {
         interface: arguments.interface,
         state_dir: arguments.state_dir,
@@ -448,12 +451,24 @@ fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| "it must be a number below 2^32, such as 51820 or 0xca6c".to_owned())
 }
 
-/// The address of a resolver, on port 53 unless another is given.
-fn resolver(text: &str) -> Result<SocketAddr, String> {
-    let address = text.parse().map(|address| SocketAddr::new(address, 53));
-    address
-        .or_else(|_| text.parse())
-        .map_err(|_| "it must be an address, such as 9.9.9.9 or [2620:fe::fe]:53".to_owned())
+/// Whoever wants TLS does not want the same names in the clear, from the next resolver.
+fn check_upstreams(upstreams: &[Upstream]) -> Result<(), String> {
+    let has_tls = upstreams.iter().any(|it| it.tls_name.is_some());
+    let in_clear = upstreams.iter().find(|it| it.tls_name.is_none());
+    if let (true, Some(upstream)) = (has_tls, in_clear) {
+        return Err(format!(
+            "--dns-upstream: {upstream} would be asked in the clear and others over TLS: name a certificate for each \
+             (ADDR#NAME) or for none"
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    match upstreams.iter().find(|it| !seen.insert(it.address)) {
+        Some(upstream) => Err(format!(
+            "--dns-upstream: {} is there twice",
+            upstream.address
+        )),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn failure(error: &ClientError) -> Failure {
@@ -478,16 +493,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resolver_has_port_53_unless_it_says_otherwise() {
-        for (text, expected) in [
-            ("9.9.9.9", "9.9.9.9:53"),
-            ("9.9.9.9:5353", "9.9.9.9:5353"),
-            ("2620:fe::fe", "[2620:fe::fe]:53"),
-            ("[2620:fe::fe]:853", "[2620:fe::fe]:853"),
+    fn resolvers_are_all_asked_over_tls_or_none_is() {
+        for (texts, fault) in [
+            (&["9.9.9.9", "8.8.8.8"][..], None),
+            (&["9.9.9.9#dns.quad9.net", "1.1.1.1#one.one.one.one"], None),
+            (
+                &["9.9.9.9#dns.quad9.net", "8.8.8.8"],
+                Some("8.8.8.8:53 would be asked in the clear"),
+            ),
+            (
+                &["9.9.9.9#a.example", "9.9.9.9#b.example"],
+                Some("9.9.9.9:853 is there twice"),
+            ),
         ] {
-            assert_eq!(resolver(text).unwrap(), expected.parse().unwrap());
+            let upstreams: Vec<Upstream> = texts.iter().map(|it| it.parse().unwrap()).collect();
+            match (check_upstreams(&upstreams), fault) {
+                (Ok(()), None) => {}
+                (Err(said), Some(fault)) => assert!(said.contains(fault), "{said}"),
+                (said, _) => panic!("{texts:?}: {said:?}"),
+            }
         }
-        assert!(resolver("dns.example").is_err());
     }
 
     #[test]

@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn the_file_stands_in_for_what_the_command_line_does_not_say() {
         let text = "mtu = 1380\nmark = 7\nname = 'of file'\nexit_when_unreachable = true\n\
-                    dns_upstream = ['9.9.9.9', '[::1]:5353']\n";
+                    dns_upstream = ['9.9.9.9', '[::1]:5353', '9.9.9.9#dns.quad9.net']\n";
         let file = ConfigFile {
             path: "client.toml".into(),
             text: text.to_owned(),
@@ -290,9 +290,12 @@ mod tests {
         let name = matches.get_one::<String>("name");
         assert_eq!(name.map(String::as_str), Some("of file"));
         assert!(matches.get_flag("exit_when_unreachable"));
-        let upstreams = matches.get_many::<std::net::SocketAddr>("dns_upstream");
+        let upstreams = matches.get_many::<culvert_client::Upstream>("dns_upstream");
         let upstreams = upstreams.unwrap().map(ToString::to_string);
-        assert_eq!(upstreams.collect::<Vec<_>>(), ["9.9.9.9:53", "[::1]:5353"]);
+        assert_eq!(
+            upstreams.collect::<Vec<_>>(),
+            ["9.9.9.9:53", "[::1]:5353", "9.9.9.9:853#dns.quad9.net"]
+        );
     }
 
     #[test]

@@ -128,6 +128,7 @@ fn options_that_cannot_be_end_with_status_2() {
         &["client", "run", "--mark", "many"],
         &["client", "run", "--dns", "networkmanager"],
         &["client", "run", "--dns-upstream", "dns.example"],
+        &["client", "run", "--dns-upstream", "9.9.9.9#"],
         &["client", "run", "--token"],
         &["status", "--no-such-flag"],
     ] {

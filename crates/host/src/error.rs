@@ -245,7 +245,7 @@ pub enum HostError {
     #[error(
         "systemd-resolved asks {server} over TLS (DNSOverTLS={mode}), and the client would ask it for names of no \
          resource in the clear: leave those to systemd-resolved (`--dns-scope split`, and no resource whose pattern \
-         leaves the last label open), name servers that may be asked so (`--dns-upstream`), or set DNSOverTLS=no in \
+         leaves the last label open), name servers of your own (`--dns-upstream ADDR#NAME` for TLS), or set DNSOverTLS=no in \
          resolved.conf"
     )]
     ResolvedEncrypts {

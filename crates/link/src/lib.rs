@@ -3,8 +3,8 @@
 //!
 //! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
 //! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
-//! which step of the way fails, and [`race`] connects to whichever address answers first. [`Backoff`] is pure: it
-//! is told its random numbers and keeps no clock.
+//! which step of the way fails, and [`race`] connects to whichever address answers first. [`trusting_authorities`] is
+//! the TLS of other servers. [`Backoff`] is pure: it is told its random numbers and keeps no clock.
 
 #![forbid(unsafe_code)]
 
@@ -30,3 +30,4 @@ pub use repeats::{RepeatedEvents, Repeats};
 pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State, stamp_epoch};
 pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};
 pub use tcp::race;
+pub use tls::trusting_authorities;

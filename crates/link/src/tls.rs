@@ -1,5 +1,5 @@
 //! TLS 1.3 to the portal: its certificate is the one that the token names, or the authorities that
-//! this system trusts vouch for it.
+//! this system trusts vouch for it. Resolvers are known by authorities alone.
 
 use crate::ConnectError;
 use culvert_wire::Timestamp;
@@ -8,32 +8,49 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, WantsVerifier,
 };
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// How the portal is known, as a configuration of TLS.
 pub(crate) fn configuration(pin: Option<CertificatePin>) -> Result<ClientConfig, ConnectError> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|error| ConnectError::Local {
-            what: "set up TLS 1.3",
-            source: std::io::Error::other(error),
-        })?;
     let mut configuration = match pin {
-        Some(pin) => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(PinnedCertificate { pin, provider }))
-            .with_no_client_auth(),
-        None => builder
-            .with_root_certificates(authorities()?)
-            .with_no_client_auth(),
+        Some(pin) => {
+            let provider = Arc::new(aws_lc_rs::default_provider());
+            builder(&provider)?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(PinnedCertificate { pin, provider }))
+                .with_no_client_auth()
+        }
+        None => trusting_authorities()?,
     };
     // A WebSocket is opened by HTTP/1.1; a portal behind a proxy must not be offered more.
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(configuration)
+}
+
+/// TLS 1.3 to a server for whose name the authorities that this system trusts vouch.
+///
+/// # Errors
+/// [`ConnectError::NoAuthorities`] and [`ConnectError::Local`].
+pub fn trusting_authorities() -> Result<ClientConfig, ConnectError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    Ok(builder(&provider)?
+        .with_root_certificates(authorities()?)
+        .with_no_client_auth())
+}
+
+fn builder(
+    provider: &Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, ConnectError> {
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| ConnectError::Local {
+            what: "set up TLS 1.3",
+            source: std::io::Error::other(error),
+        })
 }
 
 /// Whether a handshake failed because the certificate is not the pinned one.

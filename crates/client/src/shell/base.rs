@@ -145,7 +145,11 @@ pub(super) fn core<P>(
         public_key: base.public_key,
         ciphers: fast_ciphers(),
         dns_listen: settings.dns_listen.clone(),
-        dns_upstreams: settings.dns_upstreams.clone(),
+        dns_upstreams: settings
+            .dns_upstreams
+            .iter()
+            .map(|upstream| upstream.address)
+            .collect(),
         asks_all: settings.dns_scope == DnsScope::All,
         portal: portal_name(portal_url),
     };

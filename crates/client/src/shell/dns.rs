@@ -2,9 +2,11 @@
 //! upstream resolvers.
 
 mod listener;
+mod tls;
 mod upstream;
 
 pub(crate) use listener::{Admit, Listeners};
+pub(crate) use tls::TlsServers;
 pub(crate) use upstream::{Server, ask_upstream};
 
 use culvert_dns::{ForwardId, Transport};

@@ -5,7 +5,7 @@ mod report;
 use super::applications::{GuardEvent, Joining, Keeper};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
-use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, ask_upstream};
+use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, TlsServers, ask_upstream};
 use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
@@ -86,6 +86,7 @@ pub(super) struct Devices {
     /// Addresses of the portal, as last looked up.
     portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     listeners: Listeners,
+    tls_servers: TlsServers,
 }
 
 impl Devices {
@@ -198,6 +199,7 @@ impl<'a> EventLoop<'a> {
                 portal,
                 portal_addresses,
                 listeners,
+                tls_servers: TlsServers::start(&settings.dns_upstreams),
             },
             dns_events,
             dns_received,
@@ -522,13 +524,14 @@ impl<'a> EventLoop<'a> {
                     transport,
                     via,
                 } => {
-                    let device = match via {
-                        Via::Network => None,
-                        Via::Tunnel => Some(self.base.settings.interface.clone()),
+                    let (device, tls) = match via {
+                        Via::Network => (None, self.devices.tls_servers.get(upstream)),
+                        Via::Tunnel => (Some(self.base.settings.interface.clone()), None),
                     };
                     let server = Server {
                         at: upstream,
                         device,
+                        tls,
                     };
                     let events = self.dns_events.clone();
                     tokio::spawn(ask_upstream(id, query, server, transport, events));

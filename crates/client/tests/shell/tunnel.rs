@@ -3,6 +3,7 @@
 use crate::gateway::{BEHIND, Gateway, gateway_id};
 use crate::portal::{CLIENT, FakePortal, Session, resource};
 use crate::scene::{Running, Scene};
+use culvert_client::Upstream;
 use culvert_client::status::AccessState;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_lab::Family;
@@ -315,7 +316,7 @@ fn other_names_are_asked_upstream() {
         let upstream = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = upstream.local_addr().unwrap();
         let mut client = Running::start(&portal, |settings| {
-            settings.dns_upstreams = vec![address];
+            settings.dns_upstreams = vec![Upstream::in_clear(address)];
             settings.dns_listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
         });
         let (mut session, _) = portal.accept(1).await;

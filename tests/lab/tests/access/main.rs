@@ -18,6 +18,7 @@ mod database;
 mod day;
 mod disk;
 mod disk_console;
+mod dns_over_tls;
 mod domains;
 mod draining;
 mod enrolment;

@@ -1,5 +1,6 @@
 //! One query to an upstream resolver, from a port of its own.
 
+use super::tls::TlsServer;
 use super::{DnsEvent, DnsEvents};
 use culvert_dns::{ForwardId, Transport, UPSTREAM_WAIT, may_answer};
 use culvert_host::InterfaceName;
@@ -18,6 +19,8 @@ pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     /// The only interface that the query may leave by, if not any.
     pub(crate) device: Option<InterfaceName>,
+    /// How it is asked over TLS. No other transport will do then.
+    pub(crate) tls: Option<TlsServer>,
 }
 
 /// Asks, and tells the core what came of it: an answer, or that nobody is there. Of an upstream that
@@ -30,9 +33,10 @@ pub(crate) async fn ask_upstream(
     events: DnsEvents,
 ) {
     let exchange = async {
-        match transport {
-            Transport::Udp => exchange_udp(&query, &server).await,
-            Transport::Tcp => exchange_tcp(&query, &server).await,
+        match (&server.tls, transport) {
+            (Some(tls), _) => tls.ask(query).await,
+            (None, Transport::Udp) => exchange_udp(&query, &server).await,
+            (None, Transport::Tcp) => exchange_tcp(&query, &server).await,
         }
     };
     let upstream = server.at;
@@ -117,6 +121,7 @@ mod tests {
             let server = Server {
                 at: upstream,
                 device: None,
+                tls: None,
             };
             async move { exchange_udp(&query, &server).await }
         });

@@ -25,6 +25,8 @@ impl EventLoop<'_> {
         let view = self.core.view(now.boot_ms, now.unix_ms);
         let mut problems = self.devices.host.problems();
         problems.extend(self.dns_problem.clone());
+        let over_tls = self.devices.tls_servers.status();
+        problems.extend(over_tls.iter().filter_map(|it| it.trouble.clone()));
         let resolver = self.devices.resolver.state.borrow();
         problems.extend(resolver.problem.clone());
         problems.extend(view.portal.clock_problem());
@@ -62,6 +64,7 @@ impl EventLoop<'_> {
             dns: DnsStatus {
                 listening: self.devices.listeners.addresses(),
                 upstreams: self.core.dns_upstreams().to_vec(),
+                over_tls,
                 control: resolver.status.clone(),
                 search: view.search,
                 zones: view.zones,
