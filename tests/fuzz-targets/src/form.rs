@@ -67,7 +67,8 @@ fn fields(data: &[u8]) -> Vec<(String, String)> {
             let end = pair.iter().position(|byte| *byte == b'=');
             let end = end.unwrap_or(pair.len());
             let value = pair.get(end + 1..).unwrap_or_default();
-            (decode(&pair[..end]), decode(value).replace("\r\n", "\n"))
+            let value = decode(value).replace("\r\n", "\n");
+            (decode(&pair[..end]), value.replace('\r', "\n"))
         })
         .collect()
 }

@@ -248,7 +248,12 @@ pub(crate) fn is_never_forwarded(address: IpAddr) -> bool {
 pub(crate) fn is_of_the_tunnel(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.octets()[0] == 100 && (64..128).contains(&v4.octets()[1]),
-        IpAddr::V6(v6) => v6.segments()[..3] == [0xfd00, 0x2021, 0x1111],
+        IpAddr::V6(v6) => match v6.segments() {
+            // `MACHINES_V6` and `NAMES_V6`.
+            [0xfd00, 0x2021, 0x1111, 0, 0, 0, 0, _] => true,
+            [0xfd00, 0x2021, 0x1111, 0x8000, 0, 0, sixth, _] => sixth < 0x20,
+            _ => false,
+        },
     }
 }
 

@@ -98,12 +98,26 @@ impl Fields {
             if fields.iter().any(|(known, _)| *known == name) {
                 return Err(Fault::Malformed("the form has a field twice".to_owned()));
             }
-            // Browsers end lines as old terminals do.
-            let value = value.replace("\r\n", "\n");
-            fields.push((name.into_owned(), Zeroizing::new(value)));
+            let value = Zeroizing::new(with_unix_lines(&value));
+            fields.push((name.into_owned(), value));
         }
         Ok(Self(fields))
     }
+}
+
+/// Browsers end lines by CRLF. Whatever ends a line is one LF here: a value that is sent once more stays what it is.
+fn with_unix_lines(text: &str) -> String {
+    let mut unix = String::with_capacity(text.len());
+    let mut last = None;
+    for char in text.chars() {
+        match char {
+            '\n' if last == Some('\r') => {}
+            '\r' => unix.push('\n'),
+            other => unix.push(other),
+        }
+        last = Some(char);
+    }
+    unix
 }
 
 impl<S: Send + Sync> FromRequest<S> for Fields {
@@ -277,6 +291,8 @@ mod tests {
         assert_eq!(fields.text("name"), "a b");
         assert_eq!(fields.lines("text"), ["1", "2"]);
         assert_eq!(fields.text("other"), "");
+        let fields = Fields::of(b"text=1%0D%0D%0A2%0A%0D3").ok().unwrap();
+        assert_eq!(fields.text("text"), "1\n\n2\n\n3");
         assert!(Fields::of(b"a=1&a=2").is_err());
         let many: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("f{at}=")).collect();
         assert!(Fields::of(many.join("&").as_bytes()).is_err());

@@ -194,8 +194,10 @@ fn is_address(host: &str) -> bool {
 /// Browsers say where a form came from, in at least one of two headers; what none of them vouches for
 /// came from nowhere.
 fn came_from(headers: &HeaderMap, host: &str) -> bool {
-    let origin =
-        one(headers, header::ORIGIN.as_str()).map(|origin| origin == format!("https://{host}"));
+    // One that can't be read, or is there twice, is not ours.
+    let origin = headers.contains_key(header::ORIGIN).then(|| {
+        one(headers, header::ORIGIN.as_str()).is_some_and(|it| it == format!("https://{host}"))
+    });
     let site = headers
         .get(SEC_FETCH_SITE)
         .map(|site| site == "same-origin");

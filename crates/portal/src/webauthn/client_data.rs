@@ -29,10 +29,13 @@ struct Json {
 
 impl ClientData {
     pub(super) fn parse(text: Vec<u8>) -> Result<Self, Refusal> {
+        // "Let JSONtext be the result of running UTF-8 decode on the value of response.clientDataJSON." What is no
+        // UTF-8 is refused as a whole: from bytes, the parser would pass over it in fields that it does not know.
+        let malformed = || Refusal::Malformed("clientDataJSON");
+        let decoded = str::from_utf8(&text).map_err(|_| malformed())?;
         // "Let C, the client data claimed as collected during the credential creation, be the result of running an
         // implementation-specific JSON parser on JSONtext."
-        let json: Json =
-            serde_json::from_slice(&text).map_err(|_| Refusal::Malformed("clientDataJSON"))?;
+        let json: Json = serde_json::from_str(decoded).map_err(|_| malformed())?;
         Ok(Self {
             text,
             challenge: bytes(&json.challenge)?,
