@@ -1,10 +1,10 @@
-//! Daily life in little time: everything that happens to a product in days happens to it again and again, while
-//! flows that policy allows go on. Afterwards it holds no more than before, and its logs are short.
+//! Daily life in little time: the events of days come one after another, again and again, while flows that policy
+//! allows go on. Afterwards each program holds no more than before, and its logs are short.
 //!
 //! An ordinary run goes once through all events. `make day` goes on for half an hour.
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use culvert_lab::product::{Client, NumberedStream, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4};
 use culvert_lab::wait_until;
 use std::fmt;
@@ -24,17 +24,17 @@ const GOES_ON: Duration = Duration::from_secs(20);
 /// Log lines of one program in a minute.
 const MAX_LINES_PER_MINUTE: f64 = 10.0;
 
-/// Lines say little about a rate before.
+/// A rate of lines is meaningless before.
 const RATED_AFTER: Duration = Duration::from_secs(300);
 
-/// What a program may hold more at the end than after the first round: allocators and caches settle, in per cent and MiB.
+/// Memory that a program may hold more at the end than after the first round: allocators and caches settle.
 const MAX_GROWTH_PERCENT: u64 = 20;
 const MAX_GROWTH_KIB: u64 = 8 * 1024;
 
-/// Connections under way when one looks.
+/// Connections that are under way in the moment of counting.
 const MAX_MORE_DESCRIPTORS: u64 = 8;
 
-/// What happens.
+/// An event of daily life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     ClientComes,
@@ -47,20 +47,21 @@ enum Event {
     SiteDnsFails,
     PortalRestarts,
     PortalIsKilled,
+    GatewayDrains,
     GatewayIsKilled,
     GatewayRestarts,
-    GatewayDrains,
 }
 
+/// A gateway dies right after the flows have come to it.
 const EVENTS: [Event; 13] = [
     Event::ClientComes,
     Event::LeaseChanges,
     Event::PolicyIsAdded,
+    Event::GatewayDrains,
     Event::GatewayIsKilled,
     Event::NameMoves,
     Event::PortalRestarts,
     Event::NetworkGoesAndComes,
-    Event::GatewayDrains,
     Event::SiteDnsFails,
     Event::PolicyIsRemoved,
     Event::PortalIsKilled,
@@ -74,7 +75,7 @@ const WAY_OUT: &str = "ip route replace default via 10.200.14.1";
 /// The gateway that dies and comes back; the other one lives all day.
 const MORTAL: usize = 1;
 
-/// What a program holds.
+/// Memory, descriptors and threads of a program.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     resident_kib: u64,
@@ -100,7 +101,7 @@ impl Held {
         })
     }
 
-    /// Whether it is as much as before, but for what settles.
+    /// True if it is as much as before, within the limits above.
     fn is_like(self, before: Self) -> bool {
         let allowed = before.resident_kib * (100 + MAX_GROWTH_PERCENT) / 100 + MAX_GROWTH_KIB;
         self.resident_kib <= allowed
@@ -146,7 +147,7 @@ struct Day {
     /// It comes and goes.
     other: Client,
     stream: NumberedStream,
-    /// How often the client has moved.
+    /// The number of addresses that the client has had.
     moves: usize,
     portal_lines: Lines,
     mortal_lines: Lines,
@@ -214,27 +215,42 @@ impl Day {
                 std::thread::sleep(Duration::from_secs(3));
                 product.portal.start()?;
             }
-            Event::GatewayIsKilled => {
-                self.mortal_lines
-                    .end_life(&product.gateways[MORTAL].output());
-                product.gateways[MORTAL].kill()?;
-                self.stream.goes_on(GOES_ON)?;
-                self.bed.product.gateways[MORTAL].start()?;
-            }
+            Event::GatewayDrains => self.drain()?,
+            Event::GatewayIsKilled => self.kill_the_one_in_use()?,
             Event::GatewayRestarts => {
                 self.mortal_lines
                     .end_life(&product.gateways[MORTAL].output());
                 product.gateways[MORTAL].restart()?;
             }
-            Event::GatewayDrains => {
-                let name = product.gateways[MORTAL].name.clone();
-                product.portal.admin(&format!("gateway drain {name}"))?;
-                self.stream.goes_on(GOES_ON)?;
-                let portal = &self.bed.product.portal;
-                portal.admin(&format!("gateway undrain {name}"))?;
-            }
         }
         Ok(())
+    }
+
+    /// Sends the flows away from the gateway that lives all day.
+    fn drain(&mut self) -> Result<()> {
+        let product = &self.bed.product;
+        let name = &product.gateways[1 - MORTAL].name;
+        product
+            .portal
+            .admin(&format!("gateway drain {name} --now"))?;
+        wait_until("the flows to go through the other one", GOES_ON, || {
+            self.bed.serving() == MORTAL
+        })?;
+        self.stream.goes_on(GOES_ON)?;
+        product.portal.admin(&format!("gateway undrain {name}"))?;
+        Ok(())
+    }
+
+    fn kill_the_one_in_use(&mut self) -> Result<()> {
+        ensure!(
+            self.bed.serving() == MORTAL,
+            "nobody uses the one that dies"
+        );
+        let mortal = &mut self.bed.product.gateways[MORTAL];
+        self.mortal_lines.end_life(&mortal.output());
+        mortal.kill()?;
+        self.stream.goes_on(GOES_ON)?;
+        self.bed.product.gateways[MORTAL].start()
     }
 
     /// Another address of the same network, as DHCP may give it.
@@ -243,8 +259,7 @@ impl Day {
         let (old, new) = (host(self.moves), host(self.moves + 1));
         self.moves += 1;
         let script = format!(
-            "ip address del 10.200.14.{old}/24 dev veth14; ip address add 10.200.14.{new}/24 dev veth14; {}",
-            WAY_OUT
+            "ip address del 10.200.14.{old}/24 dev veth14; ip address add 10.200.14.{new}/24 dev veth14; {WAY_OUT}",
         );
         self.bed.product.client.namespace.shell(&script).map(drop)
     }
@@ -256,14 +271,14 @@ impl Day {
         })
     }
 
-    /// What policy allows goes on, and begins anew.
+    /// The flow that policy allows goes on, and new connections succeed.
     fn works(&self) -> Result<()> {
         self.stream.goes_on(GOES_ON)?;
         self.bed.comes_to_reach(PRIVATE_V4, WEB_PORT)?;
         self.comes_to_be_found()
     }
 
-    /// What the programs hold that live all day; of the others, what they hold in this life.
+    /// The client and a gateway live all day; of the others this is of their present life.
     fn held(&mut self) -> Result<[(&'static str, Held); 4]> {
         let product = &mut self.bed.product;
         Ok([
@@ -302,7 +317,7 @@ impl Day {
     }
 }
 
-/// For how long it is to go on after the first round.
+/// The time for which it is to go on; none for one round.
 fn span() -> Option<Duration> {
     let text = std::env::var(MINUTES).ok()?;
     let minutes: u64 = text.parse().expect("a number of minutes");
