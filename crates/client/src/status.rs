@@ -325,11 +325,11 @@ pub struct DnsStatus {
 /// A resolver that is asked over TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsUpstreamStatus {
-    /// Where.
+    /// Its address and port.
     pub address: SocketAddr,
     /// The name or address that its certificate must be for.
     pub name: String,
-    /// Why it can't be asked, if the last attempt failed.
+    /// The failure of the last attempt to connect, if it failed.
     pub trouble: Option<String>,
 }
 

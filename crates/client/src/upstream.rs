@@ -1,12 +1,10 @@
 //! A resolver for names that are no resource, as people name it.
 
+use crate::core::DNS_PORT;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
-
-/// The port of DNS (RFC 1035, section 4.2).
-const DNS_PORT: u16 = 53;
 
 /// The port of DNS over TLS (RFC 7858, section 3.1).
 const DNS_OVER_TLS_PORT: u16 = 853;
@@ -14,7 +12,7 @@ const DNS_OVER_TLS_PORT: u16 = 853;
 /// A resolver for names that are no resource: `ADDR[:PORT]`, or `ADDR[:PORT]#NAME`, as systemd-resolved writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Where it is asked.
+    /// Its address and port.
     pub address: SocketAddr,
     /// The name or address that its certificate is for. It is asked over TLS then (RFC 7858), and in no other way
     /// (RFC 8310, section 5: strict privacy). Without one it is asked in the clear.

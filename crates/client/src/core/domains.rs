@@ -2,7 +2,7 @@
 //! account's rules about names.
 
 use super::Client;
-use super::names::DNS_PORT;
+use super::DNS_PORT;
 use super::output::Output;
 use culvert_dns::Time;
 use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, NamePattern};

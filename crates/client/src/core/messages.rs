@@ -267,8 +267,8 @@ impl<P> Client<P> {
         };
         let mut listens_on = self.options.dns_listen.clone();
         let interface = network.interface;
-        listens_on.push((interface.ipv4, super::names::DNS_PORT).into());
-        listens_on.push((interface.ipv6, super::names::DNS_PORT).into());
+        listens_on.push((interface.ipv4, super::DNS_PORT).into());
+        listens_on.push((interface.ipv6, super::DNS_PORT).into());
         let mut seed = self.dns_seed;
         // Another stream of ids for each resolver.
         for (byte, random) in seed.iter_mut().zip(self.random.next().to_le_bytes()) {

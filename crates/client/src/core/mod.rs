@@ -42,6 +42,7 @@ pub use directory::{MAX_RESOURCES, MAX_SAME_TARGET};
 pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
 pub use guard::GuardRules;
+pub(crate) use names::DNS_PORT;
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, Refusal};
 pub use packets::MAX_HELD_BYTES;

@@ -7,8 +7,8 @@ use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
 
-/// The port of DNS.
-pub(super) const DNS_PORT: u16 = 53;
+/// The port of DNS (RFC 1035, section 4.2).
+pub(crate) const DNS_PORT: u16 = 53;
 
 /// What the gateway found for a name is good this long without asking again, in milliseconds: the
 /// stub asks again every minute, and two programs at the same moment get one answer.

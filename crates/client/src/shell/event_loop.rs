@@ -10,7 +10,7 @@ use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
 use super::tunnel::{Tunnel, refused_by_gateway};
-use crate::core::{Client, Ending, Output, PacketFacts};
+use crate::core::{Client, DNS_PORT, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_dns::Via;
@@ -31,9 +31,6 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
-
-/// The port of DNS.
-const DNS_PORT: u16 = 53;
 
 /// How long after a failure the DNS sockets are opened again, in milliseconds: a new IPv6 address is
 /// tried for a duplicate for a second before it can be used.

@@ -11,7 +11,7 @@ use crate::shell::clock::Now;
 use crate::status::TlsUpstreamStatus;
 use connection::Connection;
 use culvert_dns::{FORWARDS_MAX, UPSTREAM_WAIT};
-use culvert_link::{Repeats, trusting_authorities};
+use culvert_link::{ConnectError, Repeats, trusting_authorities};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -23,10 +23,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How often a query is sent in all.
+/// The most times that one query is sent.
 const TRIES: u8 = 2;
 
-/// All that are asked over TLS, until this is dropped.
+const NO_AUTHORITIES: &str =
+    "this system has no certificate authorities: install the package ca-certificates";
+
+/// All servers that are asked over TLS, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct TlsServers {
     servers: Vec<TlsServer>,
@@ -38,7 +41,11 @@ impl TlsServers {
     pub(crate) fn start(upstreams: &[Upstream]) -> Self {
         // Anew for each connection: authorities may be added and withdrawn while the client runs.
         Self::start_with(upstreams, || {
-            trusting_authorities().map_err(io::Error::other)
+            trusting_authorities().map_err(|error| match error {
+                // A token that names a certificate, as the portal's may, is no way out here.
+                ConnectError::NoAuthorities => io::Error::other(NO_AUTHORITIES),
+                error => io::Error::other(error),
+            })
         })
     }
 
@@ -100,7 +107,7 @@ pub(crate) struct TlsServer {
 }
 
 impl TlsServer {
-    /// Asks. Whoever waits has a time limit.
+    /// Asks, without a time limit.
     ///
     /// # Errors
     /// The server can't be asked, or has closed the connection twice without an answer.
@@ -119,23 +126,23 @@ impl TlsServer {
     }
 }
 
-/// Why the last attempt to connect failed, for people.
+/// The failure of the last attempt to connect, for people.
 type Trouble = Arc<Mutex<Option<String>>>;
 
 fn lock(trouble: &Trouble) -> std::sync::MutexGuard<'_, Option<String>> {
     trouble.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A query that waits. Whoever asked hears that there is no answer by this being dropped.
+/// A query that waits. The asker hears that there is no answer when this is dropped.
 #[derive(Debug)]
 struct Question {
     query: Vec<u8>,
     answer: oneshot::Sender<Vec<u8>>,
-    /// How often it was sent.
+    /// The number of times that it was sent.
     tries: u8,
 }
 
-/// What keeps the connection to one server.
+/// The task that keeps the connection to one server.
 struct Task {
     at: SocketAddr,
     name: ServerName<'static>,
@@ -158,7 +165,7 @@ impl Task {
             match connected.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(connection) => {
                     self.note_connected();
-                    lost = connection.carry(lost, &mut self.questions).await;
+                    lost = connection.exchange(lost, &mut self.questions).await;
                     lost.retain(|question| question.tries < TRIES && !question.answer.is_closed());
                 }
                 Err(error) => {

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     /// The only interface that the query may leave by, if not any.
     pub(crate) device: Option<InterfaceName>,
-    /// How it is asked over TLS. No other transport will do then.
+    /// Its connection, if it is asked over TLS. No other transport will do then.
     pub(crate) tls: Option<TlsServer>,
 }
 

@@ -8,12 +8,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long a connection stays open without a query. Servers close idle ones after some seconds too (RFC 7766,
-/// section 6.2.3); whoever closes first does not matter.
+/// The time for which a connection stays open without a query. Servers close idle ones after some seconds too
+/// (RFC 7766, section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long the server may say nothing while queries wait. It is shorter than [`UPSTREAM_WAIT`](culvert_dns::UPSTREAM_WAIT), so that
-/// what waits is asked again on a new connection in time.
+/// The time for which the server may be silent while queries wait. It is shorter than
+/// [`UPSTREAM_WAIT`](culvert_dns::UPSTREAM_WAIT), so that they are asked again on a new connection in time.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The header of a message: its id, flags and counts.
@@ -22,11 +22,11 @@ const HEADER_LEN: usize = 12;
 /// A connection, from its first query to its end.
 pub(super) struct Connection<S> {
     stream: S,
-    /// What was received and is no whole message yet: at most one message, and what one read adds.
+    /// Received bytes that are no whole message yet: at most one message, and the bytes of one read.
     received: Vec<u8>,
-    /// Those that were sent, at most [`FORWARDS_MAX`].
+    /// Questions that were sent, at most [`FORWARDS_MAX`].
     waiting: Vec<Question>,
-    /// When it is given up.
+    /// The connection is given up then.
     deadline: Instant,
 }
 
@@ -40,15 +40,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Asks until the connection is idle, silent or closed. `first` are asked before all others. Returns what was
-    /// not answered.
-    pub(super) async fn carry(
+    /// Asks until the connection is idle, silent or closed. `first` are asked before all others. Returns the
+    /// questions that were not answered.
+    pub(super) async fn exchange(
         mut self,
         first: Vec<Question>,
         questions: &mut mpsc::Receiver<Question>,
     ) -> Vec<Question> {
-        for question in first {
+        let mut first = first.into_iter();
+        while let Some(question) = first.next() {
             if self.send(question).await.is_err() {
+                self.waiting.extend(first);
                 return self.waiting;
             }
         }
@@ -109,7 +111,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             });
             if let Some(index) = index {
                 let question = self.waiting.swap_remove(index);
-                // Whoever asked may have given up.
+                // The asker may have given up.
                 let _gone = question.answer.send(message.to_vec());
             }
             taken += size_of::<u16>() + len;
@@ -124,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Whether a message without a question is the answer to a query, such as FORMERR of a server that could not read it.
+/// True if a message without a question answers a query, such as FORMERR of a server that could not read it.
 fn is_refusal_of(message: &[u8], query: &[u8]) -> bool {
     let is_empty = message.len() >= HEADER_LEN && message[4..6] == [0, 0];
     is_empty && message[2] & 0x80 != 0 && message.get(..2) == query.get(..2)

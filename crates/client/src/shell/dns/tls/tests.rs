@@ -114,7 +114,7 @@ async fn queries_share_a_connection_and_are_answered_in_any_order() {
         tokio::task::yield_now().await;
         stream.write_all(&last[5..]).await.unwrap();
         stream.flush().await.unwrap();
-        // Whoever comes later uses the same connection.
+        // A later query uses the same connection.
         let third = heard(&mut stream).await;
         say(&mut stream, &answer(third[1])).await;
         stream
@@ -241,6 +241,26 @@ async fn trouble_is_told_until_the_server_can_be_asked_again() {
 }
 
 #[tokio::test]
+async fn no_query_is_lost_that_waited_for_a_connection_which_then_failed() {
+    let (near, far) = tokio::io::duplex(4096);
+    drop(far);
+    let (_asked, mut questions) = mpsc::channel(1);
+    let (waits, _answered): (Vec<_>, Vec<_>) = (1..=3)
+        .map(|id| {
+            let (answer, answered) = oneshot::channel();
+            let question = Question {
+                query: query(id),
+                answer,
+                tries: 0,
+            };
+            (question, answered)
+        })
+        .unzip();
+    let lost = Connection::new(near).exchange(waits, &mut questions).await;
+    assert_eq!(lost.len(), 3);
+}
+
+#[tokio::test]
 async fn an_idle_connection_is_closed() {
     let (near, mut far) = tokio::io::duplex(4096);
     let (_asked, mut questions) = mpsc::channel(1);
@@ -250,9 +270,9 @@ async fn an_idle_connection_is_closed() {
         answer: waits,
         tries: 0,
     };
-    let carry = tokio::spawn(async move {
+    let exchange = tokio::spawn(async move {
         let lost = Connection::new(near)
-            .carry(vec![question], &mut questions)
+            .exchange(vec![question], &mut questions)
             .await;
         lost.len()
     });
@@ -261,7 +281,7 @@ async fn an_idle_connection_is_closed() {
     let said = answer(1);
     far.write_u16(said.len().try_into().unwrap()).await.unwrap();
     far.write_all(&said).await.unwrap();
-    assert_eq!(carry.await.unwrap(), 0);
+    assert_eq!(exchange.await.unwrap(), 0);
     let rest = timeout(Duration::from_secs(60), far.read_u8()).await;
     assert_eq!(
         rest.unwrap().unwrap_err().kind(),
