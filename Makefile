@@ -111,7 +111,7 @@ vet-import: rust ## Fetch the audits of others, and drop exemptions that they ma
 fuzz: rust ## Grow the fuzz corpora: FUZZ_SECONDS=60 TARGETS="cut uapi_set" (nightly, cargo-fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run.sh $(TARGETS)
 
-mutants: rust ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0")
+mutants: setup ## Break the code on purpose and see which tests notice (MUTANTS="session", "policy" or "sample 0")
 	@# Tests of sign-ins by a provider fail without one, and would notice nothing.
 	@scripts/peers.sh oidc-provider
 	cargo xtask mutants $(MUTANTS)

@@ -451,7 +451,7 @@ fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| "it must be a number below 2^32, such as 51820 or 0xca6c".to_owned())
 }
 
-/// Whoever wants TLS does not want the same names in the clear, from the next resolver.
+/// All resolvers are asked over TLS, or none is: nothing falls back to clear text by going to the next one.
 fn check_upstreams(upstreams: &[Upstream]) -> Result<(), String> {
     let has_tls = upstreams.iter().any(|it| it.tls_name.is_some());
     let in_clear = upstreams.iter().find(|it| it.tls_name.is_none());

@@ -129,6 +129,12 @@ fn options_that_cannot_be_end_with_status_2() {
         &["client", "run", "--dns", "networkmanager"],
         &["client", "run", "--dns-upstream", "dns.example"],
         &["client", "run", "--dns-upstream", "9.9.9.9#"],
+        &[
+            "client",
+            "run",
+            "--dns-upstream",
+            "9.9.9.9#a.example,8.8.8.8",
+        ],
         &["client", "run", "--token"],
         &["status", "--no-such-flag"],
     ] {

@@ -105,7 +105,7 @@ impl Fields {
     }
 }
 
-/// Browsers end lines by CRLF. Whatever ends a line is one LF here: a value that is sent once more stays what it is.
+/// Browsers end lines by CRLF. Here each line ends by one LF, so that a value stays the same when it is sent once more.
 fn with_unix_lines(text: &str) -> String {
     let mut unix = String::with_capacity(text.len());
     let mut last = None;

@@ -94,7 +94,7 @@ pub fn run_history(seed: u64, is_traced: bool) -> Tally {
 /// Returns what was counted.
 ///
 /// # Panics
-/// Where something is not as it must be.
+/// If something is not as it must be.
 pub fn run_day(seed: u64, is_traced: bool) -> Tally {
     let mut history = History::new(seed, is_traced);
     for hour in 1..=24 {
@@ -174,7 +174,7 @@ impl History {
         self.world.set_name("y.z.lab.example", &["fd00:8::3"]);
     }
 
-    /// Who was shut out is let in again, and applications begin.
+    /// Lets machines in again that were shut out, and begins applications.
     fn renew(&mut self) {
         let config = self.world.config();
         let clients = (0..self.clients).filter_map(|number| config.client_of(number));
