@@ -125,7 +125,7 @@ constant-time: rust ## Whether the time of comparing secrets tells where they di
 handshake-model: ## Search the model of the handshake for attacks (Verifpal)
 	@tests/handshake/check.sh
 
-sanitize: rust ## Tests of crates with unsafe code, and the fuzz corpora, with AddressSanitizer (nightly; root; about 10 minutes)
+sanitize: rust ## Tests of crates with unsafe code, and the fuzz corpora, with AddressSanitizer (nightly; root; builds for 20 minutes)
 	@scripts/sanitize.sh
 
 miri: rust ## Unit tests of crates without C code in Miri (nightly with miri)
