@@ -99,6 +99,10 @@ fn from_client() -> Vec<FromClient> {
             names: vec![wanted()],
             avoid: vec![GatewayId::from_bytes([3; 16])],
         },
+        FromClient::AnswerNow {
+            request: 4,
+            resource: ResourceId::from_bytes([1; 16]),
+        },
         FromClient::ReleaseAccess {
             grant: GrantId::from_bytes([4; 16]),
         },
@@ -279,6 +283,7 @@ fn to_gateway() -> Vec<ToGateway> {
                 resource: None,
             },
         },
+        ToGateway::AnswerNow { grant },
         ToGateway::Revoke { grant },
         ToGateway::FiltersChanged {
             resource: resource().id,

@@ -164,6 +164,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"type":"request_access","request":4,"resource":"res_{ID}","names":{names},"avoid":["gw_{ID}"]}}"#
         ),
+        format!(r#"{{"type":"answer_now","request":4,"resource":"res_{ID}"}}"#),
         format!(r#"{{"type":"release_access","grant":"grt_{ID}"}}"#),
         r#"{"type":"unsupported","kind":"poem"}"#.to_owned(),
         r#"{"type":"poem","lines":[]}"#.to_owned(),
@@ -223,6 +224,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"epoch":7,"seq":2,"type":"grant","token":"v4.public.x","preshared_key":"{key}","replaces":"grt_{ID}","names":{names}}}"#
         ),
+        format!(r#"{{"epoch":7,"seq":2,"type":"answer_now","grant":"grt_{ID}"}}"#),
         format!(r#"{{"epoch":7,"seq":2,"type":"revoke","grant":"grt_{ID}"}}"#),
         format!(
             r#"{{"epoch":7,"seq":2,"type":"filters_changed","resource":"res_{ID}","filters":[{{"protocol":"any"}},{{"protocol":"udp","ports":[],"except":1}},null]}}"#

@@ -22,6 +22,14 @@ pub const MAX_NAMES_PER_GRANT: usize = 4096;
 /// Names that wait to be asked for in one resource: four requests.
 pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
 
+/// How long a request may be under way before new names press for its answer, in milliseconds: the portal and most resolvers
+/// take less.
+const ANSWER_NOW_AFTER_MS: u64 = 100;
+
+/// How long a name may be pending, in milliseconds: a gateway gives each question to the DNS half of it, and the question may
+/// have to wait for its turn.
+const PENDING_LIMIT_MS: u64 = 5_000;
+
 /// How long the first "no" is kept, in milliseconds. It doubles with each further one, up to
 /// [`MAX_DENIAL_MS`]: whoever has just been given access need not wait.
 pub const MIN_DENIAL_MS: u64 = 2_000;
@@ -50,6 +58,8 @@ pub(super) struct Access<P> {
     pub(super) denials: u32,
     /// Names to ask for that no request has taken yet.
     pub(super) wanted: BTreeMap<DomainName, Addresses>,
+    /// Names that the gateway has yet to hear of from the DNS, and since when: they are asked for again.
+    pub(super) pending: BTreeMap<DomainName, u64>,
     /// Packets that wait, oldest first.
     pub(super) held: VecDeque<Held<P>>,
     /// When this is to be looked at again.
@@ -114,10 +124,25 @@ pub(super) struct GrantedName {
 pub(super) struct Ask {
     /// Its number, once it is sent.
     pub(super) number: Option<u64>,
+    /// When it was sent, or was to be.
+    pub(super) sent_ms: u64,
+    pub(super) haste: Haste,
     /// The names in it.
     pub(super) names: BTreeMap<DomainName, Addresses>,
     /// When nobody waits for the answer any more.
     pub(super) until_ms: u64,
+}
+
+/// Whether names that came later press for the answer to a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// There are none.
+    #[default]
+    None,
+    /// They do from then on.
+    From(u64),
+    /// The portal has been told.
+    Told,
 }
 
 /// A "no".
@@ -138,6 +163,7 @@ impl<P> Default for Access<P> {
             denial: None,
             denials: 0,
             wanted: BTreeMap::new(),
+            pending: BTreeMap::new(),
             held: VecDeque::new(),
             due_ms: None,
         }
@@ -200,6 +226,29 @@ impl<P> Access<P> {
         true
     }
 
+    /// A name that is wanted does not wait for long until the request on its way is answered.
+    pub(super) fn press_for(&mut self, name: &DomainName, now_ms: u64) {
+        if let Some(ask) = &mut self.ask
+            && ask.number.is_some()
+            && ask.haste == Haste::None
+            && !ask.names.contains_key(name)
+        {
+            ask.haste = Haste::From(now_ms.max(ask.sent_ms + ANSWER_NOW_AFTER_MS));
+        }
+    }
+
+    /// Whether a name is to be asked for again, of which the gateway said that the DNS has not answered yet. A gateway that
+    /// says so at once, or for ever, keeps nobody busy.
+    pub(super) fn stays_pending(&mut self, name: &DomainName, sent_ms: u64, now_ms: u64) -> bool {
+        let since_ms = *self.pending.entry(name.clone()).or_insert(sent_ms);
+        let is_late = now_ms.saturating_sub(since_ms) >= PENDING_LIMIT_MS;
+        let is_early = now_ms.saturating_sub(sent_ms) < ANSWER_NOW_AFTER_MS;
+        if is_late || is_early {
+            self.pending.remove(name);
+        }
+        !is_late && !is_early
+    }
+
     /// Whether a name is on its way to be granted.
     pub(super) fn awaits(&self, name: &DomainName) -> bool {
         self.wanted.contains_key(name)
@@ -230,7 +279,7 @@ impl<P> Access<P> {
 
     /// The next instant at which something happens by itself.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
-        let ask = self.ask.as_ref().map(|ask| ask.until_ms);
+        let ask = self.ask.as_ref().map(Ask::due_ms);
         let grant = self.grant.as_ref().map(|grant| match &self.ask {
             Some(_) => grant.expires_ms,
             None => grant.expires_ms.min(grant.renew_ms),
@@ -243,6 +292,16 @@ impl<P> Access<P> {
         // A denial that is shown beside other things ends with them.
         let denial = denial.filter(|_| ask.is_none() && grant.is_none() && successor.is_none());
         [ask, grant, successor, denial].into_iter().flatten().min()
+    }
+}
+
+impl Ask {
+    /// When something is to be done about it.
+    fn due_ms(&self) -> u64 {
+        match self.haste {
+            Haste::From(from_ms) => self.until_ms.min(from_ms),
+            Haste::None | Haste::Told => self.until_ms,
+        }
     }
 }
 

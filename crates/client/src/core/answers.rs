@@ -114,9 +114,33 @@ impl<P> Client<P> {
         self.log_granted(id, &grant.gateway, now_ms);
         self.install(id, grant, now_ms);
         for (name, addresses) in &ask.names {
+            if self.stays_pending(id, name, &granted.names, ask.sent_ms, now_ms) {
+                self.want_one(id, Some((name, *addresses)), now_ms);
+                continue;
+            }
             let outcome = outcome_of(&granted.names, name.as_str());
             self.take_outcome(id, name, *addresses, &outcome, now_ms);
         }
+    }
+
+    /// Whether the DNS has yet to answer the gateway for a name, which is to be asked for again.
+    fn stays_pending(
+        &mut self,
+        id: ResourceId,
+        name: &DomainName,
+        resolved: &[ResolvedName],
+        sent_ms: u64,
+        now_ms: u64,
+    ) -> bool {
+        let Some(access) = self.accesses.get_mut(&id) else {
+            return false;
+        };
+        let said = find(resolved, name.as_str()).map(|found| found.existence);
+        if said == Some(Existence::Pending) {
+            return access.stays_pending(name, sent_ms, now_ms);
+        }
+        access.pending.remove(name);
+        false
     }
 
     /// Says who gives access to what, where that is news.
@@ -409,10 +433,7 @@ fn carry_names(
 
 /// What the gateway found for a name.
 fn outcome_of(resolved: &[ResolvedName], name: &str) -> Outcome {
-    let found = resolved
-        .iter()
-        .find(|resolved| resolved.name.eq_ignore_ascii_case(name));
-    let Some(found) = found else {
+    let Some(found) = find(resolved, name) else {
         return Outcome::Unanswered;
     };
     let families = Families {
@@ -423,8 +444,13 @@ fn outcome_of(resolved: &[ResolvedName], name: &str) -> Outcome {
         _ if families != Families::default() => Outcome::Families(families),
         Existence::Exists => Outcome::NoAddress,
         Existence::Missing => Outcome::NxDomain,
-        Existence::Unanswered => Outcome::Unanswered,
+        Existence::Unanswered | Existence::Pending => Outcome::Unanswered,
     }
+}
+
+fn find<'a>(resolved: &'a [ResolvedName], name: &str) -> Option<&'a ResolvedName> {
+    let mut resolved = resolved.iter();
+    resolved.find(|resolved| resolved.name.eq_ignore_ascii_case(name))
 }
 
 /// A gateway's name, for terminals and logs.

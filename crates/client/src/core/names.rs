@@ -270,6 +270,7 @@ impl<P> Client<P> {
     fn release_name(&mut self, name: &DomainName) {
         for access in self.accesses.values_mut() {
             access.wanted.remove(name);
+            access.pending.remove(name);
             if let Some(ask) = &mut access.ask {
                 ask.names.remove(name);
             }

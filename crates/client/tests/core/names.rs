@@ -94,6 +94,90 @@ fn a_query_asks_for_access_and_is_answered_with_the_grant() {
     assert_eq!(play.way_to(&address), Some(gateway_id(1)));
 }
 
+/// The names of the only request.
+fn names_of_request(play: &mut Play) -> (u64, Vec<String>) {
+    let (request, _, names, _) = play.take_request();
+    (request, names.into_iter().map(|name| name.name).collect())
+}
+
+fn pressed(request: u64) -> FromClient {
+    FromClient::AnswerNow {
+        request,
+        resource: resource_id(1),
+    }
+}
+
+#[test]
+fn a_silent_name_holds_up_one_that_is_asked_for_beside_it_for_a_tenth_of_a_second() {
+    const SILENT: &str = "silent.corp.example";
+    const GOOD: &str = "good.corp.example";
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, SILENT, A);
+    let (first, names) = names_of_request(&mut play);
+    assert_eq!(names, [SILENT]);
+    play.pass(40);
+    ask(&mut play, GOOD, A);
+    ask(&mut play, "other.corp.example", A);
+    play.pass(59);
+    assert_eq!(play.said, []);
+    play.pass(1);
+    assert_eq!(play.said, [pressed(first)], "said once");
+    play.said.clear();
+    let mut granted = granting(1, 1, &[]);
+    granted.names = vec![without_addresses(SILENT, Existence::Pending)];
+    play.grant(first, 1, granted);
+    assert!(play.answers.is_empty(), "nobody has been told anything");
+    let (second, names) = names_of_request(&mut play);
+    assert_eq!(names, [GOOD, "other.corp.example", SILENT]);
+    play.pass(100);
+    let mut granted = granting(1, 2, &[GOOD, "other.corp.example"]);
+    granted
+        .names
+        .push(without_addresses(SILENT, Existence::Pending));
+    play.grant(second, 1, granted);
+    let codes = play.answers.iter().map(|answer| code(answer));
+    assert_eq!(codes.collect::<Vec<_>>(), [0, 0]);
+    play.answers.clear();
+    // The silent one is asked for beside those that are there.
+    let (third, names) = names_of_request(&mut play);
+    assert_eq!(names, [GOOD, "other.corp.example", SILENT]);
+    play.pass(2_000);
+    assert_eq!(play.said, [], "nobody else waits");
+    let mut granted = granting(1, 3, &[GOOD, "other.corp.example"]);
+    granted
+        .names
+        .push(without_addresses(SILENT, Existence::Unanswered));
+    play.grant(third, 1, granted);
+    let codes = play.answers.iter().map(|answer| code(answer));
+    assert_eq!(codes.collect::<Vec<_>>(), [2]);
+    assert_eq!(play.said, []);
+}
+
+#[test]
+fn a_gateway_that_never_gets_to_a_name_keeps_nobody_busy() {
+    let pending = |grant| {
+        let mut granted = granting(1, grant, &[]);
+        granted.names = vec![without_addresses("a.corp.example", Existence::Pending)];
+        granted
+    };
+    // One that says so at once is not asked again.
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    let (request, _) = requested(&mut play);
+    play.grant(request, 1, pending(1));
+    assert_eq!(play.said, []);
+    assert_eq!(code(&play.answers[0]), 2);
+    // One that says so for ever is asked for five seconds.
+    let mut play = Play::open(&[(1, "*.corp.example")]);
+    ask(&mut play, "a.corp.example", A);
+    for number in 1..=10 {
+        let (request, _) = requested(&mut play);
+        play.pass(500);
+        play.grant(request, 1, pending(number));
+    }
+    assert_eq!(play.said, []);
+}
+
 #[test]
 fn further_names_of_a_granted_resource_are_asked_for_and_the_first_ones_stay() {
     let mut play = Play::open(&[(1, "*.corp.example")]);

@@ -84,13 +84,40 @@ pub(super) struct Pending {
     pub(super) waiting: BTreeSet<DomainName>,
     /// Names that the client wanted and the DNS did not answer for.
     pub(super) unanswered: BTreeSet<DomainName>,
+    /// Names that the client is to ask for again, since the DNS has not answered for them yet.
+    pub(super) late: BTreeSet<DomainName>,
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
+    /// When names that the DNS has not answered for are given up.
     pub(super) give_up_ms: u64,
+    /// When the grant comes into force without them, for the sake of the others.
+    pub(super) part_ms: Option<u64>,
     pub(super) labels: GrantLabels,
 }
 
 impl Pending {
+    /// When it comes into force, whatever the DNS does.
+    fn due_ms(&self) -> u64 {
+        let part_ms = self.part_ms.unwrap_or(u64::MAX);
+        self.give_up_ms.min(part_ms)
+    }
+
+    /// It comes into force without the names that the DNS has not answered for yet.
+    pub(super) fn part(&mut self) {
+        for name in std::mem::take(&mut self.waiting) {
+            if let Some((name, _)) = self.names.remove_entry(&name) {
+                self.late.insert(name);
+            }
+        }
+    }
+
+    /// The DNS has had its time.
+    pub(super) fn give_up(&mut self) {
+        for name in std::mem::take(&mut self.waiting) {
+            self.leave_out(&name);
+        }
+    }
+
     /// The DNS does not answer for this name: the grant comes into force without it.
     pub(super) fn leave_out(&mut self, name: &DomainName) {
         if let Some((name, _)) = self.names.remove_entry(name) {
@@ -120,8 +147,17 @@ impl Grants {
         self.held.values().map(|held| held.expires_ms).min()
     }
 
-    pub(super) fn next_give_up_ms(&self) -> Option<u64> {
-        self.pending.values().map(|p| p.give_up_ms).min()
+    /// When the next one that waits for the DNS comes into force or is given up.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        self.pending.values().map(Pending::due_ms).min()
+    }
+
+    /// Those that wait for the DNS and are due.
+    pub(super) fn due(&self, now_ms: u64) -> Vec<GrantId> {
+        let due = self.pending.iter();
+        due.filter(|(_, pending)| pending.due_ms() <= now_ms)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// The clients whose grants have a name.

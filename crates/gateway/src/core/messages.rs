@@ -85,6 +85,7 @@ impl Gateway {
                 names,
                 labels,
             } => self.take_grant(token, preshared_key, replaces, names, labels, now_ms),
+            ToGateway::AnswerNow { grant } => self.answer_now(grant, now_ms),
             ToGateway::Revoke { grant } => self.revoke(grant, now_ms),
             ToGateway::FiltersChanged { resource, filters } => {
                 self.set_filters(resource, &filters);

@@ -282,7 +282,7 @@ impl Gateway {
             self.break_off("the portal did not answer hello in time", now_ms);
         }
         self.expire_grants(now_ms);
-        self.give_names_up(now_ms);
+        self.come_due(now_ms);
         self.renew_names(now_ms);
         self.tell_flows(now_ms);
         self.finish(now_ms);
@@ -294,7 +294,7 @@ impl Gateway {
         let times = [
             self.session.next_timeout_ms(),
             self.grants.next_expiry_ms(),
-            self.grants.next_give_up_ms(),
+            self.grants.next_due_ms(),
             self.names.next_renewal_ms(),
             self.keep_ms,
             self.flows.next_ms(),

@@ -41,6 +41,9 @@ impl Questions {
             return true;
         }
         let waiting = self.waiting.entry(client).or_default();
+        if self.wanted.contains(name) && waiting.contains(name) {
+            return true;
+        }
         if waiting.len() >= MAX_WAITING_PER_CLIENT {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use super::grants::{Given, Held, Pending, Visible};
 use super::log::AccessEvent;
-use super::names::{MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
+use super::names::{MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS, STRAGGLERS_MS};
 use super::output::Output;
 use super::questions::MAX_WAITING_PER_CLIENT;
 use super::verify::{GrantFault, Verified};
@@ -76,8 +76,10 @@ impl Gateway {
                     names,
                     waiting,
                     unanswered,
+                    late: BTreeSet::new(),
                     changed_filters: None,
                     give_up_ms: now_ms + RESOLVE_LIMIT_MS,
+                    part_ms: None,
                     labels,
                 };
                 self.await_or_install(pending, unix_ms, now_ms);
@@ -202,7 +204,8 @@ impl Gateway {
         let names = pending.names.keys();
         let answered: Vec<ResolvedName> = names
             .map(|name| self.names.families(name, within))
-            .chain(pending.unanswered.iter().map(unanswered))
+            .chain(without_answer(&pending.unanswered, Existence::Unanswered))
+            .chain(without_answer(&pending.late, Existence::Pending))
             .collect();
         let superseded = self.superseded(&pending);
         let mut held = Held {
@@ -373,8 +376,10 @@ impl Gateway {
             names,
             waiting: BTreeSet::new(),
             unanswered: BTreeSet::new(),
+            late: BTreeSet::new(),
             changed_filters: None,
             give_up_ms: now_ms,
+            part_ms: None,
             labels: GrantLabels::default(),
         };
         self.install(pending, unix_ms, now_ms);
@@ -385,14 +390,25 @@ impl Gateway {
     }
 
     /// What has waited for the DNS for too long goes on with the names that are known.
-    pub(super) fn give_names_up(&mut self, now_ms: u64) {
-        let pending = self.grants.pending.iter();
-        let late: Vec<GrantId> = pending
-            .filter(|(_, pending)| pending.give_up_ms <= now_ms)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in late {
-            self.settle(id, now_ms);
+    pub(super) fn come_due(&mut self, now_ms: u64) {
+        for id in self.grants.due(now_ms) {
+            let Some(pending) = self.grants.pending.get_mut(&id) else {
+                continue;
+            };
+            match pending.give_up_ms <= now_ms {
+                true => pending.give_up(),
+                false => pending.part(),
+            }
+            self.come_into_force(id, now_ms);
+        }
+    }
+
+    /// Others wait for the answer to a grant.
+    pub(super) fn answer_now(&mut self, id: GrantId, now_ms: u64) {
+        // It may have been answered while the message was on its way.
+        if let Some(pending) = self.grants.pending.get_mut(&id) {
+            pending.part();
+            self.come_into_force(id, now_ms);
         }
     }
 
@@ -411,21 +427,13 @@ impl Gateway {
             }
             if pending.waiting.is_empty() {
                 ready.push(*id);
+            } else {
+                pending.part_ms.get_or_insert(now_ms + STRAGGLERS_MS);
             }
         }
         for id in ready {
             self.come_into_force(id, now_ms);
         }
-    }
-
-    fn settle(&mut self, id: GrantId, now_ms: u64) {
-        let Some(pending) = self.grants.pending.get_mut(&id) else {
-            return;
-        };
-        for name in std::mem::take(&mut pending.waiting) {
-            pending.leave_out(&name);
-        }
-        self.come_into_force(id, now_ms);
     }
 
     fn come_into_force(&mut self, id: GrantId, now_ms: u64) {
@@ -439,7 +447,7 @@ impl Gateway {
     /// portal may find a gateway that gets an answer.
     fn put_in_force(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
         match pending.unanswered.first() {
-            Some(name) if pending.names.is_empty() => {
+            Some(name) if pending.names.is_empty() && pending.late.is_empty() => {
                 let fault = GrantFault::NoDns(name.to_string());
                 self.refuse(pending.verified.claims.grant, &fault);
             }
@@ -463,14 +471,17 @@ impl Gateway {
     }
 }
 
-/// What a client is told of a name that the DNS did not answer for.
-fn unanswered(name: &DomainName) -> ResolvedName {
-    ResolvedName {
+/// What a client is told of names that the DNS did not answer for, or has not yet.
+fn without_answer(
+    names: &BTreeSet<DomainName>,
+    existence: Existence,
+) -> impl Iterator<Item = ResolvedName> {
+    names.iter().map(move |name| ResolvedName {
         name: name.as_str().to_owned(),
         ipv4: false,
         ipv6: false,
-        existence: Existence::Unanswered,
-    }
+        existence,
+    })
 }
 
 /// Whether the client has another key or other addresses than before.

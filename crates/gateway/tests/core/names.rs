@@ -146,7 +146,7 @@ fn one_name_whose_servers_are_down_does_not_cost_the_others() {
     play.resolved(DB, found(&["10.7.0.1"]));
     play.resolved("x.corp.example", Resolution::NoAnswer);
     assert_eq!(play.said, []);
-    play.pass(RESOLVE_LIMIT_MS);
+    play.resolved("y.corp.example", Resolution::NoAnswer);
     let told = vec![
         families(DB, true, false),
         without_addresses("x.corp.example", Existence::Unanswered),
@@ -155,6 +155,55 @@ fn one_name_whose_servers_are_down_does_not_cost_the_others() {
     assert_eq!(play.take_accepted(), [(grant_id(1), told)]);
     assert!(play.send(5, "100.96.0.1:80").is_ok());
     assert!(play.send(5, "100.96.0.2:80").is_err());
+}
+
+#[test]
+fn one_name_whose_servers_are_silent_holds_the_others_up_for_a_tenth_of_a_second() {
+    let mut play = Play::open();
+    let names = [wanted(DB, 1), wanted("x.corp.example", 2)];
+    play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &names);
+    play.pass(1_000);
+    play.resolved(DB, found(&["10.7.0.1"]));
+    play.pass(99);
+    assert_eq!(play.said, []);
+    play.pass(1);
+    let told = vec![
+        families(DB, true, false),
+        without_addresses("x.corp.example", Existence::Pending),
+    ];
+    assert_eq!(play.take_accepted(), [(grant_id(1), told)]);
+    assert!(play.send(5, "100.96.0.1:80").is_ok());
+    assert!(play.send(5, "100.96.0.2:80").is_err());
+    // The client asks again, and the question that is under way answers it.
+    play.asked.clear();
+    let later = name_claims(2, 5, 9, PATTERN);
+    play.grant_with(&later, Some(grant_id(1)), &[wanted("x.corp.example", 2)]);
+    play.resolved("x.corp.example", found(&["10.7.0.3"]));
+    let told = vec![families("x.corp.example", true, false)];
+    assert_eq!(play.take_accepted(), [(grant_id(2), told)]);
+    assert_eq!(play.asked, []);
+    assert!(play.send(5, "100.96.0.1:80").is_ok());
+    assert!(play.send(5, "100.96.0.2:80").is_ok());
+}
+
+#[test]
+fn a_grant_that_others_wait_for_comes_into_force_without_names_that_are_not_there_yet() {
+    let mut play = Play::open();
+    play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
+    let grant = grant_id(1);
+    play.hear(ToGateway::AnswerNow { grant });
+    let told = vec![without_addresses(DB, Existence::Pending)];
+    assert_eq!(play.take_accepted(), [(grant, told)]);
+    assert!(play.send(5, "100.96.0.1:80").is_err());
+    // What has been answered, and what never was asked, is not answered again.
+    play.hear(ToGateway::AnswerNow { grant });
+    let grant = grant_id(7);
+    play.hear(ToGateway::AnswerNow { grant });
+    assert_eq!(play.said, []);
+    // A name that nobody asks for again opens nothing.
+    play.resolved(DB, found(&["10.7.0.1"]));
+    assert_eq!(play.said, []);
+    assert!(play.send(5, "100.96.0.1:80").is_err());
 }
 
 #[test]

@@ -85,6 +85,9 @@ impl Hub {
                 names,
                 avoid,
             } => self.request(client, request, resource, names, avoid, now),
+            FromClient::AnswerNow { request, resource } => {
+                self.answer_now((client, resource), request);
+            }
             FromClient::ReleaseAccess { grant } => self.release(client, grant, now),
             FromClient::Unsupported { kind } => {
                 tracing::debug!(%client, kind, "the client does not know a message");

@@ -130,6 +130,36 @@ fn an_unknown_resource_and_one_without_a_policy_are_not_told_apart() {
 }
 
 #[test]
+fn a_gateway_is_told_once_that_others_wait_for_the_answer_to_a_grant() {
+    let mut world = World::connected();
+    world.manner(1, Manner::Silent);
+    let request = world.ask(1, 1);
+    let session = world.clients[&client(1)].session.unwrap();
+    let grant = *world.gateways[&gateway(1)].held.keys().next().unwrap();
+    world.forget_messages();
+    let press = |request, on| FromClient::AnswerNow {
+        request,
+        resource: resource(on),
+    };
+    world.client_says(session, press(request + 1, 1));
+    world.client_says(session, press(request, 2));
+    assert_eq!(world.to_gateways, [], "there are no such requests");
+    for _ in 0..3 {
+        world.client_says(session, press(request, 1));
+    }
+    let [(_, ToGateway::AnswerNow { grant: pressed })] = &world.to_gateways[..] else {
+        panic!("{:?}", world.to_gateways);
+    };
+    assert_eq!(*pressed, grant);
+    let names = Vec::new();
+    world.gateway_says(1, FromGateway::GrantAccepted { grant, names });
+    world.forget_messages();
+    world.client_says(session, press(request, 1));
+    assert_eq!(world.to_gateways, [], "it is answered");
+    world.check();
+}
+
+#[test]
 fn requests_for_the_same_resource_share_a_grant_and_each_is_answered_once() {
     let mut world = World::connected();
     world.manner(1, Manner::Silent);

@@ -549,7 +549,9 @@ impl World {
             }
             ToGateway::Drain { on } => gateway.draining = on,
             ToGateway::Verification { awaited } => gateway.verification_awaited = awaited,
-            ToGateway::FlowLog { .. }
+            // To `AnswerNow`: it has answered by then, or says nothing at all.
+            ToGateway::AnswerNow { .. }
+            | ToGateway::FlowLog { .. }
             | ToGateway::FlowsTaken { .. }
             | ToGateway::Refused { .. }
             | ToGateway::Unsupported { .. } => {}

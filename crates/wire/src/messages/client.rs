@@ -57,6 +57,14 @@ pub enum FromClient {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         avoid: Vec<GatewayId>,
     },
+    /// Others wait for the answer to a request: the gateway is to answer it now, without the names that the DNS has not
+    /// answered for yet ([`Existence::Pending`](super::Existence::Pending)).
+    AnswerNow {
+        /// Which request.
+        request: u64,
+        /// To what.
+        resource: ResourceId,
+    },
     /// A grant is no longer needed.
     ReleaseAccess {
         /// Which.
@@ -202,8 +210,13 @@ pub enum ToClient {
 }
 
 impl Message for FromClient {
-    const KINDS: &'static [&'static str] =
-        &["hello", "request_access", "release_access", "unsupported"];
+    const KINDS: &'static [&'static str] = &[
+        "hello",
+        "request_access",
+        "answer_now",
+        "release_access",
+        "unsupported",
+    ];
     const MAX_LEN: usize = MAX_CLIENT_MESSAGE_LEN;
 }
 

@@ -167,6 +167,12 @@ pub enum ToGateway {
         #[serde(default, skip_serializing_if = "GrantLabels::is_empty")]
         labels: GrantLabels,
     },
+    /// Others wait for the answer to a grant: the gateway is to give it now, without the names that the DNS has not answered
+    /// for yet ([`Existence::Pending`](super::Existence::Pending)).
+    AnswerNow {
+        /// Which grant.
+        grant: GrantId,
+    },
     /// A grant ends now, and its flows with it.
     Revoke {
         /// Which.
@@ -227,6 +233,7 @@ impl Message for ToGateway {
         "welcome",
         "refused",
         "grant",
+        "answer_now",
         "revoke",
         "filters_changed",
         "drain",

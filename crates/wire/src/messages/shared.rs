@@ -170,6 +170,8 @@ pub enum Existence {
     Exists,
     /// It does not (NXDOMAIN, RFC 2308, section 2.1).
     Missing,
+    /// The DNS has not said yet, and goes on being asked: who wants the name asks for it once more.
+    Pending,
     /// The DNS did not say: it is silent, or answers with an error.
     #[serde(other)]
     Unanswered,

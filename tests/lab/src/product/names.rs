@@ -1,6 +1,6 @@
 //! A DNS server of a few names, and a question to one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::mem;
 use std::net::{
@@ -85,6 +85,8 @@ struct Known {
     aliases: BTreeMap<String, String>,
     /// Names that the server has no answer for, and the code that it says so with.
     faults: BTreeMap<String, u8>,
+    /// Names that the server says nothing of.
+    silent: BTreeSet<String>,
     /// Names that were asked for, and from where, in their order.
     asked: Vec<(String, IpAddr)>,
 }
@@ -208,6 +210,12 @@ impl Names {
         known.faults.insert(name.to_ascii_lowercase(), code);
     }
 
+    /// The server says nothing of the name from now on.
+    pub fn set_silent(&self, name: &str) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        known.silent.insert(name.to_ascii_lowercase());
+    }
+
     /// From where it was asked for a name, each time.
     #[must_use]
     pub fn asked(&self, name: &str) -> Vec<IpAddr> {
@@ -262,6 +270,9 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     let question = message.get(HEADER_LEN..HEADER_LEN + question_len)?;
     let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
     table.asked.push((name.clone(), from));
+    if table.silent.contains(&name) {
+        return None;
+    }
     let alias = table.aliases.get(&name);
     let target = alias.unwrap_or(&name);
     let code = match table.faults.get(&name) {

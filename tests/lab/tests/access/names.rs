@@ -6,9 +6,12 @@ use culvert_lab::product::{
 };
 use culvert_lab::{Family, Namespace, wait_until};
 use std::net::IpAddr;
+use std::thread;
+use std::time::Instant;
 
 /// Response codes (RFC 1035, §4.1.1).
 const NO_ERROR: u8 = 0;
+const SERVER_FAILURE: u8 = 2;
 const NO_SUCH_NAME: u8 = 3;
 
 /// The usual access, to every name below `corp.example`.
@@ -57,6 +60,34 @@ fn a_name_with_ipv6_alone_has_no_ipv4_address_and_is_reached() {
     let said = fetch(&bed, "six.corp.example", "").unwrap();
     assert!(said.trim_end().ends_with(PRIVATE_V6), "{said}");
     assert_eq!(fetch(&bed, "six.corp.example", "-4"), None);
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are for who asks for them")]
+fn a_silent_name_does_not_hold_up_one_that_is_asked_for_beside_it() {
+    let bed = bed();
+    let (names, client) = (&bed.product.names, &bed.product.client);
+    let mut times = Vec::new();
+    for number in 0..8 {
+        let good = format!("good{number}.corp.example");
+        let silent = format!("silent{number}.corp.example");
+        names.set(&good, &[address(PRIVATE_V4)]);
+        names.set_silent(&silent);
+        thread::scope(|scope| {
+            let silence = scope.spawn(|| client.ask(&silent, RecordKind::A));
+            wait_until("the silent name to be asked for", SOON, || {
+                !names.asked(&silent).is_empty()
+            })
+            .unwrap();
+            let begun = Instant::now();
+            let answer = client.ask(&good, RecordKind::A).unwrap();
+            times.push(begun.elapsed().as_millis());
+            assert_eq!((answer.code, answer.addresses.len()), (NO_ERROR, 1));
+            assert!(!silence.is_finished(), "it was waited for");
+            assert_eq!(silence.join().unwrap().unwrap().code, SERVER_FAILURE);
+        });
+    }
+    println!("a name beside a silent one takes {times:?} ms");
 }
 
 #[test]

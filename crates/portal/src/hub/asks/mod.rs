@@ -9,7 +9,7 @@ use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::AccessEntry;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, WantedName};
+use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -44,6 +44,8 @@ pub(super) struct Offer {
     pub(super) grant: GrantId,
     pub(super) gateway: GatewayId,
     deadline: Timestamp,
+    /// The gateway was told to answer now: it is told once.
+    is_pressed: bool,
 }
 
 /// What is wanted, by one request or several.
@@ -171,6 +173,25 @@ impl Hub {
             }
         }
         self.join_or_start(pair, wish, now);
+    }
+
+    /// Others of the client wait for the answer to a request: the gateway is not to wait for the DNS any longer.
+    pub(super) fn answer_now(&mut self, pair: Pair, request: u64) {
+        let ask = self.asks.get_mut(&pair).filter(|ask| {
+            let mut waiters = ask.wish.waiters.iter();
+            waiters.any(|waiter| waiter.request == request)
+        });
+        let offer = ask.and_then(|ask| ask.offer.as_mut());
+        let Some(offer) = offer.filter(|offer| !offer.is_pressed) else {
+            self.counters.ignored += 1;
+            return;
+        };
+        offer.is_pressed = true;
+        if let Some(session) = self.gateways.get(&offer.gateway) {
+            let grant = offer.grant;
+            self.outbox
+                .tell_gateway(session.id, ToGateway::AnswerNow { grant });
+        }
     }
 
     /// A request for what is under way already waits with the others, if the grant that was
