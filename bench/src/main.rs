@@ -19,6 +19,7 @@ mod links;
 mod machine;
 mod metric;
 mod models;
+mod narrow;
 mod plain;
 mod portal;
 mod record;
@@ -78,6 +79,7 @@ enum Command {
     Calls(calls::Arguments),
     Console(console::Arguments),
     Door(door::Arguments),
+    Narrow(narrow::Arguments),
     Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
@@ -122,6 +124,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Console(arguments)) => console::run(&arguments),
         Some(Command::Door(arguments)) => door::run(&arguments),
+        Some(Command::Narrow(arguments)) => narrow::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),

@@ -17,28 +17,50 @@ const IPV6_ROUTES: &str = "/proc/thread-self/net/ipv6_route";
 /// `accept_ra` of an interface that listens to routers as long as it does not forward.
 const ACCEPT_UNLESS_FORWARDING: &str = "1";
 
-/// Whether packets of a family are forwarded. Where the kernel has no such family they are not.
+/// Whether packets of a family are forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// They are.
+    On,
+    /// They are not. The kernel may have no such family.
+    Off,
+    /// The kernel's switches are hidden from this process, as in some containers.
+    Hidden,
+}
+
+/// Whether packets of a family are forwarded.
 ///
 /// # Errors
 /// The system's, from reading `/proc/sys`.
-pub fn forwards(family: Family) -> Result<bool, HostError> {
+pub fn forwarding(family: Family) -> Result<Forwarding, HostError> {
     let path = path(family);
     match std::fs::read_to_string(&path) {
-        Ok(value) => Ok(value.trim() != "0"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(value) if value.trim() == "0" => Ok(Forwarding::Off),
+        Ok(_) => Ok(Forwarding::On),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match has(family) {
+            true => Forwarding::Hidden,
+            false => Forwarding::Off,
+        }),
         Err(error) => Err(HostError::file("read", &path, error)),
     }
 }
 
-/// Requires that packets of a family are forwarded.
+/// Whether the kernel has the family. Without IPv4 it has no networks at all.
+fn has(family: Family) -> bool {
+    match family {
+        Family::V4 => true,
+        Family::V6 => std::fs::exists(IPV6_ROUTES).unwrap_or(false),
+    }
+}
+
+/// Requires that packets of a family are forwarded, as far as can be seen.
 ///
 /// # Errors
 /// [`HostError::ForwardingOff`] with the command that turns it on.
 pub fn require_forwarding(family: Family) -> Result<(), HostError> {
-    if forwards(family)? {
-        Ok(())
-    } else {
-        Err(HostError::ForwardingOff { family })
+    match forwarding(family)? {
+        Forwarding::On | Forwarding::Hidden => Ok(()),
+        Forwarding::Off => Err(HostError::ForwardingOff { family }),
     }
 }
 
@@ -49,8 +71,10 @@ pub fn require_forwarding(family: Family) -> Result<(), HostError> {
 /// [`HostError::AdvertisementsLost`] where the host would lose its IPv6 default route by it: it is
 /// left off then. [`HostError::ForwardingReadOnly`] where `/proc/sys` cannot be written.
 pub fn enable_forwarding(family: Family) -> Result<bool, HostError> {
-    if forwards(family)? {
-        return Ok(false);
+    match forwarding(family)? {
+        // Nobody can tell whether it is off, and it can't be turned on either.
+        Forwarding::On | Forwarding::Hidden => return Ok(false),
+        Forwarding::Off => {}
     }
     if family == Family::V6
         && let Some(interface) = interface_that_would_lose_its_route()?

@@ -56,7 +56,7 @@ pub use firewall::{
     HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
     forward_conflicts, remove_application_rules, remove_table,
 };
-pub use forwarding::{enable_forwarding, forwards, require_forwarding};
+pub use forwarding::{Forwarding, enable_forwarding, forwarding, require_forwarding};
 pub use guests::Guests;
 pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;

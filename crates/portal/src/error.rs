@@ -125,6 +125,9 @@ pub enum PortalError {
     Random(#[from] getrandom::Error),
 }
 
+/// `EAFNOSUPPORT` of Linux, for which the standard library has no name.
+const NO_SUCH_FAMILY: i32 = 97;
+
 /// The fix for an address that can't be listened on.
 fn listen_fix(source: &std::io::Error, address: SocketAddr) -> String {
     use std::io::ErrorKind;
@@ -140,6 +143,9 @@ fn listen_fix(source: &std::io::Error, address: SocketAddr) -> String {
         }
         ErrorKind::PermissionDenied => {
             "; a port below 1024 takes root or CAP_NET_BIND_SERVICE".to_owned()
+        }
+        _ if source.raw_os_error() == Some(NO_SUCH_FAMILY) && address.is_ipv6() => {
+            format!("; this machine has no IPv6: listen on 0.0.0.0:{port}")
         }
         _ => String::new(),
     }
@@ -157,5 +163,13 @@ mod tests {
         for part in ["127.0.0.1:8443", "ss -ltnp 'sport = :8443'", "--listen"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn a_machine_without_ipv6_is_told_where_to_listen() {
+        let address = "[::]:8443".parse().unwrap();
+        let source = std::io::Error::from_raw_os_error(NO_SUCH_FAMILY);
+        let told = PortalError::Listen { address, source }.to_string();
+        assert!(told.ends_with("no IPv6: listen on 0.0.0.0:8443"), "{told}");
     }
 }

@@ -80,6 +80,12 @@ impl TunnelPlan {
         )
     }
 
+    /// The port on which the right end will listen.
+    #[must_use]
+    pub const fn right_port(&self) -> u16 {
+        LEFT_PORT + 1
+    }
+
     /// Makes the ends in any two namespaces; the left one sends to `right_endpoint`, which need not
     /// be the right one itself. `link` is what [`Tunnel::link`] then holds.
     ///

@@ -4,8 +4,8 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::{FirewallState, FirewallStatus};
 use culvert_host::{
-    Family, Firewall, FirewallWatch, GatewayRules, HostError, Network, RepairPace, TableState,
-    Wanted, enable_forwarding, forward_conflicts, forwards, require_forwarding,
+    Family, Firewall, FirewallWatch, Forwarding, GatewayRules, HostError, Network, RepairPace,
+    TableState, Wanted, enable_forwarding, forward_conflicts, forwarding, require_forwarding,
 };
 use culvert_wire::messages::SITE_DNS_PORT;
 use ipnet::IpNet;
@@ -14,6 +14,9 @@ use std::time::Instant;
 
 const NO_IPV6: &str = "IPv6 is not forwarded: resources with IPv6 addresses are unreachable until \
                        `sysctl -w net.ipv6.conf.all.forwarding=1`";
+
+const HIDDEN_SWITCHES: &str = "whether this machine forwards packets can't be seen, as /proc/sys is hidden: if clients reach \
+                               nothing, run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1` on the host";
 
 /// What is set up at this host.
 pub(crate) struct Host {
@@ -51,10 +54,20 @@ pub(crate) fn check_forwarding(may_enable: bool) -> Result<(), GatewayError> {
         }
     }
     require_forwarding(Family::V4)?;
-    if !forwards(Family::V6)? {
-        tracing::warn!("{NO_IPV6}");
+    if let Some(problem) = forwarding_problem() {
+        tracing::warn!("{problem}");
     }
     Ok(())
+}
+
+/// What is wrong with forwarding while the gateway runs.
+fn forwarding_problem() -> Option<&'static str> {
+    // One switch that can't be read is no reason to say that it is off.
+    match forwarding(Family::V6) {
+        Ok(Forwarding::Off) => Some(NO_IPV6),
+        Ok(Forwarding::Hidden) => Some(HIDDEN_SWITCHES),
+        Ok(Forwarding::On) | Err(_) => None,
+    }
 }
 
 impl Host {
@@ -153,9 +166,7 @@ impl Host {
         problems.extend(self.unguarded.clone());
         problems.extend(self.notes.iter().cloned());
         problems.extend(self.firewall.as_ref().and_then(Firewall::shortcoming));
-        if let Ok(false) = forwards(Family::V6) {
-            problems.push(NO_IPV6.to_owned());
-        }
+        problems.extend(forwarding_problem().map(str::to_owned));
         problems
     }
 

@@ -1,6 +1,8 @@
 //! Forwarding: required, turned on, left off.
 
-use culvert_host::{Family, HostError, enable_forwarding, forwards, require_forwarding};
+use culvert_host::{
+    Family, Forwarding, HostError, enable_forwarding, forwarding, require_forwarding,
+};
 use culvert_lab::{Link, LinkShape, Namespace, Subnet};
 
 use crate::support::{inside, namespace, run, shell};
@@ -10,7 +12,7 @@ fn forwarding_is_required_with_the_command_that_turns_it_on() {
     let namespace = namespace();
     for family in [Family::V4, Family::V6] {
         inside(&namespace, async || {
-            assert!(!forwards(family)?);
+            assert_eq!(forwarding(family)?, Forwarding::Off);
             let error = require_forwarding(family).expect_err("it is off");
             let text = error.to_string();
             let (_, fix) = text.split_once('`').expect("a command");
@@ -51,7 +53,7 @@ fn ipv6_forwarding_stays_off_where_it_would_cost_the_default_route() {
             matches!(error, HostError::AdvertisementsLost { .. }),
             "{error}"
         );
-        assert!(!forwards(Family::V6)?);
+        assert_eq!(forwarding(Family::V6)?, Forwarding::Off);
         let text = error.to_string();
         let fix = text.split('`').nth(1).expect("a command");
         shell(fix)?;

@@ -1,7 +1,7 @@
 //! Machines on which something is closed or missing: each has one line, and no wrong one.
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
-use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, Product};
+use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, Product, RecordKind};
 use culvert_lab::wait_until;
 
 /// The lines below `PROBLEMS` of the client's status.
@@ -10,6 +10,30 @@ fn problems(bed: &Bed) -> Vec<String> {
     let problems = status["problems"].as_array().unwrap();
     let texts = problems.iter().filter_map(|problem| problem.as_str());
     texts.map(str::to_owned).collect()
+}
+
+/// The same of the gateway's.
+fn problems_of_gateway(bed: &Bed) -> Vec<String> {
+    let status = bed.product.gateways[0].status().unwrap();
+    let problems = status["problems"].as_array().unwrap();
+    let texts = problems.iter().filter_map(|problem| problem.as_str());
+    texts.map(str::to_owned).collect()
+}
+
+/// A bed whose gateway's machine was prepared by one script, and its program's files by another.
+fn with_gateway(prepared: &str, files: &str) -> anyhow::Result<Bed> {
+    let mut product = Product::networks(1)?;
+    product.gateways[0].namespace.shell(prepared)?;
+    product.gateways[0].machine = files.to_owned();
+    product.begin(&access())?;
+    Bed::around(product)
+}
+
+/// The last line of a gateway that does not start.
+fn why_it_does_not_start(prepared: &str, files: &str) -> String {
+    let error = with_gateway(prepared, files).err().expect("it has started");
+    let said = format!("{error:#}");
+    said.lines().last().unwrap_or_default().to_owned()
 }
 
 /// Waits until the client reaches the resource by name at its IPv6 address in the tunnel.
@@ -75,4 +99,50 @@ fn a_client_without_rules_about_applications_works_where_nft_is_not_installed() 
     let bed = Bed::around(product).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     assert_eq!(problems(&bed), Vec::<String>::new());
+}
+
+#[test]
+fn a_gateway_without_ipv6_says_so_in_one_line_and_names_lead_where_it_can_send() {
+    let off = "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1";
+    let bed = with_gateway(off, "").unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    let client = &bed.product.client;
+    let answer = client.ask(PRIVATE_NAME, RecordKind::Aaaa).unwrap();
+    assert_eq!((answer.code, answer.addresses), (0, vec![]));
+    let line = format!("curl -fsS -m 8 http://{PRIVATE_NAME}/");
+    assert!(client.run_with_dns(&line).is_ok());
+    let problems = problems_of_gateway(&bed);
+    assert!(
+        problems.len() == 1 && problems[0].contains("IPv6 is off on culvert-gw0"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_gateway_works_where_proc_sys_is_read_only_and_has_no_problem() {
+    let bed = with_gateway("true", "mount --bind -o ro /proc/sys /proc/sys").unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    comes_to_reach_by_ipv6(&bed);
+    assert_eq!(problems_of_gateway(&bed), Vec::<String>::new());
+}
+
+#[test]
+fn a_gateway_works_where_the_switches_are_hidden_and_says_that_it_can_not_see_them() {
+    let bed = with_gateway("true", "mount -t tmpfs none /proc/sys").unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    comes_to_reach_by_ipv6(&bed);
+    let problems = problems_of_gateway(&bed);
+    assert!(
+        problems.len() == 1 && problems[0].contains("/proc/sys is hidden"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_gateway_that_can_not_work_says_why_and_what_to_do() {
+    let said = why_it_does_not_start("sysctl -q -w net.ipv4.ip_forward=0", "");
+    assert!(said.contains("IPv4 forwarding is off"), "{said}");
+    assert!(said.contains("`sysctl -w net.ipv4.ip_forward=1`"), "{said}");
+    let said = why_it_does_not_start("true", "mount -t tmpfs none /usr/sbin");
+    assert!(said.contains("nft is not installed"), "{said}");
 }

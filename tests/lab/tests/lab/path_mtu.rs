@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use culvert_lab::{
-    Family, Link, LinkShape, Namespace, Subnet, Transfer, Tunnel, WireGuardEnd, wait_until,
+    Family, LinkShape, Namespace, RoutedTunnel, Transfer, Tunnel, WireGuardEnd, wait_until,
 };
 
 use crate::support::{SOON, carries, culvert_plan};
@@ -19,91 +19,19 @@ const BULK_BYTES: u64 = 1 << 20;
 /// Where files are received.
 const FILE_PORT: u16 = 9001;
 
-/// Left and right with a router between them; `far` is the link beyond the router.
-struct Routed {
-    router: Namespace,
-    tunnel: Tunnel,
-    far: Link,
-}
-
 /// The tunnel's own datagrams are of `outer`.
-fn routed(outer: Family) -> Routed {
-    let [left, router, right] = [(); 3].map(|()| Namespace::new().unwrap());
-    let near = Link::new(&left, &router, Subnet(1), LinkShape::default()).unwrap();
-    let far = Link::new(&router, &right, Subnet(2), LinkShape::default()).unwrap();
-    router.run("sysctl -qw net.ipv4.ip_forward=1").unwrap();
-    router
-        .run("sysctl -qw net.ipv6.conf.all.forwarding=1")
-        .unwrap();
-    let (to_right, to_left) = (Subnet(2).network(outer), Subnet(1).network(outer));
-    let (via_left, via_right) = (Subnet(1).host(outer, 2), Subnet(2).host(outer, 1));
-    left.run(&format!("ip route add {to_right} via {via_left}"))
-        .unwrap();
-    right
-        .run(&format!("ip route add {to_left} via {via_right}"))
-        .unwrap();
-    // The port of the right end follows that of the left one.
-    let endpoint = SocketAddr::new(Subnet(2).host(outer, 2), 51821);
-    let tunnel = culvert_plan()
-        .build_between(&left, &right, near, endpoint)
-        .unwrap();
-    assert_eq!(tunnel.right_port(), endpoint.port());
-    tunnel.wait_until_up().unwrap();
-    Routed {
-        router,
-        tunnel,
-        far,
-    }
+fn routed(outer: Family) -> RoutedTunnel {
+    RoutedTunnel::build(&culvert_plan(), outer).unwrap()
 }
 
-impl Routed {
-    /// From now on the router loses what exceeds `mtu_bytes`, in both directions and without a word; fragments are lost
-    /// everywhere.
-    fn narrow_in_silence(&self, mtu_bytes: u16) {
-        self.router
-            .shell(&format!(
-                "for link in /sys/class/net/*; do
-                     link=${{link##*/}}
-                     [ $link = lo ] || ip link set dev $link mtu {mtu_bytes}
-                 done
-                 nft -f - <<'RULES'
-                 table inet narrow {{
-                     chain output {{
-                         type filter hook output priority 0
-                         icmp type destination-unreachable drop
-                         icmpv6 type packet-too-big drop
-                     }}
-                 }}
-RULES"
-            ))
-            .unwrap();
-        for end in [&self.tunnel.left, &self.tunnel.right] {
-            // Before anything puts fragments together; those inside the tunnel are left alone.
-            end.namespace
-                .shell(
-                    "nft -f - <<'RULES'
-                     table inet narrow {
-                         chain prerouting {
-                             type filter hook prerouting priority -450
-                             meta iiftype ether ip frag-off & 0x3fff != 0 drop
-                             meta iiftype ether exthdr frag exists drop
-                         }
-                     }
-RULES",
-                )
-                .unwrap();
-        }
-    }
-
-    /// Carries a file in both directions by both families inside.
-    fn carries_files(&self) {
-        let (left, right) = (&self.tunnel.left.namespace, &self.tunnel.right.namespace);
-        for inner in [Family::V4, Family::V6] {
-            let target = SocketAddr::new(self.tunnel.right_address(inner), FILE_PORT);
-            Transfer::run(left, right, target, BULK_BYTES).unwrap();
-            let target = SocketAddr::new(self.tunnel.left_address(inner), FILE_PORT);
-            Transfer::run(right, left, target, BULK_BYTES).unwrap();
-        }
+/// Carries a file in both directions by both families inside.
+fn carries_files(tunnel: &Tunnel) {
+    let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
+    for inner in [Family::V4, Family::V6] {
+        let target = SocketAddr::new(tunnel.right_address(inner), FILE_PORT);
+        Transfer::run(left, right, target, BULK_BYTES).unwrap();
+        let target = SocketAddr::new(tunnel.left_address(inner), FILE_PORT);
+        Transfer::run(right, left, target, BULK_BYTES).unwrap();
     }
 }
 
@@ -127,8 +55,8 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
     for outer in [Family::V4, Family::V6] {
         let routed = routed(outer);
         for mtu_bytes in [1400, 1280] {
-            routed.narrow_in_silence(mtu_bytes);
-            routed.carries_files();
+            routed.narrow_in_silence(mtu_bytes).unwrap();
+            carries_files(&routed.tunnel);
             let fits = u64::from(mtu_bytes);
             let tunnel = &routed.tunnel;
             for (end, other) in [
@@ -152,8 +80,8 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
 #[test]
 fn a_change_of_the_hosts_network_that_leaves_the_path_alone_keeps_its_length() {
     let routed = routed(Family::V4);
-    routed.narrow_in_silence(1280);
-    routed.carries_files();
+    routed.narrow_in_silence(1280).unwrap();
+    carries_files(&routed.tunnel);
     let left = &routed.tunnel.left;
     let before = path_mtu(left).expect("the path is narrow");
     for number in 0..10 {
@@ -168,20 +96,20 @@ fn a_change_of_the_hosts_network_that_leaves_the_path_alone_keeps_its_length() {
         thread::sleep(A_CHANGE_IS_SEEN);
         assert_eq!(path_mtu(left), Some(before));
     }
-    routed.carries_files();
+    carries_files(&routed.tunnel);
     assert_eq!(path_mtu(left), Some(before));
 }
 
 #[test]
 fn a_path_that_is_wide_enough_is_measured_with_two_packets() {
     let routed = routed(Family::V4);
-    routed.carries_files();
+    carries_files(&routed.tunnel);
     assert_eq!(path_mtu(&routed.tunnel.left), None);
 }
 
 #[test]
 fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
-    let Routed {
+    let RoutedTunnel {
         router: _router,
         tunnel,
         far,

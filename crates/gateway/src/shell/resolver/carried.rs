@@ -1,7 +1,7 @@
 //! The addresses of a name that this machine can send packets to.
 
 use super::Found;
-use culvert_host::{Family, forwards};
+use culvert_host::{Family, Forwarding, forwarding};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Leaves out the addresses of a family to none of which this machine can send, where it can to one of the other: a
@@ -26,7 +26,7 @@ pub(super) fn carries(address: IpAddr) -> bool {
         IpAddr::V6(_) => (Family::V6, Ipv6Addr::UNSPECIFIED.into()),
     };
     // A switch that can't be read is no reason to leave a family out.
-    let is_forwarded = forwards(family).unwrap_or(true);
+    let is_forwarded = !matches!(forwarding(family), Ok(Forwarding::Off));
     let has_route = || {
         let socket = UdpSocket::bind((any, 0))?;
         socket.connect(SocketAddr::new(address, DISCARD))
