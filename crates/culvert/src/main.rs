@@ -49,6 +49,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    culvert_host::keep_to_built_in_name_services();
     let mut words = std::env::args().skip(1);
     // A service starts this program again as its helper; it is no command of anybody else.
     if words.next().as_deref() == Some(culvert_host::SYSTEM_HELPER) {

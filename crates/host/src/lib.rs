@@ -3,7 +3,7 @@
 //! What is set up is described as a wanted state and reconciled: each step can be repeated, does
 //! nothing where the state is already there, and can be undone after a crash.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod addresses;
 mod cgroup;
@@ -22,6 +22,7 @@ mod identity;
 mod inotify;
 mod interface_name;
 mod log_dir;
+mod name_services;
 mod netlink;
 mod notify;
 mod observer;
@@ -61,6 +62,7 @@ pub use guests::Guests;
 pub use identity::{Identity, PrivateKeyBytes};
 pub use interface_name::InterfaceName;
 pub use log_dir::LogDir;
+pub use name_services::keep_to_built_in_name_services;
 pub use notify::{notify_ready, notify_status, notify_stopping};
 pub use observer::{Health, Observed, Observer, observe};
 pub use peer_credentials::PeerCredentials;

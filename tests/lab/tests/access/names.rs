@@ -63,7 +63,6 @@ fn a_name_with_ipv6_alone_has_no_ipv4_address_and_is_reached() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figures are for who asks for them")]
 fn a_silent_name_does_not_hold_up_one_that_is_asked_for_beside_it() {
     let bed = bed();
     let (names, client) = (&bed.product.names, &bed.product.client);
