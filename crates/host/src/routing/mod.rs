@@ -16,6 +16,8 @@
 //! 32766  from all lookup main
 //! ```
 //!
+//! A gateway's rules have the numbers 5014, 5015 and so on, and tables of their own.
+//!
 //! The first ones are for hosts on which another program changes marks: the packets that carry the tunnel pass the rules
 //! into it by, whatever they are marked with ([`Exemption`]). They name TABLE, which says whose they are.
 //!

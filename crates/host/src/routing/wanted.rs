@@ -76,18 +76,19 @@ pub struct Routing {
 
 impl Routing {
     /// What a client uses unless told otherwise.
-    pub const CLIENT: Self = Self::with_tables(17_238, 17_239);
-    /// What a gateway uses unless told otherwise: it may run beside a client.
-    pub const GATEWAY: Self = Self::with_tables(17_240, 17_241);
+    pub const CLIENT: Self = Self::numbered(17_238, 17_239, 5010);
+    /// What a gateway uses unless told otherwise. It may run beside a client: its rules come between those of the client's
+    /// resources and those that lead everything into the client's tunnel, and none has a preference of the client's.
+    pub const GATEWAY: Self = Self::numbered(17_240, 17_241, 5015);
 
     /// With the given tables, which nobody else is known to use, and a mark none of whose bits
     /// kube-proxy, Calico, Cilium or Tailscale take for theirs.
-    const fn with_tables(table: u32, default_table: u32) -> Self {
+    const fn numbered(table: u32, default_table: u32, preference: u32) -> Self {
         Self {
             mark: Mark(NonZeroU32::new(0x43).expect("it is not zero")),
             table: Table(table),
             default_table: Table(default_table),
-            preference: Preference(5010),
+            preference: Preference(preference),
         }
     }
 

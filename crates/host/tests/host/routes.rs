@@ -318,6 +318,34 @@ fn an_orderly_end_leaves_the_host_as_it_was() {
 }
 
 #[test]
+fn a_gateway_beside_a_client_that_takes_everything_leaves_its_rules_alone() {
+    let host = Host::new();
+    let client = wanted(&["0.0.0.0/0", "::/0", "10.1.0.0/16", "fd00:77::/64"]);
+    host.apply(&client);
+    let of_client = host.everything();
+    let _second = host.tunnel("cv1");
+    let mut gateway = wanted(&["100.64.0.0/11", "fd00:2021:1111::/113"]);
+    gateway.interface = "cv1".parse().expect("a name");
+    gateway.addresses = vec!["100.64.0.6".parse().expect("an address")];
+    gateway.routing = Routing::GATEWAY;
+    host.apply(&gateway);
+    let applied = host.apply(&client);
+    assert_eq!(applied.changes, Vec::<String>::new(), "nothing was taken");
+    // Its own table first, then the gateway's, then everything else.
+    for (to, device) in [
+        ("10.1.2.3", "cv0"),
+        ("100.64.1.9", "cv1"),
+        ("198.51.100.1", "cv0"),
+        ("10.200.1.2", "veth1"),
+    ] {
+        let route = host.route(to);
+        assert!(route.contains(&format!("dev {device}")), "{to}: {route}");
+    }
+    host.remove(&gateway);
+    assert_eq!(host.everything(), of_client);
+}
+
+#[test]
 fn leftovers_are_removed_with_or_without_an_interface() {
     let mut host = Host::new();
     let before = host.everything();

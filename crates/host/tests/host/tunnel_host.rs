@@ -38,15 +38,20 @@ impl Host {
 
     /// Makes the interface, as a program does that starts.
     pub(crate) fn start(&mut self) {
+        self.tunnel = Some(self.tunnel("cv0"));
+    }
+
+    /// A tunnel's interface, which is there as long as it is held.
+    pub(crate) fn tunnel(&self, name: &str) -> Device {
         let options = Options {
-            name: "cv0".to_owned(),
+            name: name.to_owned(),
             mtu: 1500,
             offload: false,
             steering: None,
             bound: false,
         };
         let tunnel = self.namespace.inside(|| Ok(Device::create(&options)?));
-        self.tunnel = Some(tunnel.expect("the interface is made"));
+        tunnel.expect("the interface is made")
     }
 
     /// Takes the interface away, as the kernel does from a program that dies.
