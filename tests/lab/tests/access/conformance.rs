@@ -4,10 +4,10 @@
 //! The same program asks the site's DNS itself on the gateway's machine, and the client on the client's. Both must hear the
 //! same, but for addresses: those of the client stand for the site's.
 
-use crate::common::access;
+use crate::common::{SOON, access};
 use crate::resolver_scene::{PUBLIC_DNS, Scene};
-use culvert_lab::peer_program;
 use culvert_lab::product::{PRIVATE_NAME, RecordKind};
+use culvert_lab::{peer_program, wait_until};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -184,6 +184,11 @@ fn conforms(scene: &mut Scene, program: &str, types: &[RecordKind]) {
     let site = gateway.shell(&format!("{bind}; {}", ask(&all))).unwrap();
     scene.begin_with(&access().replace(PRIVATE_NAME, "**.corp.example"));
     scene.comes_to_be_applied();
+    // Access, path and session are there before impatient programs ask: what is said counts, not how soon.
+    wait_until("a name of the site", SOON, || {
+        !scene.addresses(PRIVATE_NAME).is_empty()
+    })
+    .unwrap();
     let script = ask(Path::new("/etc/questions"));
     fs::write(scene.etc.join("ask"), script).unwrap();
     let client = scene.product.client.run("sh /etc/ask").unwrap();
