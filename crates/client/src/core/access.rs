@@ -22,8 +22,8 @@ pub const MAX_NAMES_PER_GRANT: usize = 4096;
 /// Names that wait to be asked for in one resource: four requests.
 pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
 
-/// How long a request may be under way before new names press for its answer, in milliseconds: the portal and most resolvers
-/// take less.
+/// How long a request may be under way before it is expedited for names that came later, in milliseconds: the portal and most
+/// resolvers take less.
 const ANSWER_NOW_AFTER_MS: u64 = 100;
 
 /// How long a name may be pending, in milliseconds: a gateway gives each question to the DNS half of it, and the question may
@@ -126,23 +126,23 @@ pub(super) struct Ask {
     pub(super) number: Option<u64>,
     /// When it was sent, or was to be.
     pub(super) sent_ms: u64,
-    pub(super) haste: Haste,
+    pub(super) expedite: Expedite,
     /// The names in it.
     pub(super) names: BTreeMap<DomainName, Addresses>,
     /// When nobody waits for the answer any more.
     pub(super) until_ms: u64,
 }
 
-/// Whether names that came later press for the answer to a request.
+/// Whether a request is expedited for names that came after it was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Haste {
+pub(super) enum Expedite {
     /// There are none.
     #[default]
-    None,
-    /// They do from then on.
-    From(u64),
+    Never,
+    /// It is then, in milliseconds.
+    At(u64),
     /// The portal has been told.
-    Told,
+    Sent,
 }
 
 /// A "no".
@@ -226,14 +226,14 @@ impl<P> Access<P> {
         true
     }
 
-    /// A name that is wanted does not wait for long until the request on its way is answered.
-    pub(super) fn press_for(&mut self, name: &DomainName, now_ms: u64) {
+    /// The request on its way is expedited for a name that came later, once it has had its time.
+    pub(super) fn expedite_for(&mut self, name: &DomainName, now_ms: u64) {
         if let Some(ask) = &mut self.ask
             && ask.number.is_some()
-            && ask.haste == Haste::None
+            && ask.expedite == Expedite::Never
             && !ask.names.contains_key(name)
         {
-            ask.haste = Haste::From(now_ms.max(ask.sent_ms + ANSWER_NOW_AFTER_MS));
+            ask.expedite = Expedite::At(now_ms.max(ask.sent_ms + ANSWER_NOW_AFTER_MS));
         }
     }
 
@@ -298,9 +298,9 @@ impl<P> Access<P> {
 impl Ask {
     /// When something is to be done about it.
     fn due_ms(&self) -> u64 {
-        match self.haste {
-            Haste::From(from_ms) => self.until_ms.min(from_ms),
-            Haste::None | Haste::Told => self.until_ms,
+        match self.expedite {
+            Expedite::At(at_ms) => self.until_ms.min(at_ms),
+            Expedite::Never | Expedite::Sent => self.until_ms,
         }
     }
 }

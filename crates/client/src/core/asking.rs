@@ -1,6 +1,6 @@
 //! Asking for access: one request a resource at a time, a bounded number of them in all.
 
-use super::access::{Access, Ask, Haste, refusal, wanted_names};
+use super::access::{Access, Ask, Expedite, refusal, wanted_names};
 use super::guard::Standing;
 use super::log::LogEvent;
 use super::output::Output;
@@ -65,7 +65,7 @@ impl<P> Client<P> {
             None if access.grant.is_some() => return,
             None => {}
             Some((name, addresses)) if access.want(name.clone(), addresses) => {
-                access.press_for(name, now_ms);
+                access.expedite_for(name, now_ms);
                 self.guard.is_stale = true;
             }
             Some(_) => return,
@@ -87,7 +87,7 @@ impl<P> Client<P> {
             access.ask = Some(Ask {
                 number: None,
                 sent_ms: now_ms,
-                haste: Haste::None,
+                expedite: Expedite::Never,
                 names: BTreeMap::new(),
                 until_ms: now_ms + limit_ms,
             });
@@ -139,7 +139,7 @@ impl<P> Client<P> {
             access.ask = Some(Ask {
                 number: Some(request),
                 sent_ms: now_ms,
-                haste: Haste::None,
+                expedite: Expedite::Never,
                 names,
                 until_ms: now_ms + ANSWER_LIMIT_MS,
             });
@@ -175,7 +175,7 @@ impl<P> Client<P> {
             };
             let Some(ask) = &mut access.ask else { continue };
             ask.number = None;
-            ask.haste = Haste::None;
+            ask.expedite = Expedite::Never;
             ask.until_ms = ask.until_ms.min(now_ms + OFFLINE_LIMIT_MS);
             let names = std::mem::take(&mut ask.names);
             for (name, addresses) in names {
@@ -225,7 +225,7 @@ impl<P> Client<P> {
         {
             self.give_up_ask(id, now_ms);
         }
-        self.press(id, now_ms);
+        self.expedite(id, now_ms);
         let Some(grant) = self.accesses.get(&id).and_then(|it| it.grant.as_ref()) else {
             return;
         };
@@ -237,14 +237,14 @@ impl<P> Client<P> {
         }
     }
 
-    /// Tells the portal that names wait for the answer to a request.
-    fn press(&mut self, id: ResourceId, now_ms: u64) {
+    /// Tells the portal that names wait for the answer to a request, where it is time.
+    fn expedite(&mut self, id: ResourceId, now_ms: u64) {
         let ask = self.accesses.get_mut(&id).and_then(|it| it.ask.as_mut());
         if let Some(ask) = ask
             && let Some(request) = ask.number
-            && matches!(ask.haste, Haste::From(from_ms) if from_ms <= now_ms)
+            && matches!(ask.expedite, Expedite::At(at_ms) if at_ms <= now_ms)
         {
-            ask.haste = Haste::Told;
+            ask.expedite = Expedite::Sent;
             self.outputs
                 .push_back(Output::ToPortal(FromClient::AnswerNow {
                     request,

@@ -100,7 +100,7 @@ fn names_of_request(play: &mut Play) -> (u64, Vec<String>) {
     (request, names.into_iter().map(|name| name.name).collect())
 }
 
-fn pressed(request: u64) -> FromClient {
+fn expedited(request: u64) -> FromClient {
     FromClient::AnswerNow {
         request,
         resource: resource_id(1),
@@ -121,7 +121,7 @@ fn a_silent_name_holds_up_one_that_is_asked_for_beside_it_for_a_tenth_of_a_secon
     play.pass(59);
     assert_eq!(play.said, []);
     play.pass(1);
-    assert_eq!(play.said, [pressed(first)], "said once");
+    assert_eq!(play.said, [expedited(first)], "said once");
     play.said.clear();
     let mut granted = granting(1, 1, &[]);
     granted.names = vec![without_addresses(SILENT, Existence::Pending)];

@@ -85,28 +85,28 @@ pub(super) struct Pending {
     /// Names that the client wanted and the DNS did not answer for.
     pub(super) unanswered: BTreeSet<DomainName>,
     /// Names that the client is to ask for again, since the DNS has not answered for them yet.
-    pub(super) late: BTreeSet<DomainName>,
+    pub(super) deferred: BTreeSet<DomainName>,
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
     /// When names that the DNS has not answered for are given up.
     pub(super) give_up_ms: u64,
     /// When the grant comes into force without them, for the sake of the others.
-    pub(super) part_ms: Option<u64>,
+    pub(super) defer_ms: Option<u64>,
     pub(super) labels: GrantLabels,
 }
 
 impl Pending {
     /// When it comes into force, whatever the DNS does.
     fn due_ms(&self) -> u64 {
-        let part_ms = self.part_ms.unwrap_or(u64::MAX);
-        self.give_up_ms.min(part_ms)
+        let defer_ms = self.defer_ms.unwrap_or(u64::MAX);
+        self.give_up_ms.min(defer_ms)
     }
 
-    /// It comes into force without the names that the DNS has not answered for yet.
-    pub(super) fn part(&mut self) {
+    /// It comes into force without the names that the DNS has not answered for yet, which the client asks for again.
+    pub(super) fn defer_waiting(&mut self) {
         for name in std::mem::take(&mut self.waiting) {
             if let Some((name, _)) = self.names.remove_entry(&name) {
-                self.late.insert(name);
+                self.deferred.insert(name);
             }
         }
     }

@@ -16,7 +16,7 @@ pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 /// How long names that the DNS has answered for wait for the others of their grant, in milliseconds: longer than most
 /// resolvers take for a name that they have to look for, and shorter than a person notices. The grant comes into force without
 /// the others then, and the client asks for them again.
-pub(super) const STRAGGLERS_MS: u64 = 100;
+pub(super) const DEFER_AFTER_MS: u64 = 100;
 
 /// Names that are kept at once: as many as one client may have, for eight clients. What is not kept is
 /// asked for again. The last ones are for clients that have few: see [`ROOM_PER_CLIENT`].

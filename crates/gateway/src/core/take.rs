@@ -2,7 +2,7 @@
 
 use super::grants::{Given, Held, Pending, Visible};
 use super::log::AccessEvent;
-use super::names::{MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS, STRAGGLERS_MS};
+use super::names::{DEFER_AFTER_MS, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
 use super::output::Output;
 use super::questions::MAX_WAITING_PER_CLIENT;
 use super::verify::{GrantFault, Verified};
@@ -76,10 +76,10 @@ impl Gateway {
                     names,
                     waiting,
                     unanswered,
-                    late: BTreeSet::new(),
+                    deferred: BTreeSet::new(),
                     changed_filters: None,
                     give_up_ms: now_ms + RESOLVE_LIMIT_MS,
-                    part_ms: None,
+                    defer_ms: None,
                     labels,
                 };
                 self.await_or_install(pending, unix_ms, now_ms);
@@ -205,7 +205,7 @@ impl Gateway {
         let answered: Vec<ResolvedName> = names
             .map(|name| self.names.families(name, within))
             .chain(without_answer(&pending.unanswered, Existence::Unanswered))
-            .chain(without_answer(&pending.late, Existence::Pending))
+            .chain(without_answer(&pending.deferred, Existence::Pending))
             .collect();
         let superseded = self.superseded(&pending);
         let mut held = Held {
@@ -376,10 +376,10 @@ impl Gateway {
             names,
             waiting: BTreeSet::new(),
             unanswered: BTreeSet::new(),
-            late: BTreeSet::new(),
+            deferred: BTreeSet::new(),
             changed_filters: None,
             give_up_ms: now_ms,
-            part_ms: None,
+            defer_ms: None,
             labels: GrantLabels::default(),
         };
         self.install(pending, unix_ms, now_ms);
@@ -397,7 +397,7 @@ impl Gateway {
             };
             match pending.give_up_ms <= now_ms {
                 true => pending.give_up(),
-                false => pending.part(),
+                false => pending.defer_waiting(),
             }
             self.come_into_force(id, now_ms);
         }
@@ -407,7 +407,7 @@ impl Gateway {
     pub(super) fn answer_now(&mut self, id: GrantId, now_ms: u64) {
         // It may have been answered while the message was on its way.
         if let Some(pending) = self.grants.pending.get_mut(&id) {
-            pending.part();
+            pending.defer_waiting();
             self.come_into_force(id, now_ms);
         }
     }
@@ -428,7 +428,7 @@ impl Gateway {
             if pending.waiting.is_empty() {
                 ready.push(*id);
             } else {
-                pending.part_ms.get_or_insert(now_ms + STRAGGLERS_MS);
+                pending.defer_ms.get_or_insert(now_ms + DEFER_AFTER_MS);
             }
         }
         for id in ready {
@@ -447,7 +447,7 @@ impl Gateway {
     /// portal may find a gateway that gets an answer.
     fn put_in_force(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
         match pending.unanswered.first() {
-            Some(name) if pending.names.is_empty() && pending.late.is_empty() => {
+            Some(name) if pending.names.is_empty() && pending.deferred.is_empty() => {
                 let fault = GrantFault::NoDns(name.to_string());
                 self.refuse(pending.verified.claims.grant, &fault);
             }

@@ -137,24 +137,24 @@ fn a_gateway_is_told_once_that_others_wait_for_the_answer_to_a_grant() {
     let session = world.clients[&client(1)].session.unwrap();
     let grant = *world.gateways[&gateway(1)].held.keys().next().unwrap();
     world.forget_messages();
-    let press = |request, on| FromClient::AnswerNow {
+    let answer_now = |request, on| FromClient::AnswerNow {
         request,
         resource: resource(on),
     };
-    world.client_says(session, press(request + 1, 1));
-    world.client_says(session, press(request, 2));
+    world.client_says(session, answer_now(request + 1, 1));
+    world.client_says(session, answer_now(request, 2));
     assert_eq!(world.to_gateways, [], "there are no such requests");
     for _ in 0..3 {
-        world.client_says(session, press(request, 1));
+        world.client_says(session, answer_now(request, 1));
     }
-    let [(_, ToGateway::AnswerNow { grant: pressed })] = &world.to_gateways[..] else {
+    let [(_, ToGateway::AnswerNow { grant: told })] = &world.to_gateways[..] else {
         panic!("{:?}", world.to_gateways);
     };
-    assert_eq!(*pressed, grant);
+    assert_eq!(*told, grant);
     let names = Vec::new();
     world.gateway_says(1, FromGateway::GrantAccepted { grant, names });
     world.forget_messages();
-    world.client_says(session, press(request, 1));
+    world.client_says(session, answer_now(request, 1));
     assert_eq!(world.to_gateways, [], "it is answered");
     world.check();
 }

@@ -45,7 +45,7 @@ pub(super) struct Offer {
     pub(super) gateway: GatewayId,
     deadline: Timestamp,
     /// The gateway was told to answer now: it is told once.
-    is_pressed: bool,
+    is_expedited: bool,
 }
 
 /// What is wanted, by one request or several.
@@ -182,11 +182,11 @@ impl Hub {
             waiters.any(|waiter| waiter.request == request)
         });
         let offer = ask.and_then(|ask| ask.offer.as_mut());
-        let Some(offer) = offer.filter(|offer| !offer.is_pressed) else {
+        let Some(offer) = offer.filter(|offer| !offer.is_expedited) else {
             self.counters.ignored += 1;
             return;
         };
-        offer.is_pressed = true;
+        offer.is_expedited = true;
         if let Some(session) = self.gateways.get(&offer.gateway) {
             let grant = offer.grant;
             self.outbox

@@ -62,7 +62,7 @@ impl Hub {
             grant: row.id,
             gateway,
             deadline: later(now, GRANT_ANSWER_MS),
-            is_pressed: false,
+            is_expedited: false,
         };
         self.timers.set(offer.deadline, Timer::Offer(offer.grant));
         self.grants.insert(Grant {
