@@ -22,6 +22,7 @@ mod error;
 mod fragment;
 pub mod icmp;
 pub mod ip;
+mod mss;
 mod mtu_probe;
 pub mod record;
 mod tcp;
@@ -34,6 +35,7 @@ pub use coalesce::{
 pub use cut::{Cut, IpSummary, MAX_SEGMENTS};
 pub use error::PacketError;
 pub use fragment::Fragments;
+pub use mss::clamp_mss;
 pub use mtu_probe::{ANSWER_LEN, MtuMessage, MtuProbe};
 pub use vnet::{Gso, VNET_HEADER_LEN, VnetHeader};
 

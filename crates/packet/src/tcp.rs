@@ -12,6 +12,7 @@ pub(crate) const CHECKSUM: usize = 16;
 pub(crate) const URGENT: usize = 18;
 
 pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 pub(crate) const ECE: u8 = 0x40;

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::delivery::Delivery;
 use super::queues::Queues;
+use super::splitter::narrow_mtu;
 use super::superframes::Superframes;
 use crate::clock;
 use crate::configuration::Refusal;
@@ -12,7 +13,7 @@ use crate::snapshot::{Lane, Receiving, Snapshot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::icmp::{self, Unexpected};
 use culvert_packet::ip::IpView;
-use culvert_packet::{Accept, Coalescer, MtuMessage};
+use culvert_packet::{Accept, Coalescer, MtuMessage, clamp_mss};
 use culvert_session::parse::{DataHeader, Message};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
 use culvert_udp::{LocalAddress, ReceiveBatch, Socket};
@@ -226,6 +227,8 @@ fn open_run(
     let mut data = 0;
     let mut received_bytes = 0;
     let mut own_source = None;
+    // Segments that are sent to this peer have to pass the path to it.
+    let narrow = narrow_mtu(&receiving.peer);
     for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
         if !opened.opened().contains(number) {
             continue;
@@ -255,7 +258,11 @@ fn open_run(
                 if marked {
                     context.counters.congestion_marked.add(1);
                 }
-                delivery.push(bytes, inner.start..inner.start + len);
+                let packet = inner.start..inner.start + len;
+                if let Some(mtu) = narrow {
+                    clamp_mss(&mut bytes[packet.clone()], mtu);
+                }
+                delivery.push(bytes, packet);
             }
             Err(Dropped::SourceNotAllowed)
                 if hear_refusal(snapshot, receiving, context, &bytes[inner.clone()]) => {}

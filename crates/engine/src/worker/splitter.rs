@@ -34,11 +34,7 @@ impl Splitter {
     /// The longest packet like `packet` that leaves for `peer` in one piece, where longer ones may be split: those of
     /// IPv6 that their sender can't make shorter, and those of IPv4 whose sender allows it.
     pub(super) fn limit(peer: &Peer, packet: &[u8]) -> Option<usize> {
-        let path_mtu = peer.path_mtu.load(Ordering::Relaxed);
-        if path_mtu == 0 {
-            return None;
-        }
-        let fits = inner_mtu(path_mtu, &peer.endpoint()?.address);
+        let fits = narrow_mtu(peer)?;
         let view = IpView::parse(packet).ok()?;
         let may_split = match view.version() {
             IpVersion::V4 => !view.dont_fragment(),
@@ -81,6 +77,15 @@ impl Splitter {
         }
         true
     }
+}
+
+/// The largest inner packet that passes the path to a peer unfragmented, where that is known to be narrow.
+pub(super) fn narrow_mtu(peer: &Peer) -> Option<u16> {
+    let path_mtu = peer.path_mtu.load(Ordering::Relaxed);
+    if path_mtu == 0 {
+        return None;
+    }
+    Some(inner_mtu(path_mtu, &peer.endpoint()?.address))
 }
 
 /// The MTU that the sender of `packet` is told where `fits` bytes pass: IPv6 has no smaller one than its least.

@@ -78,6 +78,37 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
 }
 
 #[test]
+fn connections_that_begin_on_a_narrow_path_send_segments_that_it_takes() {
+    let routed = routed(Family::V4);
+    routed.narrow_in_silence(1280).unwrap();
+    carries_files(&routed.tunnel);
+    let ends = [&routed.tunnel.left, &routed.tunnel.right];
+    for end in ends {
+        wait_until("the path to be measured", SOON, || path_mtu(end).is_some()).unwrap();
+        end.namespace
+            .shell(
+                "nft -f - <<'RULES'
+                 table inet parts {
+                     chain inside {
+                         type filter hook prerouting priority -450
+                         meta iiftype != ether exthdr frag exists counter
+                     }
+                 }
+RULES",
+            )
+            .unwrap();
+    }
+    carries_files(&routed.tunnel);
+    for end in ends {
+        let counted = end
+            .namespace
+            .run("nft list chain inet parts inside")
+            .unwrap();
+        assert!(counted.contains("packets 0 "), "{counted}");
+    }
+}
+
+#[test]
 fn a_change_of_the_hosts_network_that_leaves_the_path_alone_keeps_its_length() {
     let routed = routed(Family::V4);
     routed.narrow_in_silence(1280).unwrap();
