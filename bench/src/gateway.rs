@@ -38,8 +38,8 @@ const TURNS_PER_S: u32 = 2;
 /// How long the first access may take on a machine that does something else too.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Everybody may reach the server through the product.
-const ACCESS: &str = r#"
+/// Everybody may reach the server through the product, by either family.
+pub(crate) const ACCESS: &str = r#"
 [[site]]
 name = "lab"
 
@@ -58,10 +58,22 @@ kind = "address"
 address = "10.50.0.10"
 allow = "any"
 
+[[resource]]
+name = "server by IPv6"
+site = "lab"
+kind = "address"
+address = "fd50::10"
+allow = "any"
+
 [[policy]]
 name = "staff-server"
 group = "staff"
 resource = "server"
+
+[[policy]]
+name = "staff-server-ipv6"
+group = "staff"
+resource = "server by IPv6"
 "#;
 
 /// Throughput through the product's gateway beside `culvert wg` forwarding the same traffic.

@@ -30,56 +30,18 @@ const FILE_PORT: u16 = 9001;
 /// The time limit for the first packet of a path on a machine that does something else too.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Everybody may reach the server by both families.
-const ACCESS: &str = r#"
-[[site]]
-name = "lab"
-
-[[actor]]
-name = "laptop"
-kind = "service_account"
-
-[[group]]
-name = "staff"
-members = ["laptop"]
-
-[[resource]]
-name = "server-ipv4"
-site = "lab"
-kind = "address"
-address = "10.50.0.10"
-allow = "any"
-
-[[resource]]
-name = "server-ipv6"
-site = "lab"
-kind = "address"
-address = "fd50::10"
-allow = "any"
-
-[[policy]]
-name = "staff-ipv4"
-group = "staff"
-resource = "server-ipv4"
-
-[[policy]]
-name = "staff-ipv6"
-group = "staff"
-resource = "server-ipv6"
-"#;
-
 /// Times of the first data, and rates after them, on paths that lose long packets in silence.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Lengths of the paths in bytes.
     #[arg(long, value_delimiter = ',', default_values_t = [1480, 1460, 1420, 1400, 1350, 1300, 1280])]
     mtu: Vec<u16>,
-    /// What is sent to measure the rate, in MiB.
+    /// Size of the file that the rate is measured with, in MiB.
     #[arg(long, default_value_t = 256)]
     size_mib: u64,
 }
 
-/// What was measured in one direction by one family.
+/// Figures of one direction and one family.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     first: Duration,
@@ -184,7 +146,7 @@ fn by_wireguard(
 
 /// One path between a client and its gateway, to a server behind that.
 fn by_gateway(mtu_bytes: u16, arguments: &Arguments) -> Result<Vec<(&'static str, Measured)>> {
-    let product = Product::start(1, ACCESS)?;
+    let product = Product::start(1, crate::gateway::ACCESS)?;
     let client = &product.client.namespace;
     for target in [PRIVATE_V4, PRIVATE_V6] {
         let ping = format!("ping -c 1 -W 0.5 {target}");

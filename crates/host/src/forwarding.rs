@@ -17,7 +17,7 @@ const IPV6_ROUTES: &str = "/proc/thread-self/net/ipv6_route";
 /// `accept_ra` of an interface that listens to routers as long as it does not forward.
 const ACCEPT_UNLESS_FORWARDING: &str = "1";
 
-/// Whether packets of a family are forwarded.
+/// The kernel's forwarding of packets of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
     /// They are.
@@ -28,7 +28,7 @@ pub enum Forwarding {
     Hidden,
 }
 
-/// Whether packets of a family are forwarded.
+/// Reads if packets of a family are forwarded.
 ///
 /// # Errors
 /// The system's, from reading `/proc/sys`.
@@ -45,7 +45,7 @@ pub fn forwarding(family: Family) -> Result<Forwarding, HostError> {
     }
 }
 
-/// Whether the kernel has the family. Without IPv4 it has no networks at all.
+/// True if the kernel has the family. Without IPv4 it has no networks at all.
 fn has(family: Family) -> bool {
     match family {
         Family::V4 => true,

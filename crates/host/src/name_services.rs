@@ -1,4 +1,4 @@
-//! Where the C library of a static program looks for names, users and groups.
+//! Names, users and groups in a static program: the places where its C library looks for them.
 //!
 //! glibc finds them through libraries that `/etc/nsswitch.conf` names, and loads these into a static program too. They belong to the
 //! glibc of the machine, not to the one in the program: Debian's `libnss_systemd` ends such a program by SIGSEGV.

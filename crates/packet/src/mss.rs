@@ -41,9 +41,9 @@ pub fn clamp_mss(packet: &mut [u8], mtu: u16) -> bool {
 
 /// An option that says an MSS.
 struct Found {
-    /// Where the TCP header begins in the packet.
+    /// Offset of the TCP header in the packet.
     transport: usize,
-    /// Where the value stands in the TCP header.
+    /// Offset of the value in the TCP header.
     at: usize,
     offered: u16,
     /// Bytes of the headers of IP and TCP without options, which an MSS leaves out (RFC 6691).

@@ -22,11 +22,11 @@ pub const MAX_NAMES_PER_GRANT: usize = 4096;
 /// Names that wait to be asked for in one resource: four requests.
 pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
 
-/// How long a request may be under way before it is expedited for names that came later, in milliseconds: the portal and most
-/// resolvers take less.
+/// The time after which a request is expedited for names that came later, in milliseconds: the portal and most resolvers
+/// take less.
 const ANSWER_NOW_AFTER_MS: u64 = 100;
 
-/// How long a name may be pending, in milliseconds: a gateway gives each question to the DNS half of it, and the question may
+/// The longest time for which a name is pending, in milliseconds: a gateway gives each question to the DNS half of it, and the question may
 /// have to wait for its turn.
 const PENDING_LIMIT_MS: u64 = 5_000;
 
@@ -124,7 +124,7 @@ pub(super) struct GrantedName {
 pub(super) struct Ask {
     /// Its number, once it is sent.
     pub(super) number: Option<u64>,
-    /// When it was sent, or was to be.
+    /// The time at which it was sent, or put into the queue.
     pub(super) sent_ms: u64,
     pub(super) expedite: Expedite,
     /// The names in it.
@@ -133,7 +133,7 @@ pub(super) struct Ask {
     pub(super) until_ms: u64,
 }
 
-/// Whether a request is expedited for names that came after it was sent.
+/// The haste of a request: names that came after it was sent wait for its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Expedite {
     /// There are none.
@@ -237,8 +237,8 @@ impl<P> Access<P> {
         }
     }
 
-    /// Whether a name is to be asked for again, of which the gateway said that the DNS has not answered yet. A gateway that
-    /// says so at once, or for ever, keeps nobody busy.
+    /// Notes that the gateway has no answer of the DNS for a name yet. True if the name is asked for again. A gateway that says
+    /// so at once, or for ever, keeps nobody busy.
     pub(super) fn stays_pending(&mut self, name: &DomainName, sent_ms: u64, now_ms: u64) -> bool {
         let since_ms = *self.pending.entry(name.clone()).or_insert(sent_ms);
         let is_late = now_ms.saturating_sub(since_ms) >= PENDING_LIMIT_MS;
@@ -296,7 +296,7 @@ impl<P> Access<P> {
 }
 
 impl Ask {
-    /// When something is to be done about it.
+    /// The next time at which something is done about it.
     fn due_ms(&self) -> u64 {
         match self.expedite {
             Expedite::At(at_ms) => self.until_ms.min(at_ms),

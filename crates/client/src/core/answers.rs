@@ -123,7 +123,7 @@ impl<P> Client<P> {
         }
     }
 
-    /// Whether the DNS has yet to answer the gateway for a name, which is to be asked for again.
+    /// True if a name is asked for again, as the gateway has no answer of the DNS for it yet.
     fn stays_pending(
         &mut self,
         id: ResourceId,

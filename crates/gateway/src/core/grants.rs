@@ -88,15 +88,15 @@ pub(super) struct Pending {
     pub(super) deferred: BTreeSet<DomainName>,
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
-    /// When names that the DNS has not answered for are given up.
+    /// The time at which names that the DNS has not answered for are given up.
     pub(super) give_up_ms: u64,
-    /// When the grant comes into force without them, for the sake of the others.
+    /// The time at which the grant comes into force without them, for the sake of the others.
     pub(super) defer_ms: Option<u64>,
     pub(super) labels: GrantLabels,
 }
 
 impl Pending {
-    /// When it comes into force, whatever the DNS does.
+    /// The time at which it comes into force, whatever the DNS does.
     fn due_ms(&self) -> u64 {
         let defer_ms = self.defer_ms.unwrap_or(u64::MAX);
         self.give_up_ms.min(defer_ms)
@@ -147,7 +147,7 @@ impl Grants {
         self.held.values().map(|held| held.expires_ms).min()
     }
 
-    /// When the next one that waits for the DNS comes into force or is given up.
+    /// The time at which the next one that waits for the DNS comes into force or is given up.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.pending.values().map(Pending::due_ms).min()
     }

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// How long a grant waits for the DNS, in milliseconds: below what the portal waits for the gateway.
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
-/// How long names that the DNS has answered for wait for the others of their grant, in milliseconds: longer than most
+/// The time for which names that the DNS has answered for wait for the others of their grant, in milliseconds: longer than most
 /// resolvers take for a name that they have to look for, and shorter than a person notices. The grant comes into force without
 /// the others then, and the client asks for them again.
 pub(super) const DEFER_AFTER_MS: u64 = 100;

@@ -471,7 +471,7 @@ impl Gateway {
     }
 }
 
-/// What a client is told of names that the DNS did not answer for, or has not yet.
+/// The answer to a client about names that the DNS did not answer for, or has not yet.
 fn without_answer(
     names: &BTreeSet<DomainName>,
     existence: Existence,

@@ -60,7 +60,7 @@ pub(crate) fn check_forwarding(may_enable: bool) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// What is wrong with forwarding while the gateway runs.
+/// The problem with forwarding while the gateway runs, if there is one.
 fn forwarding_problem() -> Option<&'static str> {
     // One switch that can't be read is no reason to say that it is off.
     match forwarding(Family::V6) {

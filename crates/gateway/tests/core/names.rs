@@ -195,7 +195,7 @@ fn a_grant_that_others_wait_for_comes_into_force_without_names_that_are_not_ther
     let told = vec![without_addresses(DB, Existence::Pending)];
     assert_eq!(play.take_accepted(), [(grant, told)]);
     assert!(play.send(5, "100.96.0.1:80").is_err());
-    // What has been answered, and what never was asked, is not answered again.
+    // A grant that is answered already, and one that nobody has offered, get no answer.
     play.hear(ToGateway::AnswerNow { grant });
     let grant = grant_id(7);
     play.hear(ToGateway::AnswerNow { grant });

@@ -77,7 +77,7 @@ pub struct Routing {
 impl Routing {
     /// What a client uses unless told otherwise.
     pub const CLIENT: Self = Self::numbered(17_238, 17_239, 5010);
-    /// What a gateway uses unless told otherwise. It may run beside a client: its rules come between those of the client's
+    /// Numbers of a gateway, unless it is told others. It may run beside a client: its rules come between those of the client's
     /// resources and those that lead everything into the client's tunnel, and none has a preference of the client's.
     pub const GATEWAY: Self = Self::numbered(17_240, 17_241, 5015);
 

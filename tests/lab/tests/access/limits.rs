@@ -6,15 +6,15 @@ use culvert_lab::wait_until;
 
 /// The lines below `PROBLEMS` of the client's status.
 fn problems(bed: &Bed) -> Vec<String> {
-    let status = bed.product.client.status().unwrap();
-    let problems = status["problems"].as_array().unwrap();
-    let texts = problems.iter().filter_map(|problem| problem.as_str());
-    texts.map(str::to_owned).collect()
+    lines(&bed.product.client.status().unwrap())
 }
 
 /// The same of the gateway's.
 fn problems_of_gateway(bed: &Bed) -> Vec<String> {
-    let status = bed.product.gateways[0].status().unwrap();
+    lines(&bed.product.gateways[0].status().unwrap())
+}
+
+fn lines(status: &serde_json::Value) -> Vec<String> {
     let problems = status["problems"].as_array().unwrap();
     let texts = problems.iter().filter_map(|problem| problem.as_str());
     texts.map(str::to_owned).collect()
