@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, RANDOM_LEN, TokenId};
 use culvert_store::{
     AccessEntry, Author, Decision, Enrolment, EntityId, FlowBatch, FlowEntry, Group, Holder, Kind,
-    ListFilter, Logs, MAX_BATCH, Mutation, PageLimit, Principal, Resource, Seen, Site,
-    SqliteOptions, SqliteStore, Stamp, Store, Token, TokenScope, TokenUses,
+    ListFilter, Logs, MAX_BATCH, Mutation, PageLimit, Principal, Resource, Seen, Site, Stamp,
+    Store, Token, TokenScope, TokenUses,
 };
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::messages::FlowEnd;
 use culvert_wire::model::Log;
 use culvert_wire::token::Secret;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use culvert_control::{ControlSession, ControlState, HELLO_LIMIT_MS};
 use culvert_ids::{GrantId, ResourceId};
-use culvert_link::{Connection, Destination, Session, connect};
+use culvert_link::{Connection, Destination, connect};
 use culvert_wire::messages::{FromClient, Sequenced, ToClient, decode_sequenced};
 use culvert_wire::{Cipher, Decoded, PROTOCOL, PublicKey, encode};
 use tokio::sync::mpsc::UnboundedSender;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// How long the portal may take to answer `hello`.
-const HELLO_LIMIT: Duration = Duration::from_millis(culvert_link::HELLO_LIMIT_MS);
+const HELLO_LIMIT: Duration = Duration::from_millis(HELLO_LIMIT_MS);
 
 /// Something happened to a client.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct Client {
     events: UnboundedSender<Event>,
     bytes: Arc<AtomicU64>,
     start: Instant,
-    session: Session,
+    session: ControlSession,
     random: u64,
     held: Option<(GrantId, ResourceId)>,
     requests: u64,
@@ -65,7 +66,7 @@ pub(super) async fn live(
         events,
         bytes,
         start: Instant::now(),
-        session: Session::new(0),
+        session: ControlSession::new(0),
         random: number as u64,
         held: None,
         requests: 0,
@@ -121,7 +122,7 @@ impl Client {
             }
             Err(error) => (error.to_string(), error.retry_after_ms()),
         };
-        if *self.session.state() == culvert_link::State::Ended {
+        if *self.session.state() == ControlState::Ended {
             return self.tell(What::Ended(error));
         }
         if !self.session.is_open() {

@@ -1,6 +1,6 @@
 //! The client: asks the portal for access, and keeps tunnels to gateways.
 //!
-//! [`core`] decides and does no I/O, so that tests and the simulation drive what is shipped; [`run`]
+//! `culvert-client-core` decides and does no I/O, so that tests and the simulation drive what is shipped; [`run`]
 //! puts sockets, the data plane and the host around it. A running client tells its [`status`] to
 //! whoever asks at its socket ([`ask`]), or in its process ([`Observer`]); one that was given no token does
 //! as it is told there ([`Request`]).
@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod clean_up;
-pub mod core;
 mod error;
 mod observer;
 mod request;

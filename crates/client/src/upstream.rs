@@ -1,6 +1,6 @@
 //! A resolver for names that are no resource, as people name it.
 
-use crate::core::DNS_PORT;
+use culvert_client_core::DNS_PORT;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Metrics that clients and gateways have alike.
 
 use crate::exposition::Exposition;
-use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
+use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
 
 /// The session with the portal.
 pub(crate) fn portal(portal: &PortalStatus, text: &mut Exposition<'_>) {

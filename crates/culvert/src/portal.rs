@@ -14,8 +14,9 @@ use culvert_policy::Prefix;
 use culvert_portal::{
     CertificateFiles, Home, Options, Portal, PortalError, SetupState, SetupToken, issue_setup_token,
 };
-use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{EntityKind, ListFilter, PageLimit, SecretsAccess, Store, StoreError};
+use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
+use culvert_store_sql::SecretsAccess;
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::Timestamp;
 use culvert_wire::token::Portal as PortalUrl;
 use serde::Serialize;

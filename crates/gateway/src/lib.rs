@@ -1,12 +1,11 @@
 //! The gateway: enforces grants, translates names, forwards to the resources of its site.
 //!
-//! [`core`] decides and does no I/O, so that simulations run what is shipped. [`run`] gives it a
+//! `culvert-gateway-core` decides and does no I/O, so that simulations run what is shipped. [`run`] gives it a
 //! connection to the portal, a tunnel, a resolver and a host.
 
 #![forbid(unsafe_code)]
 
 mod clean_up;
-pub mod core;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

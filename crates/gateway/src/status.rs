@@ -1,24 +1,17 @@
 //! The gateway's state, as its status socket tells it and `culvert gateway status` shows it.
 
+pub use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
+pub use culvert_gateway_core::status::{
+    ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
+};
 use culvert_host::Sandbox;
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
-pub use culvert_link::{CounterStatus, DropStatus, PortalState, PortalStatus};
-use culvert_wire::{Cipher, PublicKey, Timestamp};
+use culvert_ids::{GatewayId, SiteId};
+use culvert_wire::{PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version of this form. Fields may be added within one version; none changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// Clients that are listed at most, by their ids: with the grants and names below the whole is 8 MB, a
-/// quarter of what the socket takes. [`Status::client_count`] counts them all.
-pub const MAX_LISTED_CLIENTS: usize = 4_096;
-
-/// Grants that are listed at most, over all clients. [`Status::grant_count`] counts them all.
-pub const MAX_LISTED_GRANTS: usize = 16_384;
-
-/// Names that are listed at most. [`Status::name_count`] counts them all.
-pub const MAX_LISTED_NAMES: usize = 4_096;
 
 /// A gateway at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,67 +91,6 @@ pub struct Status {
     /// What is wrong on this machine at the moment, each a line with its fix.
     #[serde(default)]
     pub problems: Vec<String>,
-}
-
-/// A client that holds a grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientStatus {
-    /// Which.
-    pub id: ClientId,
-    /// Its key.
-    pub public_key: PublicKey,
-    /// The only address that its packets may come from.
-    pub ipv4: Ipv4Addr,
-    /// The same of the other family.
-    pub ipv6: Ipv6Addr,
-    /// The suite of the tunnel.
-    pub cipher: Cipher,
-    /// Where it was last heard.
-    pub endpoint: Option<SocketAddr>,
-    /// Since the last handshake, in milliseconds.
-    pub handshake_age_ms: Option<u64>,
-    /// Since anything was heard of it, in milliseconds.
-    pub heard_ms_ago: Option<u64>,
-    /// Bytes that came from it.
-    pub rx_bytes: u64,
-    /// Bytes that went to it.
-    pub tx_bytes: u64,
-    /// Bytes a second that come from it.
-    pub rx_bytes_per_s: u64,
-    /// Bytes a second that go to it.
-    pub tx_bytes_per_s: u64,
-    /// What it may reach.
-    pub grants: Vec<GrantStatus>,
-    /// How many grants it has.
-    pub grant_count: usize,
-}
-
-/// A grant in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantStatus {
-    /// Which.
-    pub id: GrantId,
-    /// For what.
-    pub resource: ResourceId,
-    /// The resource's network, address or name pattern.
-    pub target: String,
-    /// When it ends, by this machine's clock.
-    pub expires: Timestamp,
-}
-
-/// A name that is resolved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NameStatus {
-    /// The name.
-    pub name: String,
-    /// Whether the DNS has answered for it.
-    pub answered: bool,
-    /// The address that it leads to, where it has one of this family.
-    pub ipv4: Option<Ipv4Addr>,
-    /// The same of the other family.
-    pub ipv6: Option<Ipv6Addr>,
-    /// When it is asked for again, in milliseconds.
-    pub renewed_in_ms: u64,
 }
 
 /// How busy the gateway is, over the last seconds.

@@ -6,7 +6,7 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use culvert_gateway::core::{Gateway, Options, Output, PeerUpdate};
+use culvert_gateway_core::{Gateway, Options, Output, PeerUpdate};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_wire::messages::{
     FromGateway, GrantLabels, Interface, Ranges, ReasonCode, Sequenced, ToGateway,

@@ -157,14 +157,14 @@ impl ConnectError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Session;
+    use culvert_control::ControlSession;
 
     #[test]
     fn another_certificate_is_tried_again_after_ten_seconds_whoever_waits() {
         let error = ConnectError::WrongCertificate {
             authority: "portal.example:8443".to_owned(),
         };
-        let mut session = Session::new(0);
+        let mut session = ControlSession::new(0);
         let mut now_ms = 0;
         for _ in 0..5 {
             assert!(session.begin_attempt(now_ms));

@@ -4,30 +4,24 @@
 //! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
 //! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
 //! which step of the way fails, and [`race`] connects to whichever address answers first. [`trusting_authorities`] is
-//! the TLS of other servers. [`Backoff`] is pure: it is told its random numbers and keeps no clock.
+//! the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
 
 #![forbid(unsafe_code)]
 
-mod backoff;
 mod connect;
 mod connection;
 mod error;
+mod log;
 mod probe;
-mod repeats;
-mod session;
-mod status;
 mod tcp;
 mod tls;
 
-pub use backoff::Backoff;
 pub use connect::{Connected, Destination, LookUp, check_url, connect, open, system_look_up};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };
 pub use error::ConnectError;
+pub use log::write_log;
 pub use probe::{PortalAnswer, Probe, probe};
-pub use repeats::{RepeatedEvents, Repeats};
-pub use session::{HELLO_LIMIT_MS, OutOfOrder, Session, State, stamp_epoch};
-pub use status::{CLOCK_TOLERANCE_MS, CounterStatus, DropStatus, PortalState, PortalStatus};
 pub use tcp::race;
 pub use tls::trusting_authorities;

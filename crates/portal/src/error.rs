@@ -107,7 +107,7 @@ pub enum PortalError {
     },
     /// A backup was not made or not restored.
     #[error(transparent)]
-    Backup(#[from] culvert_store::sqlite::BackupError),
+    Backup(#[from] culvert_store_sql::BackupError),
     /// A backup can't be encrypted to these.
     #[error("recipients of the backup: {0}")]
     Recipients(#[from] culvert_age::AgeError),

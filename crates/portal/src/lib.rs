@@ -3,8 +3,7 @@
 //! - [`server`]: the process: TLS, the state directory, limits, health and metrics;
 //! - `api`: the REST API under `/api/v1`, and the document that describes it;
 //! - `service`: what an actor may do, whichever way the request came;
-//! - [`hub`]: the sessions' decisions, without clock, randomness or I/O of their own;
-//! - [`sessions`]: the WebSockets of clients and gateways.
+//! - [`sessions`]: the WebSockets of clients and gateways, around the hub (`culvert_hub`), which decides.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +14,6 @@ mod fault;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod hub;
 pub mod machine_commands;
 mod oidc;
 mod outbound;

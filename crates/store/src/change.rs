@@ -168,7 +168,9 @@ pub struct ChangeFilter {
 }
 
 impl Operation {
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// The word of the database and of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Update => "update",

@@ -104,12 +104,16 @@ macro_rules! entities {
                 crate::rules::name(self)
             }
 
-            pub(crate) fn set_stamp(&mut self, stamp: Stamp) {
+            /// Sets version and times: for implementations of [`crate::Store`], which alone write them.
+            pub fn set_stamp(&mut self, stamp: Stamp) {
                 match self { $(Self::$name(row) => row.stamp = stamp,)* }
             }
 
             /// From the JSON of the change log.
-            pub(crate) fn from_json(kind: EntityKind, json: &str) -> serde_json::Result<Self> {
+            ///
+            /// # Errors
+            /// Where it is not the JSON of that kind.
+            pub fn from_json(kind: EntityKind, json: &str) -> serde_json::Result<Self> {
                 match kind { $(EntityKind::$name => serde_json::from_str(json).map(Self::$name),)* }
             }
         }

@@ -167,14 +167,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn corrupt(detail: impl fmt::Display) -> Self {
+    /// [`Self::Corrupt`], for implementations of [`crate::Store`].
+    pub fn corrupt(detail: impl fmt::Display) -> Self {
         Self::Corrupt {
             detail: detail.to_string(),
         }
     }
 
     /// The same local fault once more, for who asks later; none of what is no local one.
-    pub(crate) fn again(&self) -> Option<Self> {
+    pub fn again(&self) -> Option<Self> {
         let detail = match self {
             Self::ReadOnly { detail }
             | Self::Full { detail }

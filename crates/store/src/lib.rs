@@ -1,8 +1,9 @@
 //! The portal's database.
 //!
 //! [`Store`] is all that the portal knows of it: the configuration of an account and its change
-//! log, tokens, machines that enrol, grants that live, and the log of access. [`sqlite`] keeps it in
-//! one file. Whatever implements the trait passes the suite in `tests/conformance/`.
+//! log, tokens, machines that enrol, grants that live, and the log of access. [`rules`] say what a row may be and
+//! [`range`] which addresses are free: implementations ask them, so that all refuse alike. The crate `store-sql` is one.
+//! Whatever implements the trait passes the suite in its `tests/conformance/`.
 //!
 //! Three rules hold everywhere:
 //!
@@ -31,13 +32,11 @@ mod logs;
 mod page;
 mod principal;
 mod proof;
-mod range;
-mod rules;
-mod sealing;
+pub mod range;
+pub mod rules;
 mod search;
 mod secret;
 mod snapshot;
-pub mod sqlite;
 mod store;
 
 pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAccess};
@@ -53,18 +52,17 @@ pub use factor::{FactorChange, NewPasskey, Passkey};
 pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
 pub use grant::Grant;
 pub use limits::{
-    ADDRESS_REST_MS, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, MAX_CREDENTIAL_LEN,
-    MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS, MAX_PRUNE_ROWS,
-    MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND, MAX_SECRET_LEN,
-    MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED, SESSION_IDLE_MS,
+    ADDRESS_REST_MS, GRANT_LIFETIME_S, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ,
+    MAX_CREDENTIAL_LEN, MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS,
+    MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND,
+    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED,
+    SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit};
 pub use principal::{Holder, Principal};
 pub use proof::Proof;
-pub use sealing::{Randomness, Sealer, SecretsAccess};
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName, StateSecret};
 pub use snapshot::Snapshot;
-pub use sqlite::{SqliteOptions, SqliteStore};
-pub use store::{CommitSignal, CommitWatch, Enrolment, SeenMachine, Store, StoreExt};
+pub use store::{CommitWatch, Enrolment, SeenMachine, Store, StoreExt};

@@ -75,4 +75,4 @@ pub const SESSION_IDLE_MS: u64 = 2 * 60 * 60 * 1_000;
 /// Shortest and longest lifetime of grants in seconds: below a minute clients would do nothing but
 /// renew; above 24 hours a lost portal would freeze access for too long, and grants would outlast
 /// [`ADDRESS_REST_MS`].
-pub(crate) const GRANT_LIFETIME_S: std::ops::RangeInclusive<u32> = 60..=24 * 60 * 60;
+pub const GRANT_LIFETIME_S: std::ops::RangeInclusive<u32> = 60..=24 * 60 * 60;

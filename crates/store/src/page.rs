@@ -51,7 +51,7 @@ impl Default for PageLimit {
 
 impl<T, C> Page<T, C> {
     /// From up to one row more than the page takes, which says whether there is another page.
-    pub(crate) fn cut(mut items: Vec<T>, limit: PageLimit, cursor: impl Fn(&T) -> C) -> Self {
+    pub fn cut(mut items: Vec<T>, limit: PageLimit, cursor: impl Fn(&T) -> C) -> Self {
         let rows = usize::from(limit.rows());
         let more = items.len() > rows;
         items.truncate(rows);

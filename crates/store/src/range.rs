@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A network: its first address, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub struct Range {
     first: u128,
     /// Addresses in it, at least 8, at most 2^127.
     size: u128,
@@ -20,7 +20,7 @@ impl Range {
     ///
     /// # Errors
     /// What is wrong, for people.
-    pub(crate) fn parse(text: &str, len: usize) -> Result<Self, String> {
+    pub fn parse(text: &str, len: usize) -> Result<Self, String> {
         let example = if len == 4 {
             "100.64.0.0/11"
         } else {
@@ -51,13 +51,17 @@ impl Range {
         Ok(Self { first, size, len })
     }
 
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+    /// True if an address is in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.len == other.len
             && self.first < other.first + other.size
             && other.first < self.first + self.size
     }
 
-    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+    /// True if the address is in it.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
         let (number, len) = match address {
             IpAddr::V4(address) => (u128::from(u32::from(address)), 4),
             IpAddr::V6(address) => (u128::from(address), 16),
@@ -67,28 +71,28 @@ impl Range {
 
     /// How many addresses machines can have: all but the first (the network's own, or the anycast
     /// address of its routers) and the last (the broadcast address of IPv4).
-    pub(crate) fn hosts(&self) -> u128 {
+    pub fn hosts(&self) -> u128 {
         self.size - 2
     }
 
     /// The `index`th of [`Self::hosts`], from 0; beyond the last it begins anew.
-    pub(crate) fn host(&self, index: u128) -> u128 {
+    pub fn host(&self, index: u128) -> u128 {
         self.first + 1 + index % self.hosts()
     }
 
     /// An address as databases keep it: in the order of the network, so that they sort.
-    pub(crate) fn bytes(&self, address: u128) -> Vec<u8> {
+    pub fn bytes(&self, address: u128) -> Vec<u8> {
         address.to_be_bytes()[16 - self.len..].to_vec()
     }
 }
 
 /// An IPv4 address from its number.
-pub(crate) fn ipv4(number: u128) -> Option<Ipv4Addr> {
+pub fn ipv4(number: u128) -> Option<Ipv4Addr> {
     u32::try_from(number).ok().map(Ipv4Addr::from)
 }
 
 /// An IPv6 address from its number.
-pub(crate) fn ipv6(number: u128) -> Ipv6Addr {
+pub fn ipv6(number: u128) -> Ipv6Addr {
     Ipv6Addr::from(number)
 }
 

@@ -12,13 +12,13 @@ use culvert_wire::Timestamp;
 
 /// A kind of rows that refer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct User {
+pub struct User {
     /// The kind.
-    pub(crate) kind: EntityKind,
+    pub kind: EntityKind,
     /// The column with the id of what they refer to.
-    pub(crate) column: &'static str,
+    pub column: &'static str,
     /// They go along when that is deleted, without being asked for.
-    pub(crate) always_cascades: bool,
+    pub always_cascades: bool,
 }
 
 const fn user(kind: EntityKind, column: &'static str, always_cascades: bool) -> User {
@@ -30,7 +30,7 @@ const fn user(kind: EntityKind, column: &'static str, always_cascades: bool) -> 
 }
 
 /// Who refers to rows of a kind.
-pub(crate) const fn users_of(kind: EntityKind) -> &'static [User] {
+pub const fn users_of(kind: EntityKind) -> &'static [User] {
     use EntityKind as K;
     match kind {
         K::Actor => {
@@ -73,13 +73,13 @@ pub(crate) const fn users_of(kind: EntityKind) -> &'static [User] {
 }
 
 /// The column by which rows of `kind` refer to rows of `to`.
-pub(crate) fn column_to(kind: EntityKind, to: EntityKind) -> Option<&'static str> {
+pub fn column_to(kind: EntityKind, to: EntityKind) -> Option<&'static str> {
     let user = users_of(to).iter().find(|user| user.kind == kind)?;
     Some(user.column)
 }
 
 /// What a row refers to.
-pub(crate) fn references(entity: &Entity) -> Vec<EntityId> {
+pub fn references(entity: &Entity) -> Vec<EntityId> {
     match entity {
         Entity::Membership(row) => vec![row.group.into(), row.actor.into()],
         Entity::Resource(row) => vec![row.site.into()],
@@ -101,7 +101,7 @@ pub(crate) fn references(entity: &Entity) -> Vec<EntityId> {
 }
 
 /// The row's name, where its kind has one.
-pub(crate) fn name(entity: &Entity) -> Option<&str> {
+pub fn name(entity: &Entity) -> Option<&str> {
     match entity {
         Entity::Account(row) => Some(&row.name),
         Entity::Actor(row) => Some(&row.name),
@@ -119,7 +119,7 @@ pub(crate) fn name(entity: &Entity) -> Option<&str> {
 }
 
 /// Since when the row is revoked, where its kind can be.
-pub(crate) fn revoked(entity: &Entity) -> Option<Timestamp> {
+pub fn revoked(entity: &Entity) -> Option<Timestamp> {
     match entity {
         Entity::Token(row) => row.revoked,
         Entity::Client(row) => row.revoked,
@@ -137,7 +137,7 @@ pub(crate) fn revoked(entity: &Entity) -> Option<Timestamp> {
 }
 
 /// Kinds whose rows can be revoked, and then free their name.
-pub(crate) const fn can_be_revoked(kind: EntityKind) -> bool {
+pub const fn can_be_revoked(kind: EntityKind) -> bool {
     matches!(
         kind,
         EntityKind::Token | EntityKind::Client | EntityKind::Gateway
@@ -145,7 +145,7 @@ pub(crate) const fn can_be_revoked(kind: EntityKind) -> bool {
 }
 
 /// By what names are compared.
-pub(crate) fn name_key(name: &str) -> String {
+pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }
 
@@ -159,7 +159,7 @@ fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> 
 
 /// Whether the row may be, by itself. A name that the row had before is not judged again, so that rows
 /// from before a rule of names can be changed, disabled and revoked.
-pub(crate) fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError> {
+pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError> {
     let kind = entity.kind();
     if let Some(wanted) = name(entity)
         && before.and_then(name) != Some(wanted)
@@ -182,7 +182,11 @@ pub(crate) fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), Stor
     }
 }
 
-pub(crate) fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
+/// Whether the text may be the name of a row.
+///
+/// # Errors
+/// [`StoreError::Invalid`] says why not.
+pub fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.trim() != name {
@@ -208,7 +212,7 @@ fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
 }
 
 /// Whether the text may be a machine's software version.
-pub(crate) fn check_software(kind: EntityKind, software: &str) -> Result<(), StoreError> {
+pub fn check_software(kind: EntityKind, software: &str) -> Result<(), StoreError> {
     if software.len() > MAX_SOFTWARE_LEN {
         let reason = format!("it has at most {MAX_SOFTWARE_LEN} bytes");
         return Err(invalid(kind, "software", reason));
@@ -225,7 +229,7 @@ fn check_subject(subject: &str) -> Result<(), StoreError> {
 }
 
 /// A new row, without what says that there is a secret: that comes by its own way.
-pub(crate) fn without_secrets(entity: &mut Entity) {
+pub fn without_secrets(entity: &mut Entity) {
     match entity {
         Entity::Actor(actor) => {
             if let Some(sign_in) = &mut actor.sign_in {
@@ -288,7 +292,7 @@ fn check_token(token: &Token) -> Result<(), StoreError> {
 /// What a row becomes when someone asks for `wanted`; none if it is like that already.
 ///
 /// What the store alone writes is kept, and whoever asks for another value is refused.
-pub(crate) fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, StoreError> {
+pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, StoreError> {
     wanted.set_stamp(before.stamp());
     let kept = match (before, &mut wanted) {
         (Entity::Membership(_), Entity::Membership(_)) => {
@@ -367,7 +371,7 @@ fn first_changed(same: &[(&'static str, bool)]) -> Option<&'static str> {
 }
 
 /// The name that a new machine gets whose own is `wanted`, at the `attempt`th try from 0.
-pub(crate) fn numbered_name(wanted: &str, attempt: u32) -> String {
+pub fn numbered_name(wanted: &str, attempt: u32) -> String {
     if attempt == 0 {
         return wanted.to_owned();
     }
@@ -378,7 +382,7 @@ pub(crate) fn numbered_name(wanted: &str, attempt: u32) -> String {
 }
 
 /// The name of a machine for which no number is free: its own with the end of its id.
-pub(crate) fn name_with_id(wanted: &str, id: EntityId) -> String {
+pub fn name_with_id(wanted: &str, id: EntityId) -> String {
     let id = id.to_string();
     let end = &id[id.len() - 8..];
     let room = MAX_NAME_CHARS - 1 - end.len();

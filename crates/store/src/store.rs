@@ -11,8 +11,6 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, 
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::fmt::Debug;
-use std::sync::Arc;
-use tokio::sync::watch;
 
 /// The portal's database, as `Arc<dyn Store>`.
 ///
@@ -100,7 +98,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
 
     /// Wakes after a commit that appended to a change log. It is a hint: whoever follows the feed
     /// also looks every second.
-    fn watch(&self) -> CommitWatch;
+    fn watch(&self) -> Box<dyn CommitWatch>;
 
     /// Whom a token stands for.
     ///
@@ -335,42 +333,11 @@ pub struct SeenMachine {
 }
 
 /// Wakes after commits ([`Store::watch`]).
-#[derive(Clone, Debug)]
-pub struct CommitWatch(watch::Receiver<()>);
-
-/// The other end of [`CommitWatch`], for implementations of [`Store`].
-#[derive(Clone, Debug)]
-pub struct CommitSignal(Arc<watch::Sender<()>>);
-
-impl CommitWatch {
+#[async_trait]
+pub trait CommitWatch: Debug + Send {
     /// Returns at once if there was a commit since the last call, otherwise after the next one.
     /// Returns `false` when the store is gone.
-    pub async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok()
-    }
-}
-
-impl CommitSignal {
-    /// A signal that nobody watches yet.
-    pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(())))
-    }
-
-    /// Wakes who watches.
-    pub fn wake(&self) {
-        self.0.send_replace(());
-    }
-
-    /// Watches from here on.
-    pub fn watch(&self) -> CommitWatch {
-        CommitWatch(self.0.subscribe())
-    }
-}
-
-impl Default for CommitSignal {
-    fn default() -> Self {
-        Self::new()
-    }
+    async fn changed(&mut self) -> bool;
 }
 
 /// [`Store`] with rows of their own types.

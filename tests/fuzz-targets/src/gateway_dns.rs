@@ -1,7 +1,7 @@
 use crate::granting::{Granting, claims, is_never_forwarded, is_of_the_tunnel, token};
 use crate::input::Input;
-use culvert_gateway::core::Resolution;
 use culvert_gateway::fuzzing::resolution;
+use culvert_gateway_core::Resolution;
 use serde_json::json;
 use std::net::IpAddr;
 

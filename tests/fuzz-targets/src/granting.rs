@@ -4,7 +4,7 @@
 use crate::signer::{Signer, decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use culvert_gateway::core::{Gateway, Options, Output, PeerUpdate};
+use culvert_gateway_core::{Gateway, Options, Output, PeerUpdate};
 use culvert_policy::gate::{Frame, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_wire::messages::FromGateway;
 use culvert_wire::{Cipher, PublicKey};
@@ -161,7 +161,7 @@ impl Granting {
         self.carry_out();
     }
 
-    pub(crate) fn resolved(&mut self, name: &str, resolution: culvert_gateway::core::Resolution) {
+    pub(crate) fn resolved(&mut self, name: &str, resolution: culvert_gateway_core::Resolution) {
         let name = name.parse().expect("a name");
         self.gateway.handle_resolved(&name, resolution, self.now_ms);
         self.carry_out();

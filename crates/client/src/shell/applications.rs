@@ -1,7 +1,7 @@
 //! The host's part of rules about applications: the packet filter and the cgroups.
 
-use crate::core::GuardRules;
 use crate::status::{ApplicationsStatus, RefusedStatus, Status};
+use culvert_client_core::GuardRules;
 use culvert_host::{
     ApplicationCgroups, ApplicationFirewall, ApplicationRules, CgroupWatch, FirewallWatch,
     HostError, InterfaceName, PeerCredentials, PeerProcess, Refused, RepairPace, TableState,
@@ -30,7 +30,7 @@ const MAX_WAITING_EVENTS: usize = 8;
 /// Requests that wait: as many as the status socket has connections.
 const MAX_WAITING_REQUESTS: usize = 16;
 
-/// What the host says of rules, for [`Client::handle_guard`](crate::core::Client::handle_guard).
+/// What the host says of rules, for [`Client::handle_guard`](culvert_client_core::Client::handle_guard).
 #[derive(Debug)]
 pub(crate) struct GuardEvent {
     /// Which.

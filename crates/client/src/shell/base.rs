@@ -2,12 +2,12 @@
 
 use super::clock::Now;
 use crate::clean_up::clean_up_network;
-use crate::core;
 use crate::status::{
     ApplicationsStatus, Control, DnsStatus, PortalStatus, PrivilegesStatus, SCHEMA_VERSION,
     ServiceState, ServiceStatus, Status,
 };
 use crate::{ClientError, DnsScope, Settings};
+use culvert_client_core::{Client, Options};
 use culvert_engine::Kept;
 use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
 use culvert_policy::DomainName;
@@ -31,7 +31,7 @@ impl Base {
         Ok(Self {
             settings,
             machine: identity.machine,
-            public_key: core::Options::key_of(&key.public_key()),
+            public_key: Options::key_of(&key.public_key()),
             key: identity.key,
             began_ms: Now::read().boot_ms,
         })
@@ -128,17 +128,13 @@ impl Base {
 }
 
 /// The core of a client of the portal at `portal_url`.
-pub(super) fn core<P>(
-    base: &Base,
-    portal_url: &str,
-    now: Now,
-) -> Result<core::Client<P>, ClientError> {
+pub(super) fn core<P>(base: &Base, portal_url: &str, now: Now) -> Result<Client<P>, ClientError> {
     let settings = &base.settings;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(std::io::Error::other)
         .map_err(ClientError::system("draw random bytes"))?;
-    let options = core::Options {
+    let options = Options {
         machine: base.machine.clone(),
         name: settings.name.clone(),
         version: settings.version.clone(),
@@ -153,7 +149,7 @@ pub(super) fn core<P>(
         asks_all: settings.dns_scope == DnsScope::All,
         portal: portal_name(portal_url),
     };
-    Ok(core::Client::new(options, seed, now.boot_ms))
+    Ok(Client::new(options, seed, now.boot_ms))
 }
 
 /// What has the system ask here. What a crash left of it is undone first: the portal's name may have to

@@ -10,16 +10,17 @@ use super::network::Host;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
 use super::tunnel::{Tunnel, refused_by_gateway};
-use crate::core::{Client, DNS_PORT, Ending, Output, PacketFacts};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
+use culvert_client_core::{Client, DNS_PORT, Ending, Output, PacketFacts};
+use culvert_control::{CLOCK_TOLERANCE_MS, Repeats, stamp_epoch};
 use culvert_dns::Via;
 use culvert_engine::Unrouted;
 use culvert_host::{
     Exemption, Guests, InterfaceName, MAX_EXEMPTIONS, NetworkChange, ResolverWanted, RoutedDomains,
     Shutdown, Wanted, WatchOptions,
 };
-use culvert_link::{CLOCK_TOLERANCE_MS, Destination, Repeats, stamp_epoch};
+use culvert_link::{Destination, write_log};
 use culvert_policy::{DomainName, Prefix};
 use culvert_session::PrivateKey;
 use culvert_wire::messages::Interface;
@@ -472,9 +473,17 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
+    /// What the core says next. What it logs is written before.
+    fn next_output(&mut self) -> Option<Output<Unrouted>> {
+        while let Some(line) = self.core.poll_log() {
+            write_log(&line);
+        }
+        self.core.poll_output()
+    }
+
     /// Does what the core says, in its order.
     fn carry_out(&mut self) -> Result<(), ClientError> {
-        while let Some(output) = self.core.poll_output() {
+        while let Some(output) = self.next_output() {
             match output {
                 Output::Connect => self.devices.portal.connect(),
                 Output::Disconnect => self.devices.portal.disconnect(),

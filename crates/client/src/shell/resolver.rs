@@ -1,7 +1,7 @@
 //! The task that has the system ask the client for names.
 
-use crate::core::Domains;
 use crate::status::DnsControlStatus;
+use culvert_client_core::Domains;
 use culvert_host::{ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 use culvert_policy::DomainName;
 use std::collections::BTreeSet;

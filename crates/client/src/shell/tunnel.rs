@@ -1,9 +1,9 @@
 //! The data plane: the core's updates as changes of the engine's device, and the device's state as
 //! reports to the core.
 
-use crate::core::{Peer, PeerReport, PeerUpdate, Refusal};
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
+use culvert_client_core::{Peer, PeerReport, PeerUpdate, Refusal};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, Inside, Mechanisms, Options,
     PeerChange, Prefix, ServiceRoutes, Unrouted,

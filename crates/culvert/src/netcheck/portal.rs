@@ -3,7 +3,8 @@
 use super::exchange::{Said, ask};
 use super::finding::Finding;
 use crate::visible::visible;
-use culvert_link::{CLOCK_TOLERANCE_MS, ConnectError, PortalAnswer, Probe, probe};
+use culvert_control::CLOCK_TOLERANCE_MS;
+use culvert_link::{ConnectError, PortalAnswer, Probe, probe};
 use culvert_wire::CLIENT_SESSION_PATH;
 use culvert_wire::api::Problem;
 use culvert_wire::token::Portal;

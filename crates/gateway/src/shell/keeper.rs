@@ -3,7 +3,7 @@
 
 use super::revocations::{self, Revocations};
 use crate::GatewayError;
-use crate::core::Kept;
+use culvert_gateway_core::Kept;
 use culvert_host::StateDir;
 use culvert_ids::GrantId;
 use std::sync::Arc;

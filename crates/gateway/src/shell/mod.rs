@@ -12,19 +12,18 @@ mod traffic;
 mod tunnel;
 
 use crate::GatewayError;
-use crate::core::{self, Ending, Gateway, NotAsked, Output};
 use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
+use culvert_control::{Repeats, stamp_epoch};
+use culvert_gateway_core::{Ending, Gateway, NotAsked, Options, Output, Resolution};
 use culvert_host::{
     HostAccess, Identity, NetworkWatch, Shutdown, StateDir, StatusSocket, TableClaim, WatchOptions,
     notify_stopping,
 };
 use culvert_ids::ClientId;
-use culvert_link::{
-    ConnectError, Connected, Connection, Destination, Repeats, connect, stamp_epoch,
-};
+use culvert_link::{ConnectError, Connected, Connection, Destination, connect, write_log};
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
@@ -122,7 +121,7 @@ enum Event {
     Attempt(Result<Connected, ConnectError>),
     Text(String),
     Closed(String),
-    Resolved(culvert_policy::DomainName, core::Resolution),
+    Resolved(culvert_policy::DomainName, Resolution),
     /// A client asks.
     Question(Question),
     /// A client's question has its answer.
@@ -168,7 +167,7 @@ impl Shell {
         let endpoints = Endpoints::start(settings.public_endpoints.clone());
         let public = endpoints.addresses.borrow().clone();
         let candidates = candidates(public, watch.candidates(), settings.listen_port);
-        let options = core::Options {
+        let options = Options {
             machine: identity.machine.clone(),
             name: settings.name.clone(),
             version: settings.version.clone(),
@@ -401,8 +400,16 @@ impl Shell {
         self.core.handle_candidates(candidates, now_ms);
     }
 
+    /// What the core says next. What it logs is written before.
+    fn next_output(&mut self) -> Option<Output> {
+        while let Some(line) = self.core.poll_log() {
+            write_log(&line);
+        }
+        self.core.poll_output()
+    }
+
     async fn carry_out(&mut self) -> Result<(), GatewayError> {
-        while let Some(output) = self.core.poll_output() {
+        while let Some(output) = self.next_output() {
             match output {
                 Output::Connect => {
                     let destination = Destination {

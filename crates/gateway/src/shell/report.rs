@@ -3,8 +3,8 @@
 use super::Shell;
 use super::tunnel::Carried;
 use crate::GatewayError;
-use crate::core::Counters;
 use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
+use culvert_gateway_core::Counters;
 use culvert_host::{notify_ready, notify_status};
 use culvert_policy::gate::DropReason;
 use culvert_wire::{PublicKey, Timestamp};

@@ -3,8 +3,8 @@
 mod carried;
 mod zoned;
 
-use crate::core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use carried::retain_carried;
+use culvert_gateway_core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
 use hickory_resolver::Hosts;

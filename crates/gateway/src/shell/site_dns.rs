@@ -6,7 +6,7 @@
 mod message;
 
 use super::resolver::SystemResolver;
-use crate::core::MAX_QUESTIONS;
+use culvert_gateway_core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::ResponseCode;

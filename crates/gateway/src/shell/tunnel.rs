@@ -1,7 +1,6 @@
 //! The data plane: the core's updates as changes of the engine's device.
 
 use crate::GatewayError;
-use crate::core::PeerUpdate;
 use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
@@ -9,6 +8,7 @@ use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
     Prefix, TakenFlows,
 };
+use culvert_gateway_core::PeerUpdate;
 use culvert_host::SourceAddress;
 use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};

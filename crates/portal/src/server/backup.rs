@@ -5,7 +5,7 @@ use super::home::{Home, WHEREABOUTS_FILE};
 use crate::PortalError;
 use culvert_age::{Envelope, Identity, Recipient};
 use culvert_store::SecretBytes;
-use culvert_store::sqlite::{BackupFile, backup, restore};
+use culvert_store_sql::{BackupFile, backup, restore};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -271,7 +271,7 @@ impl FileLook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_store::{SqliteOptions, SqliteStore};
+    use culvert_store_sql::{SqliteOptions, SqliteStore};
 
     fn url() -> Portal {
         Portal::new("https://portal.example:8443", None).unwrap()

@@ -1,8 +1,8 @@
 //! What the portal counts, in the text format of Prometheus.
 
 use super::bounds::Class;
-use crate::hub::HubStatus;
 use crate::sessions::Backlog;
+use culvert_hub::HubStatus;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -3,7 +3,7 @@
 use super::live::stopping;
 use super::{Caller, Service};
 use crate::fault::Fault;
-use crate::hub::Explained;
+use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::{Decision, PolicyOutcome};
 use culvert_store as store;

@@ -235,7 +235,7 @@ impl Broken {
 /// The end that reads the log.
 struct Outlet {
     sender: mpsc::Sender<Part>,
-    commits: CommitWatch,
+    commits: Box<dyn CommitWatch>,
     running: Arc<Running>,
 }
 
@@ -306,7 +306,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_store::CommitSignal;
+    use culvert_store_sql::CommitSignal;
     use std::sync::atomic::AtomicU32;
 
     fn outlet(signal: &CommitSignal) -> (Outlet, mpsc::Receiver<Part>) {

@@ -3,8 +3,8 @@
 use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service};
 use crate::fault::{Fault, obstacle};
-use crate::hub::{ClientView, GatewayView, HubStatus};
 use crate::sessions::{Backlog, Listener};
+use culvert_hub::{ClientView, GatewayView, HubStatus};
 use culvert_ids::{ClientId, GatewayId};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};

@@ -3,9 +3,9 @@
 use super::keeper::{Join, Joined};
 use super::session::{Hello, Refused};
 use super::{Shared, Visitor};
-use crate::hub::limits::MAX_GRANTS_PER_GATEWAY;
-use crate::hub::{ClientJoin, GatewayJoin};
 use crate::sessions::recorder::Record;
+use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
+use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
 use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, Seen, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};

@@ -3,11 +3,12 @@
 
 use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
-use crate::hub::limits::MAX_QUEUED_MESSAGES;
-use crate::hub::{
+use culvert_hub::limits::MAX_QUEUED_MESSAGES;
+use culvert_hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
 };
 use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_link::write_log;
 use culvert_store::{Change, MachineId, Seen, SeenMachine};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
 use std::collections::BTreeMap;
@@ -393,8 +394,16 @@ impl Desk {
         }
     }
 
+    /// What the core says next. What it logs is written before.
+    fn next_output(&mut self) -> Option<Output> {
+        while let Some(line) = self.hub.poll_log() {
+            write_log(&line);
+        }
+        self.hub.poll_output()
+    }
+
     fn hand_out(&mut self) {
-        while let Some(output) = self.hub.poll_output() {
+        while let Some(output) = self.next_output() {
             match output {
                 Output::ToClient { session, message } => {
                     self.post(session, Letter::Client(message));

@@ -23,11 +23,11 @@ pub use country::{Countries, CountryFile, NoCountries};
 pub(crate) use pulse::Listener;
 
 use crate::PortalError;
-use crate::hub::{
+use crate::server::Notice;
+use culvert_hub::{
     ClientView, Directory, Explained, Facts, GatewayView, Hub, HubStatus, PORTAL_SECRET_LEN,
     PortalKeys,
 };
-use crate::server::Notice;
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
 use culvert_policy::Country;
 use culvert_store::{

@@ -3,7 +3,7 @@
 
 use super::MAX_SESSIONS;
 use super::pulse::Pulse;
-use crate::hub::SessionId;
+use culvert_hub::SessionId;
 use culvert_ids::{AccountId, GrantId, TokenId};
 use culvert_store::{
     ACTIVITY_BUCKET_MS, AccessEntry, FlowBatch, Grant, MAX_BATCH, SeenMachine, Store, StoreError,
@@ -431,9 +431,9 @@ mod tests {
     use crate::service::birth;
     use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
     use culvert_store::{
-        AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, SqliteOptions,
-        SqliteStore, Stamp,
+        AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, Stamp,
     };
+    use culvert_store_sql::{SqliteOptions, SqliteStore};
     use culvert_wire::Cipher;
 
     fn grant(number: u8) -> Grant {

@@ -6,8 +6,9 @@ use crate::logs::{answer, log_access};
 use crate::support::Running;
 use culvert_portal::{Home, PortalError, sealer};
 use culvert_secrets::SecretsKey;
-use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{Role, SecretBytes, SecretName, SecretsAccess, StoreError};
+use culvert_store::{Role, SecretBytes, SecretName, StoreError};
+use culvert_store_sql::SecretsAccess;
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -182,7 +183,7 @@ async fn a_portal_that_is_started_finishes_what_an_encryption_that_was_ended_lef
     let sealer = sealer(SecretsKey::from_bytes(&[1; 32]));
     let database = state.join("portal.db");
     // Ended after the database was encrypted, and before the files were moved into it.
-    let done = culvert_store::sqlite::rekey(&database, None, Some(&sealer)).await;
+    let done = culvert_store_sql::rekey(&database, None, Some(&sealer)).await;
     done.unwrap();
     assert!(state.join("certificate.pem").exists());
     let running = start(dir, key(1)).await;

@@ -146,7 +146,7 @@ passed_on! {
         async fn close() -> ();
     }
 
-    fn watch(&self) -> CommitWatch {
+    fn watch(&self) -> Box<dyn CommitWatch> {
         self.inner.watch()
     }
 

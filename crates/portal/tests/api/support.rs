@@ -2,11 +2,12 @@
 
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, TokenId};
 use culvert_portal::{Home, Options, Portal, SetupState};
-use culvert_store::sqlite::{SqliteOptions, SqliteStore};
 use culvert_store::{
-    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, SecretsAccess,
-    Seen, Stamp, Store, Token as TokenRow, TokenScope, TokenUses,
+    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, Seen, Stamp,
+    Store, Token as TokenRow, TokenScope, TokenUses,
 };
+use culvert_store_sql::SecretsAccess;
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use http_body_util::{BodyExt, Full};

@@ -7,11 +7,11 @@ use culvert_ids::{
 };
 use culvert_portal::PublicAddress;
 use culvert_portal::sessions::{NoCountries, Sessions};
-use culvert_store::sqlite::{SqliteOptions, SqliteStore};
 use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, EntityId, Group, Membership, Mutation,
     Policy, Resource, Site, Stamp, Store, Token, TokenScope, TokenUses,
 };
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::messages::{
     ClientFeature, FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
 };

@@ -7,8 +7,9 @@ use crate::portal::{
 };
 use culvert_portal::{Home, Options, Portal, sealer};
 use culvert_secrets::SecretsKey;
-use culvert_store::sqlite::{SqliteOptions, SqliteStore};
-use culvert_store::{Author, Mutation, SecretsAccess, Store};
+use culvert_store::{Author, Mutation, Store};
+use culvert_store_sql::SecretsAccess;
+use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::messages::{FromGateway, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, CertificatePin};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};

@@ -7,7 +7,7 @@ use super::net::{Frame, NO_WELCOME, Net, Side, WireId};
 use super::packets;
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
-use culvert_client::core::{
+use culvert_client_core::{
     Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate,
 };
 use culvert_dns::Transport;

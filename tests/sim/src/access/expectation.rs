@@ -4,7 +4,7 @@ use super::application::Application;
 use super::catalog::{Destination, Machine, site};
 use super::rules;
 use super::world::World;
-use culvert_gateway::core::Gateway;
+use culvert_gateway_core::Gateway;
 use culvert_ids::GrantId;
 use culvert_store::Grant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ impl World {
         }
         for client in &self.clients {
             let held = client.held_packets(&self.net);
-            let most = culvert_client::core::MAX_HELD_PER_RESOURCE * resources;
+            let most = culvert_client_core::MAX_HELD_PER_RESOURCE * resources;
             assert!(held <= most, "{held} packets wait");
             assert!(client.peer_count() <= self.gateways.len());
         }
@@ -204,7 +204,7 @@ impl World {
             };
             let is_open = client
                 .core()
-                .is_some_and(culvert_client::core::Client::is_connected);
+                .is_some_and(culvert_client_core::Client::is_connected);
             if !is_open || client.is_rogue {
                 continue;
             }

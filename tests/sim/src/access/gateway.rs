@@ -7,7 +7,7 @@ use super::net::{Event, Frame, NO_WELCOME, Net, Side, WireId};
 use super::packets::{self, Seen};
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
-use culvert_gateway::core::{Ending, Gateway, Kept, Options, Output, PeerUpdate};
+use culvert_gateway_core::{Ending, Gateway, Kept, Options, Output, PeerUpdate};
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::{Frame as Judged, Gate, GateTable, PeerKey, Seed, Verdict};

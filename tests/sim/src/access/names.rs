@@ -1,7 +1,7 @@
 //! The DNS behind gateways.
 
 use super::catalog::Destination;
-use culvert_gateway::core::Resolution;
+use culvert_gateway_core::Resolution;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

@@ -3,9 +3,7 @@
 use super::catalog::{Machine, actor, client_token, gateway_token, site};
 use super::config::Edit;
 use super::net::{Event, Frame, Net, Side, WireId};
-use culvert_portal::hub::{
-    ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId,
-};
+use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
 use culvert_store::Change;
 use culvert_wire::messages::{FromClient, FromGateway, Sequenced, ToClient, ToGateway};
 use culvert_wire::{Decoded, GrantClaims, Message, Timestamp, decode, encode};

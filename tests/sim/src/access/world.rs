@@ -12,8 +12,8 @@ use super::packets;
 use super::portal::Portal;
 use super::tally::Tally;
 use crate::random::Random;
+use culvert_hub::HubStatus;
 use culvert_policy::Service;
-use culvert_portal::hub::HubStatus;
 use culvert_wire::{Cipher, PresharedKey};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -101,7 +101,7 @@ impl World {
 
     /// How the hub is; none where the portal does not run.
     pub fn hub_status(&self) -> Option<HubStatus> {
-        self.portal.hub().map(culvert_portal::hub::Hub::status)
+        self.portal.hub().map(culvert_hub::Hub::status)
     }
 
     /// Lets time pass, from event to event.

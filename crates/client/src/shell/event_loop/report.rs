@@ -1,10 +1,10 @@
 //! The state of the client, for `culvert status`.
 
 use super::EventLoop;
-use crate::core::Counters;
 use crate::shell::clock::Now;
 use crate::shell::tunnel::Told;
 use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
+use culvert_client_core::Counters;
 
 impl EventLoop<'_> {
     /// Why packets for resources don't get there.

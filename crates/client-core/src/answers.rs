@@ -1,0 +1,478 @@
+//! What becomes of requests and grants: granted, denied, revoked, ended.
+
+use super::Client;
+use super::access::{Ask, Grant, GrantedName, Introduction};
+use super::log::LogEvent;
+use culvert_base::LogLine;
+use culvert_dns::{Addresses, Families, Outcome};
+use culvert_ids::{GrantId, ResourceId};
+use culvert_policy::DomainName;
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{Existence, Reason, ReasonCode, ResolvedName, ToClient};
+use std::collections::BTreeMap;
+
+/// A flow through a gateway that another one is to relieve has ended when it was silent for this
+/// long, in milliseconds.
+const QUIET_MS: u64 = 10_000;
+
+/// What `access_granted` says of the grant itself.
+struct Granted {
+    grant: GrantId,
+    expires: Timestamp,
+    introduction: Introduction,
+    names: Vec<ResolvedName>,
+}
+
+impl<P> Client<P> {
+    pub(super) fn handle_granted(&mut self, message: ToClient, now_ms: u64) {
+        let ToClient::AccessGranted {
+            request,
+            resource,
+            grant,
+            expires,
+            gateway,
+            gateway_name,
+            gateway_key,
+            gateway_interface,
+            candidates,
+            preshared_key,
+            cipher,
+            names,
+            answers_dns,
+        } = message
+        else {
+            return;
+        };
+        let ask = self.take_ask(request, resource);
+        let is_known = self.directory.get(resource).is_some();
+        let (Some(ask), true) = (ask, is_known) else {
+            // The request was given up, or the resource went away meanwhile.
+            return self.release(grant);
+        };
+        let granted = Granted {
+            grant,
+            expires,
+            introduction: Introduction {
+                id: gateway,
+                name: tidy_name(&gateway_name),
+                key: gateway_key,
+                interface: gateway_interface,
+                answers_dns,
+                candidates,
+                preshared_key,
+                cipher,
+            },
+            names,
+        };
+        self.take_grant(resource, ask, granted, now_ms);
+    }
+
+    fn take_grant(&mut self, id: ResourceId, ask: Ask, granted: Granted, now_ms: u64) {
+        let lifetime_ms = self
+            .network
+            .as_ref()
+            .map_or(0, |it| it.grant_lifetime.as_millis() as u64);
+        let expires_ms = self
+            .session
+            .local_ms(granted.expires, now_ms)
+            .min(now_ms + lifetime_ms);
+        let is_own_key = granted.introduction.key == self.options.public_key;
+        if expires_ms <= now_ms || is_own_key {
+            let reason = Reason {
+                code: ReasonCode::BadGrant,
+                text: match is_own_key {
+                    true => "the gateway has this client's key; give one of them a new key",
+                    false => "the grant had expired when it came",
+                }
+                .to_owned(),
+            };
+            self.release(granted.grant);
+            return self.fail(id, ask, &reason, now_ms);
+        }
+        self.counters.granted += 1;
+        let life_ms = expires_ms - now_ms;
+        // Clients that asked at the same moment do not renew at the same moment.
+        let renew_ms = now_ms + life_ms / 3 * 2 + self.random.up_to(life_ms / 12);
+        let mut grant = Grant {
+            id: granted.grant,
+            gateway: granted.introduction,
+            begun_ms: now_ms,
+            expires_ms,
+            renew_ms,
+            names: BTreeMap::new(),
+        };
+        for (name, addresses) in &ask.names {
+            if let Outcome::Families(families) = outcome_of(&granted.names, name.as_str()) {
+                let granted = GrantedName {
+                    addresses: *addresses,
+                    families,
+                    asked_ms: now_ms,
+                    is_lost: false,
+                };
+                grant.add_name(name.clone(), granted);
+            }
+        }
+        self.log_granted(id, &grant.gateway, now_ms);
+        self.install(id, grant, now_ms);
+        for (name, addresses) in &ask.names {
+            if self.stays_pending(id, name, &granted.names, ask.sent_ms, now_ms) {
+                self.want_one(id, Some((name, *addresses)), now_ms);
+                continue;
+            }
+            let outcome = outcome_of(&granted.names, name.as_str());
+            self.take_outcome(id, name, *addresses, &outcome, now_ms);
+        }
+    }
+
+    /// True if a name is asked for again, as the gateway has no answer of the DNS for it yet.
+    fn stays_pending(
+        &mut self,
+        id: ResourceId,
+        name: &DomainName,
+        resolved: &[ResolvedName],
+        sent_ms: u64,
+        now_ms: u64,
+    ) -> bool {
+        let Some(access) = self.accesses.get_mut(&id) else {
+            return false;
+        };
+        let said = find(resolved, name.as_str()).map(|found| found.existence);
+        if said == Some(Existence::Pending) {
+            return access.stays_pending(name, sent_ms, now_ms);
+        }
+        access.pending.remove(name);
+        false
+    }
+
+    /// Says who gives access to what, where that is news.
+    fn log_granted(&mut self, id: ResourceId, to: &Introduction, now_ms: u64) {
+        let resource = self.name_of(id);
+        let gateway = &to.name;
+        let held = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let held = held.map(|grant| (grant.gateway.id, grant.gateway.name.clone()));
+        match held {
+            None => {
+                if let Some(repeated) = self.log_events.count(LogEvent::Granted(id), now_ms) {
+                    let line = LogLine::info("access granted")
+                        .with_text("resource", &resource)
+                        .with_text("gateway", gateway)
+                        .with("repeated", repeated);
+                    self.log.push(line);
+                }
+            }
+            Some((held, _)) if held == to.id => {
+                let line = LogLine::debug("access renewed")
+                    .with_text("resource", &resource)
+                    .with_text("gateway", gateway);
+                self.log.push(line);
+            }
+            Some((_, before)) => {
+                if let Some(repeated) = self.log_events.count(LogEvent::Moved(id), now_ms) {
+                    let line = LogLine::info("access goes through another gateway")
+                        .with_text("resource", &resource)
+                        .with_text("gateway", gateway)
+                        .with_text("before", &before)
+                        .with("repeated", repeated);
+                    self.log.push(line);
+                }
+            }
+        }
+    }
+
+    /// The name of a resource; its id if it is gone.
+    pub(super) fn name_of(&self, id: ResourceId) -> String {
+        let resource = self.directory.get(id);
+        resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())
+    }
+
+    /// What the gateway said of a name, with a grant that is in use by now.
+    fn take_outcome(
+        &mut self,
+        id: ResourceId,
+        name: &DomainName,
+        addresses: Addresses,
+        outcome: &Outcome,
+        now_ms: u64,
+    ) {
+        let access = self.accesses.get_mut(&id);
+        let grant = access.and_then(|access| access.grant.as_mut());
+        match outcome {
+            Outcome::Families(families) => {
+                self.name_granted(name, addresses, *families, now_ms);
+            }
+            Outcome::Unanswered => {
+                // What the gateway knew of it before still counts.
+                let known = grant.and_then(|grant| grant.names.get(name).copied());
+                match known.filter(|known| known.addresses == addresses && !known.is_lost) {
+                    Some(known) => self.name_granted(name, addresses, known.families, now_ms),
+                    None => self.name_failed(name, outcome, now_ms),
+                }
+            }
+            _ => {
+                // A grant that this one replaced may have had it, and flows of it go on.
+                if let Some(known) = grant.and_then(|grant| grant.names.get_mut(name)) {
+                    known.is_lost = true;
+                }
+                self.name_failed(name, outcome, now_ms);
+            }
+        }
+    }
+
+    /// Puts a grant to use, or keeps it until the flows through the one in use have ended.
+    fn install(&mut self, id: ResourceId, mut grant: Grant, now_ms: u64) {
+        let access = self.accesses.entry(id).or_default();
+        access.denial = None;
+        access.denials = 0;
+        self.is_stale = true;
+        self.grants.insert(grant.id, id);
+        let replaced = access.grant.take();
+        let waits = match &replaced {
+            // A gateway that drains: what flows through it may end there.
+            Some(old) if old.gateway.id != grant.gateway.id => {
+                old.expires_ms > now_ms
+                    && access.held.is_empty()
+                    && !self.avoid.contains_key(&old.gateway.id)
+            }
+            _ => false,
+        };
+        if waits {
+            let dropped = access.successor.replace(grant);
+            access.grant = replaced;
+            if let Some(old) = &mut access.grant {
+                old.renew_ms = old.expires_ms;
+            }
+            if let Some(dropped) = dropped {
+                self.grants.remove(&dropped.id);
+            }
+        } else {
+            if let Some(old) = replaced {
+                self.grants.remove(&old.id);
+                carry_names(old, &mut grant, &mut access.wanted, &access.ask);
+            }
+            if let Some(successor) = access.successor.take() {
+                self.grants.remove(&successor.id);
+            }
+            let introduction = grant.gateway.clone();
+            access.grant = Some(grant);
+            self.resume_held(id);
+            self.tell_site(id, now_ms);
+            self.meet_gateway(&introduction, now_ms);
+        }
+        let asks_more = self
+            .accesses
+            .get(&id)
+            .is_some_and(|it| !it.wanted.is_empty());
+        if asks_more {
+            self.ask(id, now_ms);
+        }
+        self.schedule(id, now_ms);
+    }
+
+    pub(super) fn handle_denied(
+        &mut self,
+        request: u64,
+        resource: ResourceId,
+        reason: &Reason,
+        now_ms: u64,
+    ) {
+        let Some(ask) = self.take_ask(request, resource) else {
+            return;
+        };
+        let of_names = match reason.code {
+            ReasonCode::NameNotFound => Some(Outcome::NxDomain),
+            ReasonCode::NameUnanswered => Some(Outcome::Unanswered),
+            _ => None,
+        };
+        if let Some(outcome) = of_names.filter(|_| !ask.names.is_empty()) {
+            // The resource is fine: only the names are not there.
+            for name in ask.names.keys() {
+                self.name_failed(name, &outcome, now_ms);
+            }
+            let held = self.take_held(resource);
+            let packets = held.into_iter().map(|held| held.packet).collect();
+            self.refuse_packets(packets, super::Refusal::Unreachable);
+            let wants_more = self
+                .accesses
+                .get(&resource)
+                .is_some_and(|it| !it.wanted.is_empty());
+            if wants_more {
+                self.ask(resource, now_ms);
+            }
+            return self.schedule(resource, now_ms);
+        }
+        self.counters.denied += 1;
+        if reason.code == ReasonCode::NoGateway {
+            // Those that did not answer may be all there are; one of them may be back.
+            self.avoid.clear();
+        }
+        self.fail(resource, ask, reason, now_ms);
+    }
+
+    /// The request with this number, which is answered.
+    fn take_ask(&mut self, request: u64, resource: ResourceId) -> Option<Ask> {
+        if self.in_flight.get(&request) != Some(&resource) {
+            return None;
+        }
+        self.in_flight.remove(&request);
+        let access = self.accesses.get_mut(&resource)?;
+        let is_this = |ask: &mut Ask| ask.number == Some(request);
+        access.ask.take_if(is_this)
+    }
+
+    pub(super) fn handle_revoked(&mut self, grant: GrantId, reason: &Reason, now_ms: u64) {
+        let Some(id) = self.grants.get(&grant).copied() else {
+            return;
+        };
+        self.counters.revoked += 1;
+        let is_current = self.accesses.get(&id).is_some_and(|access| {
+            let current = access.grant.as_ref().map(|current| current.id);
+            current == Some(grant)
+        });
+        let resource = self.name_of(id);
+        let access = self.accesses.get(&id);
+        if access.is_some_and(|access| access.successor.is_none())
+            && let Some(repeated) = self.log_events.count(LogEvent::Revoked(id), now_ms)
+        {
+            let reason = super::access::tidy(reason).text;
+            let line = LogLine::info("access revoked")
+                .with_text("resource", &resource)
+                .with_text("reason", &reason)
+                .with("grant", grant)
+                .with("repeated", repeated);
+            self.log.push(line);
+        }
+        self.end_grant(grant, now_ms);
+        let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        if is_current && is_over && reason.code != ReasonCode::Expired {
+            let access = self.accesses.entry(id).or_default();
+            access.deny(reason, true, now_ms);
+        }
+        self.schedule(id, now_ms);
+    }
+
+    /// A grant does not stand any more, but nobody has said "no": it is asked for again if it was in
+    /// use.
+    pub(super) fn lose_grant(&mut self, grant: GrantId, now_ms: u64) {
+        let Some(id) = self.grants.get(&grant).copied() else {
+            return;
+        };
+        let current = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let was_in_use = current.is_some_and(|current| {
+            let span_ms = current.life_ms() / 3;
+            current.id == grant && self.is_in_use(current, span_ms, now_ms)
+        });
+        self.end_grant(grant, now_ms);
+        let is_gone = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        if was_in_use && is_gone && self.directory.get(id).is_some() {
+            self.accesses.entry(id).or_default();
+            self.ask(id, now_ms);
+        }
+    }
+
+    /// A grant is over; its successor takes its place if there is one.
+    pub(super) fn end_grant(&mut self, grant: GrantId, now_ms: u64) {
+        let Some(id) = self.grants.remove(&grant) else {
+            return;
+        };
+        self.is_stale = true;
+        let Some(access) = self.accesses.get_mut(&id) else {
+            return;
+        };
+        access.successor.take_if(|successor| successor.id == grant);
+        let Some(mut ended) = access.grant.take_if(|current| current.id == grant) else {
+            return self.schedule(id, now_ms);
+        };
+        let successor = access.successor.take().filter(|it| it.expires_ms > now_ms);
+        match successor {
+            Some(mut successor) => {
+                ended.expires_ms = now_ms;
+                carry_names(ended, &mut successor, &mut access.wanted, &access.ask);
+                access.grant = Some(successor);
+                if !access.wanted.is_empty() {
+                    self.ask(id, now_ms);
+                }
+                self.tell_site(id, now_ms);
+            }
+            None => {
+                // The next grant may come from another gateway, which knows none of them.
+                for (name, granted) in ended.names {
+                    if !granted.is_lost && !access.awaits(&name) && access.ask.is_some() {
+                        access.want(name, granted.addresses);
+                    }
+                }
+                if let Some(stub) = &mut self.stub {
+                    stub.handle_access_ended(id, culvert_dns::Time::from_millis(now_ms));
+                }
+            }
+        }
+        self.schedule(id, now_ms);
+    }
+
+    /// Gives way to successors where the flows through the gateway in use have ended.
+    pub(super) fn promote_successors(&mut self, now_ms: u64) {
+        let waiting = self.accesses.values().filter(|it| it.successor.is_some());
+        let grants = waiting.filter_map(|access| access.grant.as_ref());
+        let quiet: Vec<GrantId> = grants
+            .filter(|grant| !self.is_in_use(grant, QUIET_MS, now_ms))
+            .map(|grant| grant.id)
+            .collect();
+        for grant in quiet {
+            self.end_grant(grant, now_ms);
+        }
+    }
+}
+
+/// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
+/// has to be asked for them.
+fn carry_names(
+    old: Grant,
+    new: &mut Grant,
+    wanted: &mut BTreeMap<DomainName, Addresses>,
+    ask: &Option<Ask>,
+) {
+    let is_same = old.gateway.id == new.gateway.id;
+    for (name, granted) in old.names {
+        if new.names.contains_key(&name) {
+            continue;
+        }
+        if is_same {
+            new.add_name(name, granted);
+        } else if !granted.is_lost
+            && wanted.len() < super::MAX_WANTED_NAMES
+            && ask
+                .as_ref()
+                .is_none_or(|ask| !ask.names.contains_key(&name))
+        {
+            wanted.insert(name, granted.addresses);
+        }
+    }
+}
+
+/// What the gateway found for a name.
+fn outcome_of(resolved: &[ResolvedName], name: &str) -> Outcome {
+    let Some(found) = find(resolved, name) else {
+        return Outcome::Unanswered;
+    };
+    let families = Families {
+        v4: found.ipv4,
+        v6: found.ipv6,
+    };
+    match found.existence {
+        _ if families != Families::default() => Outcome::Families(families),
+        Existence::Exists => Outcome::NoAddress,
+        Existence::Missing => Outcome::NxDomain,
+        Existence::Unanswered | Existence::Pending => Outcome::Unanswered,
+    }
+}
+
+fn find<'a>(resolved: &'a [ResolvedName], name: &str) -> Option<&'a ResolvedName> {
+    let mut resolved = resolved.iter();
+    resolved.find(|resolved| resolved.name.eq_ignore_ascii_case(name))
+}
+
+/// A gateway's name, for terminals and logs.
+fn tidy_name(name: &str) -> String {
+    const MAX_CHARS: usize = 64;
+    let plain = name.chars().filter(|letter| !letter.is_control());
+    plain.take(MAX_CHARS).collect()
+}

@@ -1,0 +1,224 @@
+//! The resources that the portal has told of, and which of them is meant.
+
+use culvert_base::{LogLine, LogQueue};
+use culvert_ids::ResourceId;
+use culvert_policy::{
+    Applications, DomainName, Prefix, Resource, ResourceName, Resources, Service,
+};
+use culvert_wire::model::{self, ToldApplications};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// The most resources of one client, a thousand bytes each. An account with more has groups that use
+/// a part of them each.
+pub const MAX_RESOURCES: usize = 20_000;
+
+/// Resources with one and the same target that are asked for together: the ports of one host. A first packet for
+/// one beyond these asks for that one.
+pub const MAX_SAME_TARGET: usize = 8;
+
+/// The resources that the client may ask for.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    resources: Resources,
+    /// Every range that is a resource, and how many are.
+    ranges: BTreeMap<Prefix, u32>,
+    /// Resources that can't be read: no access to them.
+    unreadable: BTreeMap<ResourceId, Unreadable>,
+    /// Of the others, those with filters that this version does not understand, and how many.
+    not_understood: BTreeMap<ResourceId, usize>,
+}
+
+/// A resource that can't be read.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    /// What people call it, where that can be read.
+    pub(super) name: Option<ResourceName>,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// What telling of a resource has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// It is new, or what it points at is another: what was granted of it is void.
+    Target,
+    /// Its name or its filters.
+    Other,
+    /// It can't be read and is no longer there.
+    Gone,
+}
+
+impl Directory {
+    /// Replaces all.
+    pub(super) fn replace(&mut self, resources: &[model::Resource], log: &mut LogQueue) {
+        *self = Self::default();
+        for resource in resources {
+            self.set(resource, log);
+        }
+    }
+
+    /// Adds or replaces one.
+    pub(super) fn set(&mut self, received: &model::Resource, log: &mut LogQueue) -> Changed {
+        let id = received.id;
+        let before = self.remove(id);
+        let plain = model::Resource {
+            applications: ToldApplications::default(),
+            ..received.clone()
+        };
+        let resource = match Resource::try_from(&plain) {
+            Ok(resource) => Resource {
+                applications: rule_of(received, log),
+                ..resource
+            },
+            Err(error) => {
+                // As many as there may be of the others.
+                if self.unreadable.len() < MAX_RESOURCES {
+                    let name = ResourceName::new(&received.name).ok();
+                    let why = error.to_string();
+                    self.unreadable.insert(id, Unreadable { name, why });
+                }
+                return Changed::Gone;
+            }
+        };
+        if self.resources.len() >= MAX_RESOURCES {
+            return Changed::Gone;
+        }
+        let same_target = before.is_some_and(|before| before.target == resource.target);
+        self.restore(resource);
+        if received.filters.others() > 0 {
+            self.not_understood.insert(id, received.filters.others());
+        }
+        match same_target {
+            true => Changed::Other,
+            false => Changed::Target,
+        }
+    }
+
+    /// Puts one back that was there before.
+    pub(super) fn restore(&mut self, resource: Resource) {
+        if self.resources.len() >= MAX_RESOURCES {
+            return;
+        }
+        if let Some(range) = resource.target.prefix() {
+            *self.ranges.entry(range).or_default() += 1;
+        }
+        // It fits: the set's own bound is higher.
+        let _replaced = self.resources.set(resource);
+    }
+
+    /// Removes one and returns it.
+    pub(super) fn remove(&mut self, id: ResourceId) -> Option<Resource> {
+        self.unreadable.remove(&id);
+        self.not_understood.remove(&id);
+        let resource = self.resources.remove(id)?;
+        if let Some(range) = resource.target.prefix()
+            && let Some(count) = self.ranges.get_mut(&range)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.ranges.remove(&range);
+            }
+        }
+        Some(resource)
+    }
+
+    pub(super) fn get(&self, id: ResourceId) -> Option<&Resource> {
+        self.resources.get(id)
+    }
+
+    pub(super) fn for_address(&self, address: IpAddr) -> Option<&Resource> {
+        self.resources.for_address(address)
+    }
+
+    pub(super) fn for_name(&self, name: &DomainName) -> Option<&Resource> {
+        self.resources.for_name(name)
+    }
+
+    /// Of the resources with the target of `resource`, the one that has the service; where that is
+    /// not known, the oldest that allows anything.
+    pub(super) fn for_service<'a>(
+        &'a self,
+        resource: &'a Resource,
+        service: Option<Service>,
+    ) -> Option<&'a Resource> {
+        match service {
+            Some(service) => self.resources.for_service(resource, service),
+            None => self
+                .resources
+                .with_same_target(resource)
+                .find(|other| !other.filters.is_empty()),
+        }
+    }
+
+    /// Every resource with the target of `resource`, itself included.
+    pub(super) fn all_with_same_target<'a>(&'a self, resource: &'a Resource) -> Vec<&'a Resource> {
+        self.resources.with_same_target(resource).collect()
+    }
+
+    /// The resources to ask for together with `resource`, itself included.
+    pub(super) fn with_same_target(&self, resource: &Resource) -> Vec<ResourceId> {
+        let allowing = self
+            .resources
+            .with_same_target(resource)
+            .filter(|other| !other.filters.is_empty() || other.id == resource.id);
+        let mut ids: Vec<_> = allowing
+            .map(|other| other.id)
+            .take(MAX_SAME_TARGET)
+            .collect();
+        if !ids.contains(&resource.id) {
+            ids.push(resource.id);
+        }
+        ids
+    }
+
+    /// Which programs may reach what `resource` is: those that may by the rules of all resources with
+    /// its target.
+    pub(super) fn rule(&self, resource: &Resource) -> Applications {
+        let same_target = self.resources.with_same_target(resource);
+        same_target.fold(resource.applications.clone(), |rule, other| {
+            rule.and(&other.applications)
+        })
+    }
+
+    /// Every range that is a resource.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Prefix> + '_ {
+        self.ranges.keys().copied()
+    }
+
+    /// The ranges inside `range`, itself not included.
+    pub(super) fn inside(&self, range: Prefix) -> BTreeSet<Prefix> {
+        let following = self.ranges.range(range..).map(|(inner, _)| *inner);
+        following
+            .take_while(|inner| range.contains(inner.address()))
+            .filter(|inner| *inner != range)
+            .collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.iter()
+    }
+
+    pub(super) fn is_unreadable(&self, id: ResourceId) -> bool {
+        self.unreadable.contains_key(&id)
+    }
+
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = (ResourceId, &Unreadable)> {
+        self.unreadable.iter().map(|(id, it)| (*id, it))
+    }
+
+    /// How many of a resource's filters this version does not understand.
+    pub(super) fn not_understood(&self, id: ResourceId) -> usize {
+        self.not_understood.get(&id).copied().unwrap_or_default()
+    }
+}
+
+/// Which programs may reach a resource. A rule that can't be read was meant to narrow something: then
+/// it is none.
+fn rule_of(received: &model::Resource, log: &mut LogQueue) -> Applications {
+    Applications::try_from(&received.applications).unwrap_or_else(|error| {
+        let line = LogLine::warn("no program may reach a resource");
+        log.push(line.with("id", received.id).with("error", error));
+        Applications::Only(BTreeSet::new())
+    })
+}

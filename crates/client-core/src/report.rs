@@ -1,0 +1,245 @@
+//! What the client tells of itself, for `culvert status`.
+
+use super::access::Access;
+use super::{Client, Counters};
+use crate::status::{
+    AccessState, GatewayStatus, NameStatus, ReasonStatus, ResourceStatus, UnreadableStatus,
+    ZoneStatus,
+};
+use culvert_control::{ControlState, PortalStatus};
+use culvert_ids::ClientId;
+use culvert_ids::ResourceId;
+use culvert_policy::Resource;
+use culvert_wire::messages::{Interface, ReasonCode};
+use culvert_wire::model::written_filters;
+use culvert_wire::{Timestamp, words};
+
+/// What the core knows, for the status.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Who the client is, once the portal has said so.
+    pub client: Option<ClientId>,
+    /// Its addresses inside the tunnel.
+    pub interface: Option<Interface>,
+    /// The session with the portal.
+    pub portal: PortalStatus,
+    /// Every resource.
+    pub resources: Vec<ResourceStatus>,
+    /// Resources that can't be read.
+    pub unreadable: Vec<UnreadableStatus>,
+    /// Every gateway that a grant leads through.
+    pub gateways: Vec<GatewayStatus>,
+    /// Names that gateways translate.
+    pub names: Vec<NameStatus>,
+    /// What short names are completed with.
+    pub search: Vec<String>,
+    /// Domains whose names have servers of their own.
+    pub zones: Vec<ZoneStatus>,
+    /// How often the client did what.
+    pub counters: Counters,
+}
+
+impl<P> Client<P> {
+    /// What the client tells of itself. `unix_ms` is this machine's clock.
+    #[must_use]
+    pub fn view(&self, now_ms: u64, unix_ms: u64) -> View {
+        View {
+            client: self.network.as_ref().map(|network| network.client),
+            interface: self.network.as_ref().map(|network| network.interface),
+            portal: self.session.status(now_ms, unix_ms),
+            resources: self
+                .directory
+                .iter()
+                .map(|resource| self.resource_status(resource, now_ms, unix_ms))
+                .collect(),
+            unreadable: self
+                .directory
+                .unreadable()
+                .map(|(id, unreadable)| UnreadableStatus {
+                    id,
+                    name: unreadable.name.as_ref().map(ToString::to_string),
+                    why: unreadable.why.clone(),
+                })
+                .collect(),
+            gateways: self.gateway_statuses(now_ms, unix_ms),
+            names: self.name_statuses(),
+            search: self
+                .dns_rules
+                .search()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            zones: self
+                .dns_rules
+                .zones()
+                .iter()
+                .map(|(zone, servers)| ZoneStatus {
+                    name: zone.to_string(),
+                    servers: servers.iter().map(|it| it.address()).collect(),
+                })
+                .collect(),
+            counters: self.counters,
+        }
+    }
+
+    /// Whether packets may have somewhere to go: there is somebody to ask for access, or access that was
+    /// given before.
+    #[must_use]
+    pub fn is_of_use(&self) -> bool {
+        let is_granted = |access: &Access<P>| access.grant.is_some();
+        self.session.is_open() || self.accesses.values().any(is_granted)
+    }
+
+    /// One line for a service manager.
+    #[must_use]
+    pub fn summary(&self, portal: &str) -> String {
+        let granted = self
+            .accesses
+            .values()
+            .filter(|it| it.grant.is_some())
+            .count();
+        let gateways = self.gateways.len();
+        match self.session.state() {
+            ControlState::Open => {
+                format!(
+                    "connected to {portal}; {granted} resources in use through {gateways} gateways"
+                )
+            }
+            ControlState::Connecting | ControlState::Greeting { .. } => {
+                "connecting to the portal".to_owned()
+            }
+            ControlState::Waiting { .. } => match &self.session.last_error {
+                Some(error) => format!("not connected to the portal: {error}"),
+                None => "not connected to the portal".to_owned(),
+            },
+            ControlState::Ended => "refused by the portal".to_owned(),
+        }
+    }
+
+    fn resource_status(&self, resource: &Resource, now_ms: u64, unix_ms: u64) -> ResourceStatus {
+        let access = self.accesses.get(&resource.id);
+        let grant = access.and_then(|access| access.grant.as_ref());
+        ResourceStatus {
+            id: resource.id,
+            name: resource.name.to_string(),
+            target: resource.target.to_string(),
+            site: resource.site,
+            state: state_of(access, now_ms),
+            why: access.and_then(|access| why(access, now_ms)),
+            gateway: grant.map(|grant| grant.gateway.id),
+            grant: grant.map(|grant| grant.id),
+            expires: grant.map(|grant| {
+                Timestamp::from_unix_ms(unix_ms + grant.expires_ms.saturating_sub(now_ms))
+            }),
+            renewing: grant.is_some() && access.is_some_and(|access| access.ask.is_some()),
+            held_packets: access.map_or(0, |access| access.held.len()),
+            allow: Some(allow(resource)),
+            unknown_filters: self.directory.not_understood(resource.id),
+            applications: Some(self.directory.rule(resource))
+                .filter(|rule| !rule.is_any())
+                .map(|rule| rule.to_string()),
+        }
+    }
+
+    fn gateway_statuses(&self, now_ms: u64, unix_ms: u64) -> Vec<GatewayStatus> {
+        let statuses = self.gateways.iter().map(|(id, gateway)| {
+            let introduction = &gateway.introduction;
+            let report = gateway.report.as_ref();
+            let peer = report.map(|report| report.peer);
+            let current = gateway.race.current();
+            let endpoint = peer.and_then(|peer| peer.endpoint);
+            GatewayStatus {
+                id: *id,
+                name: introduction.name.clone(),
+                public_key: introduction.key,
+                path: match current {
+                    Some((_, culvert_path::Kind::Relayed)) => "relayed".to_owned(),
+                    Some(_) => "direct".to_owned(),
+                    None => "none".to_owned(),
+                },
+                endpoint: endpoint.or(current.map(|(address, _)| address)),
+                candidates: introduction.candidates.clone(),
+                cipher: introduction.cipher,
+                handshake_age_ms: peer
+                    .and_then(|peer| peer.handshake_unix_ms)
+                    .map(|at_ms| unix_ms.saturating_sub(at_ms)),
+                heard_ms_ago: peer
+                    .and_then(|peer| peer.received_ms)
+                    .map(|at_ms| now_ms.saturating_sub(at_ms)),
+                silent_for_ms: gateway
+                    .race
+                    .silent_since()
+                    .map(|since| now_ms.saturating_sub(since.as_millis())),
+                rx_bytes: peer.map_or(0, |peer| peer.rx_bytes),
+                tx_bytes: peer.map_or(0, |peer| peer.tx_bytes),
+                rx_bytes_per_s: report.map_or(0, |report| report.rx_bytes_per_s),
+                tx_bytes_per_s: report.map_or(0, |report| report.tx_bytes_per_s),
+                path_mtu_bytes: peer.and_then(|peer| peer.measured_mtu_bytes),
+                resources: self.resources_through(*id),
+            }
+        });
+        statuses.collect()
+    }
+
+    fn resources_through(&self, gateway: culvert_ids::GatewayId) -> Vec<ResourceId> {
+        let through = self.accesses.iter().filter(|(_, access)| {
+            let grant = access.grant.as_ref();
+            grant.is_some_and(|grant| grant.gateway.id == gateway)
+        });
+        through.map(|(id, _)| *id).collect()
+    }
+
+    fn name_statuses(&self) -> Vec<NameStatus> {
+        let mut names = Vec::new();
+        for (id, access) in &self.accesses {
+            let Some(grant) = &access.grant else { continue };
+            let found = grant.names.iter().filter(|(_, granted)| !granted.is_lost);
+            names.extend(found.map(|(name, granted)| NameStatus {
+                name: name.to_string(),
+                resource: *id,
+                ipv4: granted.families.v4.then_some(granted.addresses.v4),
+                ipv6: granted.families.v6.then_some(granted.addresses.v6),
+            }));
+        }
+        names
+    }
+}
+
+fn state_of<P>(access: Option<&Access<P>>, now_ms: u64) -> AccessState {
+    let Some(access) = access else {
+        return AccessState::Idle;
+    };
+    if access.grant.is_some() {
+        AccessState::Granted
+    } else if access.ask.is_some() {
+        AccessState::Asking
+    } else if access.standing_denial(now_ms).is_some() || access.denial.is_some() {
+        AccessState::Denied
+    } else {
+        AccessState::Idle
+    }
+}
+
+fn why<P>(access: &Access<P>, now_ms: u64) -> Option<ReasonStatus> {
+    let denial = access.denial.as_ref()?;
+    Some(ReasonStatus {
+        code: code_text(denial.reason.code),
+        text: denial.reason.text.clone(),
+        ago_ms: now_ms.saturating_sub(denial.at_ms),
+    })
+}
+
+/// The code as messages write it.
+fn code_text(code: ReasonCode) -> String {
+    serde_json::to_value(code)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_else(|| "other".to_owned())
+}
+
+/// The services of a resource that may be used, in words.
+fn allow(resource: &Resource) -> Vec<String> {
+    let filters = written_filters(&resource.filters);
+    let each = filters.iter().map(std::slice::from_ref);
+    each.map(words::filters).collect()
+}

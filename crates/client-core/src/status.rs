@@ -1,0 +1,141 @@
+//! The part of the client's status that the core knows.
+
+use culvert_ids::{GatewayId, GrantId, ResourceId, SiteId};
+use culvert_wire::{Cipher, PublicKey, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A resource and the access to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceStatus {
+    /// Which.
+    pub id: ResourceId,
+    /// What people call it.
+    pub name: String,
+    /// Its network, address or name pattern.
+    pub target: String,
+    /// Where it lies.
+    pub site: SiteId,
+    /// Whether there is access.
+    pub state: AccessState,
+    /// Why the last request was denied, or access taken back.
+    pub why: Option<ReasonStatus>,
+    /// Through which gateway.
+    pub gateway: Option<GatewayId>,
+    /// By which grant.
+    pub grant: Option<GrantId>,
+    /// When the grant ends, by this machine's clock.
+    pub expires: Option<Timestamp>,
+    /// Whether the grant is being asked for again.
+    pub renewing: bool,
+    /// Packets that wait for access.
+    pub held_packets: usize,
+    /// Services of it that may be used, each as `allow` of access.toml has it; an empty list is nothing. Absent: an older
+    /// client does not say.
+    #[serde(default)]
+    pub allow: Option<Vec<String>>,
+    /// Filters that this version does not understand: what they allow can't be used.
+    #[serde(default)]
+    pub unknown_filters: usize,
+    /// Which programs of this machine may reach it, in words; none where every one may.
+    #[serde(default)]
+    pub applications: Option<String>,
+}
+
+/// Whether there is access to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessState {
+    /// Nobody has used it lately; the first packet or query asks for access.
+    Idle,
+    /// Access is asked for.
+    Asking,
+    /// There is a grant.
+    Granted,
+    /// Access was denied or taken back.
+    Denied,
+}
+
+/// Why something was denied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonStatus {
+    /// For programs.
+    pub code: String,
+    /// For people.
+    pub text: String,
+    /// How long ago, in milliseconds.
+    pub ago_ms: u64,
+}
+
+/// A resource that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableStatus {
+    /// Which.
+    pub id: ResourceId,
+    /// What people call it.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Why.
+    pub why: String,
+}
+
+/// A gateway in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayStatus {
+    /// Which.
+    pub id: GatewayId,
+    /// What people call it.
+    pub name: String,
+    /// Its key.
+    pub public_key: PublicKey,
+    /// `direct`, `relayed`, or `none` before it has answered.
+    pub path: String,
+    /// Where it is reached.
+    pub endpoint: Option<SocketAddr>,
+    /// Where it may be reached.
+    pub candidates: Vec<SocketAddr>,
+    /// The suite of the tunnel.
+    pub cipher: Cipher,
+    /// Since the last handshake, in milliseconds.
+    pub handshake_age_ms: Option<u64>,
+    /// Since anything was heard of it, in milliseconds.
+    pub heard_ms_ago: Option<u64>,
+    /// For how long packets were sent to it without anything heard, in milliseconds.
+    pub silent_for_ms: Option<u64>,
+    /// Bytes that came from it.
+    pub rx_bytes: u64,
+    /// Bytes that went to it.
+    pub tx_bytes: u64,
+    /// Bytes a second that come from it.
+    pub rx_bytes_per_s: u64,
+    /// Bytes a second that go to it.
+    pub tx_bytes_per_s: u64,
+    /// The longest packet that a probe proved to pass the path to it, in bytes with all headers; `None` before one of full
+    /// size was sent.
+    #[serde(default)]
+    pub path_mtu_bytes: Option<u16>,
+    /// Resources through it.
+    pub resources: Vec<ResourceId>,
+}
+
+/// A name that a gateway translates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameStatus {
+    /// The name.
+    pub name: String,
+    /// Whose it is.
+    pub resource: ResourceId,
+    /// Its address inside the tunnel, where it has one of this family.
+    pub ipv4: Option<Ipv4Addr>,
+    /// The same of the other family.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+/// A domain whose names are asked of servers of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneStatus {
+    /// It and all below it; `.` is every name.
+    pub name: String,
+    /// Its servers, in the order in which they are asked.
+    pub servers: Vec<IpAddr>,
+}

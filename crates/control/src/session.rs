@@ -1,0 +1,330 @@
+//! The session with the portal: when to connect, what counts as a session, and the portal's clock.
+
+use crate::Backoff;
+use culvert_wire::Timestamp;
+use std::time::Duration;
+
+/// How long the first message may take (`docs/access.md`, "The control channel").
+pub const HELLO_LIMIT_MS: u64 = 10_000;
+
+/// Where the session stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlState {
+    /// Not connected; the next attempt comes at an instant.
+    Waiting {
+        /// On the boot-time clock.
+        until_ms: u64,
+    },
+    /// An attempt is under way.
+    Connecting,
+    /// `hello` is sent; the answer must come until an instant.
+    Greeting {
+        /// On the boot-time clock.
+        until_ms: u64,
+    },
+    /// `welcome` was said.
+    Open,
+    /// The portal will not have this client.
+    Ended,
+}
+
+/// Where a message stands in the session, as far as it can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message is missing")]
+pub struct OutOfOrder;
+
+/// The session with the portal.
+#[derive(Debug)]
+pub struct ControlSession {
+    state: ControlState,
+    backoff: Backoff,
+    /// The epoch and the number of the last message, once there was one.
+    place: Option<(u64, u64)>,
+    /// No attempt comes before this, in a hurry or not.
+    not_before_ms: u64,
+    /// The portal's clock less this machine's, at the last connection.
+    clock: Option<PortalClock>,
+    /// Since when the session has been open, or has not been.
+    pub since_ms: u64,
+    /// Why the last attempt or session ended.
+    pub last_error: Option<String>,
+    /// Attempts to connect, so far.
+    pub attempts: u64,
+    /// Times that the portal has said `welcome`.
+    pub sessions: u64,
+}
+
+/// The portal's Unix time at an instant of this machine's boot-time clock.
+#[derive(Clone, Copy, Debug)]
+struct PortalClock {
+    at_ms: u64,
+    unix_ms: u64,
+}
+
+/// The difference between this machine's clock and the portal's up to which the former counts for stamps of handshakes, in
+/// milliseconds: the portal tells its time in whole seconds, and a connection takes some.
+const STAMP_TOLERANCE_MS: u64 = 2_000;
+
+/// The Unix time at the zero of the boot-time clock, by which handshakes are stamped.
+///
+/// A gateway refuses a handshake that is not stamped later than all that it has seen of a client. A machine whose clock was
+/// ahead and is put right, or that starts without a clock, would be refused for as long as the clock was ahead. The portal's
+/// clock goes on over all of this. Where this machine's own clock agrees with it, the own one counts, which is finer; it
+/// is read once, so that setting it later changes nothing.
+#[must_use]
+pub fn stamp_epoch(portal_unix_ms: Option<u64>, own_unix_ms: u64, boot_ms: u64) -> Duration {
+    let is_wrong = |portal_ms: &u64| portal_ms.abs_diff(own_unix_ms) > STAMP_TOLERANCE_MS;
+    let unix_ms = portal_unix_ms.filter(is_wrong).unwrap_or(own_unix_ms);
+    Duration::from_millis(unix_ms.saturating_sub(boot_ms))
+}
+
+impl ControlSession {
+    /// A session that is to begin at once.
+    #[must_use]
+    pub fn new(now_ms: u64) -> Self {
+        Self {
+            // A start is an attempt at once.
+            state: ControlState::Waiting { until_ms: now_ms },
+            backoff: Backoff::default(),
+            place: None,
+            not_before_ms: now_ms,
+            clock: None,
+            since_ms: now_ms,
+            last_error: None,
+            attempts: 0,
+            sessions: 0,
+        }
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub const fn state(&self) -> &ControlState {
+        &self.state
+    }
+
+    /// Whether `welcome` was said.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == ControlState::Open
+    }
+
+    /// Whether there is a connection, or an attempt at one.
+    pub fn is_connected(&self) -> bool {
+        matches!(
+            self.state,
+            ControlState::Greeting { .. } | ControlState::Open
+        )
+    }
+
+    /// Whether it is time to connect; from here on an attempt is under way.
+    pub fn begin_attempt(&mut self, now_ms: u64) -> bool {
+        let is_due = matches!(self.state, ControlState::Waiting { until_ms } if until_ms <= now_ms);
+        if is_due {
+            self.state = ControlState::Connecting;
+            self.attempts += 1;
+        }
+        is_due
+    }
+
+    /// The connection is there; `hello` goes out. Nothing where no attempt was under way.
+    pub fn connected(&mut self, unix_ms: u64, now_ms: u64) -> bool {
+        if self.state != ControlState::Connecting {
+            return false;
+        }
+        let until_ms = now_ms + HELLO_LIMIT_MS;
+        self.state = ControlState::Greeting { until_ms };
+        self.place = None;
+        self.clock = Some(PortalClock {
+            at_ms: now_ms,
+            unix_ms,
+        });
+        true
+    }
+
+    /// A message with this place has come.
+    ///
+    /// # Errors
+    /// [`OutOfOrder`]: a message is missing, or belongs to another session.
+    pub fn take_place(&mut self, epoch: u64, seq: u64) -> Result<(), OutOfOrder> {
+        let expected = match self.place {
+            None => (epoch, 1),
+            Some((epoch, last)) => (epoch, last.wrapping_add(1)),
+        };
+        if (epoch, seq) != expected {
+            return Err(OutOfOrder);
+        }
+        self.place = Some(expected);
+        Ok(())
+    }
+
+    /// `welcome` was said.
+    pub fn open(&mut self, now_ms: u64) {
+        self.state = ControlState::Open;
+        self.since_ms = now_ms;
+        self.last_error = None;
+        self.sessions += 1;
+        self.backoff.reset();
+    }
+
+    /// The connection ended, or did not come about. `random` decides how long to wait.
+    pub fn lost(
+        &mut self,
+        error: Option<String>,
+        retry_after_ms: Option<u64>,
+        random: [u64; 2],
+        now_ms: u64,
+    ) {
+        if matches!(
+            self.state,
+            ControlState::Waiting { .. } | ControlState::Ended
+        ) {
+            return;
+        }
+        if self.is_open() {
+            self.since_ms = now_ms;
+        }
+        if error.is_some() {
+            self.last_error = error;
+        }
+        // The portal's word holds for hurried attempts too: their wait starts from it.
+        let hurried = Backoff::hurried_wait_ms(random[0]);
+        let asked_ms = retry_after_ms.unwrap_or(0);
+        let wait_ms = self.backoff.next_wait_ms(random[1], retry_after_ms);
+        self.not_before_ms = now_ms + hurried.max(asked_ms).min(wait_ms);
+        self.state = ControlState::Waiting {
+            until_ms: now_ms + wait_ms,
+        };
+    }
+
+    /// Somebody waits for access: the attempt comes as soon as it may.
+    pub fn hurry(&mut self) {
+        if let ControlState::Waiting { until_ms } = &mut self.state {
+            *until_ms = (*until_ms).min(self.not_before_ms);
+        }
+    }
+
+    /// The network is another: what failed before may work now.
+    pub fn network_changed(&mut self, now_ms: u64) {
+        self.backoff.reset();
+        if let ControlState::Waiting { until_ms } = &mut self.state {
+            *until_ms = (*until_ms).min(self.not_before_ms).max(now_ms);
+        }
+    }
+
+    /// There will be no further attempt.
+    pub fn end(&mut self, now_ms: u64, why: String) {
+        if self.is_open() {
+            self.since_ms = now_ms;
+        }
+        self.state = ControlState::Ended;
+        self.last_error = Some(why);
+    }
+
+    /// Whether the first message is overdue.
+    pub fn is_overdue(&self, now_ms: u64) -> bool {
+        matches!(self.state, ControlState::Greeting { until_ms } if until_ms <= now_ms)
+    }
+
+    /// When to attempt to connect, or to give up waiting.
+    #[must_use]
+    pub const fn next_timeout_ms(&self) -> Option<u64> {
+        match self.state {
+            ControlState::Waiting { until_ms } | ControlState::Greeting { until_ms } => {
+                Some(until_ms)
+            }
+            ControlState::Connecting | ControlState::Open | ControlState::Ended => None,
+        }
+    }
+
+    /// The instant of this machine's boot-time clock at which the portal's clock shows `instant`.
+    /// What the portal says to be in the past is now.
+    pub fn local_ms(&self, instant: Timestamp, now_ms: u64) -> u64 {
+        let portal_now_ms = self.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
+        now_ms.saturating_add(instant.unix_ms().saturating_sub(portal_now_ms))
+    }
+
+    /// The portal's clock now.
+    pub fn portal_unix_ms(&self, now_ms: u64) -> Option<u64> {
+        let clock = self.clock?;
+        Some(clock.unix_ms + now_ms.saturating_sub(clock.at_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connected(now_ms: u64) -> ControlSession {
+        let mut session = ControlSession::new(now_ms);
+        assert!(session.begin_attempt(now_ms));
+        assert!(session.connected(1_000_000, now_ms));
+        session
+    }
+
+    #[test]
+    fn a_gap_or_another_epoch_is_out_of_order() {
+        let mut session = connected(0);
+        assert_eq!(session.take_place(7, 2), Err(OutOfOrder));
+        assert_eq!(session.take_place(7, 1), Ok(()));
+        assert_eq!(session.take_place(7, 1), Err(OutOfOrder));
+        assert_eq!(session.take_place(7, 3), Err(OutOfOrder));
+        assert_eq!(session.take_place(8, 2), Err(OutOfOrder));
+        assert_eq!(session.take_place(7, 2), Ok(()));
+    }
+
+    #[test]
+    fn an_attempt_comes_only_when_it_is_due() {
+        let random = [1, 7_777];
+        let mut session = connected(0);
+        session.lost(None, None, random, 100);
+        let due_ms = session.next_timeout_ms().unwrap();
+        assert!((1_100..=2_100).contains(&due_ms));
+        assert!(!session.begin_attempt(due_ms - 1));
+        assert!(session.begin_attempt(due_ms));
+        assert!(!session.begin_attempt(due_ms));
+    }
+
+    #[test]
+    fn a_hurry_shortens_the_wait_to_two_seconds_but_not_below_retry_after() {
+        let random = [2, 88_888];
+        let mut session = ControlSession::new(0);
+        let mut now_ms = 0;
+        for _ in 0..6 {
+            assert!(session.begin_attempt(now_ms));
+            session.lost(None, None, random, now_ms);
+            now_ms = session.next_timeout_ms().unwrap();
+        }
+        assert!(session.begin_attempt(now_ms));
+        session.lost(None, None, random, now_ms);
+        session.hurry();
+        assert!(session.next_timeout_ms().unwrap() <= now_ms + 2_000);
+        now_ms = session.next_timeout_ms().unwrap();
+        assert!(session.begin_attempt(now_ms));
+        session.lost(None, Some(20_000), random, now_ms);
+        session.hurry();
+        assert!(session.next_timeout_ms().unwrap() >= now_ms + 20_000);
+    }
+
+    #[test]
+    fn handshakes_are_stamped_by_the_portals_clock_where_this_machines_is_wrong() {
+        const PORTAL_MS: u64 = 1_800_000_000_000;
+        const BOOT_MS: u64 = 50_000;
+        const TWO_HOURS_MS: u64 = 7_200_000;
+        let epoch = |own_ms| stamp_epoch(Some(PORTAL_MS), own_ms, BOOT_MS).as_millis();
+        let right = u128::from(PORTAL_MS - BOOT_MS);
+        assert_eq!(epoch(PORTAL_MS + TWO_HOURS_MS), right);
+        assert_eq!(epoch(0), right, "a machine without a clock");
+        assert_eq!(epoch(PORTAL_MS + 700), right + 700, "finer than a second");
+        let alone = stamp_epoch(None, PORTAL_MS + TWO_HOURS_MS, BOOT_MS).as_millis();
+        assert_eq!(alone, right + u128::from(TWO_HOURS_MS));
+    }
+
+    #[test]
+    fn the_portals_clock_counts_and_not_this_machines() {
+        let session = connected(5_000);
+        let in_a_minute = Timestamp::from_unix_ms(1_000_000 + 60_000);
+        assert_eq!(session.local_ms(in_a_minute, 5_000), 65_000);
+        assert_eq!(session.local_ms(in_a_minute, 35_000), 65_000);
+        assert_eq!(session.local_ms(Timestamp::from_unix_ms(1), 35_000), 35_000);
+    }
+}

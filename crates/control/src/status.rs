@@ -1,0 +1,122 @@
+//! What clients and gateways tell of alike: the session with the portal, drops and counters.
+
+use crate::{ControlSession, ControlState};
+use serde::{Deserialize, Serialize};
+
+/// The session with the portal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortalStatus {
+    /// Where it stands.
+    pub state: PortalState,
+    /// Since the session was opened, or lost, in milliseconds.
+    pub state_for_ms: u64,
+    /// When the next attempt comes, in milliseconds.
+    pub next_attempt_in_ms: Option<u64>,
+    /// Why there is no session.
+    pub last_error: Option<String>,
+    /// Attempts to connect, since the start.
+    pub attempts: u64,
+    /// Sessions that came about, since the start.
+    pub sessions: u64,
+    /// By how much this machine's clock is ahead of the portal's, in milliseconds.
+    pub clock_ahead_ms: Option<i64>,
+}
+
+/// What was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropStatus {
+    /// Where on the road.
+    pub stage: String,
+    /// Why.
+    pub reason: String,
+    /// How often, since the start.
+    pub count: u64,
+}
+
+/// A number of events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterStatus {
+    /// What is counted.
+    pub name: String,
+    /// How often it happened, since the start.
+    pub count: u64,
+}
+
+/// A portal whose clock is off by this much from this machine's is worth a word, in milliseconds.
+pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
+
+impl PortalStatus {
+    /// What is to be done about a clock that is too far from the portal's.
+    #[must_use]
+    pub fn clock_problem(&self) -> Option<String> {
+        let ahead_ms = self.clock_ahead_ms?;
+        if ahead_ms.unsigned_abs() <= CLOCK_TOLERANCE_MS {
+            return None;
+        }
+        let direction = if ahead_ms > 0 { "ahead of" } else { "behind" };
+        Some(format!(
+            "this machine's clock is {} s {direction} the portal's: synchronise it (timedatectl set-ntp true)",
+            ahead_ms.unsigned_abs() / 1_000
+        ))
+    }
+}
+
+/// Where the session with the portal stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortalState {
+    /// Open.
+    Connected,
+    /// An attempt is under way.
+    Connecting,
+    /// The next attempt waits.
+    Waiting,
+    /// The portal will not have this machine.
+    Refused,
+    /// There is to be none: the client is down, or signed out.
+    Off,
+}
+
+impl Default for PortalStatus {
+    /// No session, and none wanted.
+    fn default() -> Self {
+        Self {
+            state: PortalState::Off,
+            state_for_ms: 0,
+            next_attempt_in_ms: None,
+            last_error: None,
+            attempts: 0,
+            sessions: 0,
+            clock_ahead_ms: None,
+        }
+    }
+}
+
+impl ControlSession {
+    /// What there is to tell of the session. `unix_ms` is this machine's clock.
+    #[must_use]
+    pub fn status(&self, now_ms: u64, unix_ms: u64) -> PortalStatus {
+        let (state, next_attempt_in_ms) = match *self.state() {
+            ControlState::Open => (PortalState::Connected, None),
+            ControlState::Connecting | ControlState::Greeting { .. } => {
+                (PortalState::Connecting, None)
+            }
+            ControlState::Waiting { until_ms } => {
+                (PortalState::Waiting, Some(until_ms.saturating_sub(now_ms)))
+            }
+            ControlState::Ended => (PortalState::Refused, None),
+        };
+        let portal_unix_ms = self.portal_unix_ms(now_ms);
+        PortalStatus {
+            state,
+            state_for_ms: now_ms.saturating_sub(self.since_ms),
+            next_attempt_in_ms,
+            last_error: self.last_error.clone(),
+            attempts: self.attempts,
+            sessions: self.sessions,
+            clock_ahead_ms: portal_unix_ms.map(|portal| {
+                i64::try_from(unix_ms).unwrap_or(0) - i64::try_from(portal).unwrap_or(0)
+            }),
+        }
+    }
+}

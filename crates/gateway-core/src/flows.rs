@@ -1,0 +1,211 @@
+//! Flows that have ended, on their way into the portal's log (docs/logs.md).
+//!
+//! One report is under way at a time and is kept until the portal has it in its database; over
+//! another connection it is sent again, by the same number.
+
+use super::clients::Clients;
+use super::{Gateway, Network};
+use culvert_control::ControlSession;
+use culvert_policy::gate::{End, FlowRecord};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, FromGateway, MAX_FLOWS_PER_REPORT};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Flows that wait for the portal: at 270 that end a second, a minute without it. At 200 bytes each,
+/// 3 MB. What does not fit is lost, and counted in the next report.
+pub const MAX_WAITING_FLOWS: usize = 1 << 14;
+
+/// After which time a report that was not taken is sent once more: a portal whose database was full
+/// for a while has it by then, or has lost it.
+const RESEND_MS: u64 = 30_000;
+
+/// What waits, and what is under way.
+#[derive(Debug)]
+pub(super) struct Flows {
+    run: u64,
+    /// The portal's last word on whether it wants to know.
+    is_wanted: bool,
+    /// Whether it said so in this session.
+    may_tell: bool,
+    waiting: VecDeque<EndedFlow>,
+    lost: u64,
+    batch: u64,
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    report: FlowReport,
+    /// When to send it again.
+    again_ms: u64,
+}
+
+impl Flows {
+    /// `random` tells this run from others.
+    pub(super) const fn new(random: u64) -> Self {
+        Self {
+            // The portal's database has signed numbers.
+            run: random >> 1,
+            is_wanted: false,
+            may_tell: false,
+            waiting: VecDeque::new(),
+            lost: 0,
+            batch: 0,
+            under_way: None,
+        }
+    }
+
+    /// A session has begun, or has ended: what it wants is yet to be said.
+    pub(super) const fn forget_session(&mut self) {
+        self.may_tell = false;
+    }
+
+    /// When a report is due again.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        let under_way = self.under_way.as_ref().filter(|_| self.may_tell);
+        under_way.map(|under_way| under_way.again_ms)
+    }
+
+    /// Whether all that ended is in the portal's log, or nobody wants it.
+    fn is_told(&self) -> bool {
+        !self.may_tell || (self.waiting.is_empty() && self.under_way.is_none())
+    }
+
+    fn want(&mut self, is_wanted: bool) {
+        self.is_wanted = is_wanted;
+        self.may_tell = is_wanted;
+        if is_wanted {
+            // What the last session did not hear the end of is sent at once.
+            if let Some(under_way) = &mut self.under_way {
+                under_way.again_ms = 0;
+            }
+        } else {
+            self.waiting.clear();
+            self.lost = 0;
+            self.under_way = None;
+        }
+    }
+
+    fn push(&mut self, flow: EndedFlow) {
+        if self.waiting.len() < MAX_WAITING_FLOWS {
+            self.waiting.push_back(flow);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    /// The report that is to be sent now.
+    fn next_report(&mut self, now_ms: u64) -> Option<FlowReport> {
+        if !self.may_tell {
+            return None;
+        }
+        if self.under_way.is_none() && (!self.waiting.is_empty() || self.lost > 0) {
+            self.batch += 1;
+            let len = self.waiting.len().min(MAX_FLOWS_PER_REPORT);
+            let report = FlowReport {
+                run: self.run,
+                batch: self.batch,
+                lost: std::mem::take(&mut self.lost),
+                flows: self.waiting.drain(..len).collect(),
+            };
+            let again_ms = 0;
+            self.under_way = Some(UnderWay { report, again_ms });
+        }
+        let under_way = self.under_way.as_mut()?;
+        if under_way.again_ms > now_ms {
+            return None;
+        }
+        under_way.again_ms = now_ms + RESEND_MS;
+        Some(under_way.report.clone())
+    }
+
+    fn taken(&mut self, run: u64, batch: u64) {
+        let is_it = |under_way: &mut UnderWay| {
+            (under_way.report.run, under_way.report.batch) == (run, batch)
+        };
+        self.under_way.take_if(is_it);
+    }
+}
+
+impl Gateway {
+    /// Flows that have ended, and how many more did. One whose record does not say why ends with
+    /// the gateway.
+    pub fn handle_flows(&mut self, records: Vec<FlowRecord>, lost: u64, now_ms: u64) {
+        if self.flows.is_wanted {
+            self.flows.lost += lost;
+            let site_dns = self.network.as_ref().map(Network::site_dns);
+            // Questions about names are none to a resource.
+            let is_question = |record: &FlowRecord| {
+                let to = SocketAddr::new(record.remote, record.remote_port);
+                Some(to) == site_dns
+            };
+            for record in records.into_iter().filter(|record| !is_question(record)) {
+                match ended_flow(&record, &self.clients, &self.session, now_ms) {
+                    Some(flow) => self.flows.push(flow),
+                    None => self.flows.lost += 1,
+                }
+            }
+        }
+        self.tell_flows(now_ms);
+    }
+
+    /// Whether every flow that [`Self::handle_flows`] told of is in the portal's log, or nobody
+    /// wants to know.
+    #[must_use]
+    pub fn flows_are_told(&self) -> bool {
+        self.flows.is_told()
+    }
+
+    pub(super) fn want_flows(&mut self, on: bool, now_ms: u64) {
+        self.flows.want(on);
+        self.tell_flows(now_ms);
+    }
+
+    pub(super) fn flows_taken(&mut self, run: u64, batch: u64, now_ms: u64) {
+        self.flows.taken(run, batch);
+        self.tell_flows(now_ms);
+    }
+
+    pub(super) fn tell_flows(&mut self, now_ms: u64) {
+        if let Some(report) = self.flows.next_report(now_ms) {
+            self.tell(FromGateway::Flows(report));
+        }
+    }
+}
+
+/// None where nobody knows any more whose it was, or what time it is.
+fn ended_flow(
+    record: &FlowRecord,
+    clients: &Clients,
+    session: &ControlSession,
+    now_ms: u64,
+) -> Option<EndedFlow> {
+    let unix_ms = session.portal_unix_ms(now_ms)?;
+    let at = |at_ms: u64| {
+        let ago_ms = now_ms.saturating_sub(at_ms);
+        Timestamp::from_unix_ms(unix_ms.saturating_sub(ago_ms))
+    };
+    Some(EndedFlow {
+        client: clients.of_gate_key(record.peer)?,
+        resource: record.resource,
+        grant: record.grant,
+        protocol: record.protocol.0,
+        address: record.remote,
+        port: record.remote_port,
+        started: at(record.started_ms),
+        ended: at(record.last_ms),
+        sent_bytes: record.to_remote.bytes,
+        sent_packets: record.to_remote.packets,
+        received_bytes: record.to_client.bytes,
+        received_packets: record.to_client.packets,
+        end: match record.ended {
+            Some(End::Closed) => FlowEnd::Closed,
+            Some(End::Idle) => FlowEnd::Idle,
+            Some(End::Denied(_)) => FlowEnd::Policy,
+            Some(End::Replaced) => FlowEnd::Replaced,
+            Some(End::Evicted) => FlowEnd::Evicted,
+            None => FlowEnd::Stopped,
+        },
+    })
+}

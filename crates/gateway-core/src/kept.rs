@@ -1,0 +1,126 @@
+//! What a gateway keeps over its restart, so that clients go on while the portal is away.
+
+use super::Gateway;
+use super::grants::Held;
+use super::verify::{GrantFault, GrantKeys};
+use culvert_base::{LogLine, LogQueue};
+use culvert_ids::{GatewayId, GrantId};
+use culvert_wire::messages::{Interface, Ranges, WantedName};
+use culvert_wire::model::{Filter, Understood};
+use culvert_wire::{PresharedKey, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Everything that is kept. It holds pre-shared keys, so the file is for its owner alone; nothing in it
+/// is believed without the portal's signature but the keys by which signatures are checked, which is
+/// why nobody else may write it either.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// Who the gateway is.
+    pub gateway: GatewayId,
+    /// Its addresses inside the tunnel.
+    pub interface: Interface,
+    /// The networks in use.
+    pub ranges: Ranges,
+    /// Public keys whose signature on a grant counts.
+    pub grant_keys: Vec<String>,
+    /// Grants in force.
+    pub grants: Vec<KeptGrant>,
+    /// Grants that have ended or changed since ([`Output::Void`](super::Output::Void)). They are kept apart.
+    #[serde(skip)]
+    pub void: BTreeSet<GrantId>,
+}
+
+/// A grant as it was received.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeptGrant {
+    /// The signed claims.
+    pub token: String,
+    /// The secret of the pair.
+    pub preshared_key: PresharedKey,
+    /// Names that the client wants.
+    pub names: Vec<WantedName>,
+    /// Filters that the portal has set since the grant was signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<Understood<Filter>>,
+}
+
+/// Kept grants that did not come into force again.
+#[derive(Debug, Default)]
+struct LeftOut {
+    /// By this machine's clock they have ended, or are yet to be made.
+    by_time: usize,
+    others: usize,
+    /// Why the first of the others.
+    fault: Option<GrantFault>,
+}
+
+impl LeftOut {
+    fn add(&mut self, fault: GrantFault) {
+        if matches!(fault, GrantFault::Expired(_) | GrantFault::NotYet(_)) {
+            self.by_time += 1;
+        } else {
+            self.others += 1;
+            self.fault.get_or_insert(fault);
+        }
+    }
+
+    /// A line for each kind: what is usual after a long pause, and what should not be.
+    fn write(&self, unix_ms: u64, log: &mut LogQueue) {
+        let clock = Timestamp::from_unix_ms(unix_ms);
+        if self.by_time > 0 {
+            let line = LogLine::info(
+                "kept grants are not valid by this machine's clock; if that is wrong, set it \
+                 (timedatectl set-ntp true)",
+            );
+            log.push(line.with("grants", self.by_time).with("clock", clock));
+        }
+        if let Some(fault) = &self.fault {
+            let line = LogLine::warn("kept grants are of no use");
+            log.push(line.with("grants", self.others).with("fault", fault));
+        }
+    }
+}
+
+impl Gateway {
+    /// Goes on with what an earlier run has kept. `unix_ms` is this machine's wall clock, since the
+    /// portal's is not known yet. What does not verify is left out.
+    pub fn handle_kept(&mut self, kept: Kept, unix_ms: u64, now_ms: u64) {
+        let keys = GrantKeys::new(kept.grant_keys);
+        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys, now_ms) {
+            return;
+        }
+        let mut left_out = LeftOut::default();
+        for grant in kept.grants {
+            let id = self.unverified_id(&grant.token);
+            if id.is_some_and(|id| kept.void.contains(&id)) {
+                continue;
+            }
+            let (token, key) = (grant.token, grant.preshared_key);
+            match self.restore_grant(&token, key, grant.names, unix_ms, now_ms) {
+                Ok(id) => {
+                    if let Some(filters) = grant.filters {
+                        self.restore_filters(id, &filters);
+                    }
+                }
+                Err(fault) => left_out.add(fault),
+            }
+        }
+        left_out.write(unix_ms, &mut self.log);
+        self.finish(now_ms);
+    }
+
+    /// What an own restart would need; nothing before the first `welcome`.
+    #[must_use]
+    pub fn kept(&self) -> Option<Kept> {
+        let network = self.network.as_ref()?;
+        Some(Kept {
+            gateway: network.gateway,
+            interface: network.interface,
+            ranges: network.ranges.clone(),
+            grant_keys: network.keys.written.clone(),
+            grants: self.grants.held().map(Held::kept).collect(),
+            void: BTreeSet::new(),
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! The portal's messages.
+
+use super::log::tidy;
+use super::output::{Ending, Output};
+use super::verify::GrantKeys;
+use super::{Gateway, Network};
+use culvert_base::LogLine;
+use culvert_ids::GatewayId;
+use culvert_policy::Prefix;
+use culvert_wire::messages::{
+    FromGateway, Interface, Ranges, Reason, ReasonCode, ToGateway, decode_sequenced,
+};
+use culvert_wire::{Decoded, PROTOCOL};
+
+impl Gateway {
+    /// A text of the portal.
+    pub fn handle_text(&mut self, text: &str, now_ms: u64) {
+        if !self.session.is_connected() {
+            return;
+        }
+        match decode_sequenced::<ToGateway>(text) {
+            Ok(placed) => {
+                if self.session.take_place(placed.epoch, placed.seq).is_err() {
+                    self.break_off("a message of the portal is missing", now_ms);
+                } else {
+                    self.handle_message(placed.message, now_ms);
+                }
+            }
+            Err(error) => self.break_off(&error.to_string(), now_ms),
+        }
+        self.finish(now_ms);
+    }
+
+    fn handle_message(&mut self, message: Decoded<ToGateway>, now_ms: u64) {
+        let message = match message {
+            Decoded::Known(message) => message,
+            Decoded::Unknown { kind } => {
+                self.outputs
+                    .push_back(Output::ToPortal(FromGateway::Unsupported { kind }));
+                return;
+            }
+        };
+        match message {
+            ToGateway::Welcome {
+                protocol,
+                gateway,
+                site,
+                site_name,
+                interface,
+                ranges,
+                grant_keys,
+                grants,
+                draining,
+                verification_awaited,
+            } => {
+                if protocol != PROTOCOL || self.session.is_open() {
+                    self.break_off("the portal chose a protocol that was not offered", now_ms);
+                    return;
+                }
+                let keys = GrantKeys::new(grant_keys);
+                if !self.take_network(gateway, interface, ranges, keys, now_ms) {
+                    self.break_off("the portal's ranges can't be", now_ms);
+                    return;
+                }
+                self.site = site;
+                self.site_name = site_name.as_deref().map(tidy);
+                self.session.open(now_ms);
+                self.retain_grants(&grants.into_iter().collect(), now_ms);
+                self.drain.portal = draining;
+                self.set_verification_awaited(verification_awaited, now_ms);
+                self.set_expiries(now_ms);
+                self.is_kept_stale = true;
+            }
+            ToGateway::Refused {
+                reason,
+                retry_after_s,
+            } => self.handle_refused(reason, retry_after_s, now_ms),
+            // The rest belongs to a session that is open.
+            _ if !self.session.is_open() => {
+                self.break_off("the portal did not begin with welcome", now_ms);
+            }
+            ToGateway::Grant {
+                token,
+                preshared_key,
+                replaces,
+                names,
+                labels,
+            } => self.take_grant(token, preshared_key, replaces, names, labels, now_ms),
+            ToGateway::AnswerNow { grant } => self.answer_now(grant, now_ms),
+            ToGateway::Revoke { grant } => self.revoke(grant, now_ms),
+            ToGateway::FiltersChanged { resource, filters } => {
+                self.set_filters(resource, &filters);
+            }
+            ToGateway::Drain { on } => self.drain.portal = on,
+            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now_ms),
+            ToGateway::FlowLog { on } => self.want_flows(on, now_ms),
+            ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now_ms),
+            ToGateway::Unsupported { kind } => {
+                let line = LogLine::warn("the portal does not know a message of this gateway");
+                self.log.push(line.with_text("kind", &kind));
+            }
+        }
+    }
+
+    /// The portal has taken all grants back by then; one that it still believes in must not stay.
+    fn set_verification_awaited(&mut self, awaited: bool, now_ms: u64) {
+        self.verification_awaited = awaited;
+        if awaited {
+            self.drop_all_grants(now_ms);
+        }
+    }
+
+    fn handle_refused(&mut self, reason: Reason, retry_after_s: Option<u32>, now_ms: u64) {
+        let Some(retry_after_s) = retry_after_s else {
+            let ending = match reason.code {
+                ReasonCode::BadToken => Ending::NotEnrolled(reason.text),
+                ReasonCode::Revoked => Ending::Revoked(reason.text),
+                _ => Ending::Failed(reason.text),
+            };
+            self.end(ending, now_ms);
+            return;
+        };
+        self.outputs.push_back(Output::Disconnect);
+        let retry_after_ms = u64::from(retry_after_s) * 1000;
+        self.lose_session(Some(reason.text), Some(retry_after_ms), now_ms);
+    }
+
+    /// Takes over who the gateway is and which networks are in use. False where a range can't be; all is
+    /// as before then. Another identity voids every grant.
+    pub(super) fn take_network(
+        &mut self,
+        gateway: GatewayId,
+        interface: Interface,
+        ranges: Ranges,
+        keys: GrantKeys,
+        now_ms: u64,
+    ) -> bool {
+        let pair = |v4: &str, v6: &str| -> Option<[Prefix; 2]> {
+            let pair = [v4.parse::<Prefix>().ok()?, v6.parse::<Prefix>().ok()?];
+            let is_right = pair[0].address().is_ipv4() && pair[1].address().is_ipv6();
+            is_right.then_some(pair)
+        };
+        let machines = pair(&ranges.machines_ipv4, &ranges.machines_ipv6);
+        let names = pair(&ranges.names_ipv4, &ranges.names_ipv6);
+        let (Some(machines), Some(names)) = (machines, names) else {
+            return false;
+        };
+        let before = self.network.as_ref();
+        let is_same = before.is_some_and(|old| {
+            old.gateway == gateway && old.machines == machines && old.names == names
+        });
+        let has_moved =
+            before.is_none_or(|old| old.interface != interface || old.machines != machines);
+        if !is_same {
+            self.drop_all_grants(now_ms);
+        }
+        self.network = Some(Network {
+            gateway,
+            interface,
+            ranges,
+            machines,
+            names,
+            keys,
+        });
+        if has_moved {
+            self.outputs.push_back(Output::Interface(interface));
+        }
+        true
+    }
+}

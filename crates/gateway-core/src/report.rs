@@ -1,0 +1,179 @@
+//! What the gateway tells of itself, for `culvert gateway status`.
+
+use super::{Counters, Gateway};
+use crate::status::{
+    ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
+};
+use culvert_control::PortalStatus;
+use culvert_ids::{ClientId, GatewayId, SiteId};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::Interface;
+use std::net::SocketAddr;
+
+/// What the core knows, for the status. What clients carry is for the data plane to say.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Who the gateway is, once the portal has said so.
+    pub gateway: Option<GatewayId>,
+    /// Where it stands, once the portal has said so.
+    pub site: Option<SiteId>,
+    /// The name of that site.
+    pub site_name: Option<String>,
+    /// Its addresses inside the tunnel.
+    pub interface: Option<Interface>,
+    /// Where clients may reach it.
+    pub candidates: Vec<SocketAddr>,
+    /// The session with the portal.
+    pub portal: PortalStatus,
+    /// Clients that hold a grant, not more than [`MAX_LISTED_CLIENTS`].
+    pub clients: Vec<ClientStatus>,
+    /// How many there are.
+    pub client_count: usize,
+    /// How many grants are in force.
+    pub grant_count: usize,
+    /// Grants that wait for the DNS.
+    pub waiting_grants: usize,
+    /// Names that are resolved, not more than [`MAX_LISTED_NAMES`].
+    pub names: Vec<NameStatus>,
+    /// How many there are.
+    pub name_count: usize,
+    /// How often the gateway did what.
+    pub counters: Counters,
+}
+
+/// Why nobody should be sent to this gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// It takes no new clients.
+    #[error("it drains and takes no new clients")]
+    Draining,
+    /// The portal sends nobody until an administrator has verified it.
+    #[error("it waits for verification by an administrator")]
+    Unverified,
+    /// The kernel's guard is gone, and nothing passes until it is back.
+    #[error("its firewall table is gone or was changed, and is being put back")]
+    Unguarded,
+    /// It would let nobody through.
+    #[error("the portal has not welcomed it, and it holds no grant")]
+    Idle,
+}
+
+impl Gateway {
+    /// What the gateway tells of itself. `unix_ms` is this machine's clock.
+    #[must_use]
+    pub fn view(&self, now_ms: u64, unix_ms: u64) -> View {
+        View {
+            gateway: self.id(),
+            site: self.site,
+            site_name: self.site_name.clone(),
+            interface: self.network.as_ref().map(|network| network.interface),
+            candidates: self.candidates.clone(),
+            portal: self.session.status(now_ms, unix_ms),
+            clients: self.client_statuses(now_ms, unix_ms),
+            client_count: self.clients.len(),
+            grant_count: self.grants.held.len(),
+            waiting_grants: self.grants.pending.len(),
+            names: self.name_statuses(now_ms),
+            name_count: self.names.len(),
+            counters: self.counters,
+        }
+    }
+
+    /// Whether clients may be sent here: the portal has welcomed it, or it goes on with the grants that
+    /// it holds; and it does not drain.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn readiness(&self) -> Result<(), NotReady> {
+        if self.is_draining() {
+            return Err(NotReady::Draining);
+        }
+        if self.verification_awaited {
+            return Err(NotReady::Unverified);
+        }
+        if !self.is_guarded {
+            return Err(NotReady::Unguarded);
+        }
+        match self.session.is_open() || !self.grants.held.is_empty() {
+            true => Ok(()),
+            false => Err(NotReady::Idle),
+        }
+    }
+
+    /// One line for a service manager.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (clients, grants) = (self.clients.len(), self.grants.held.len());
+        let draining = if self.is_draining() { ", draining" } else { "" };
+        if self.session.is_open() && self.verification_awaited {
+            let fingerprint = self.options.public_key.fingerprint();
+            return format!(
+                "connected; waits for verification by an administrator, key {fingerprint}{draining}"
+            );
+        }
+        if self.session.is_open() {
+            return format!("connected; {clients} clients with {grants} grants{draining}");
+        }
+        let why = self.last_error().unwrap_or("no attempt has succeeded yet");
+        format!(
+            "not connected to the portal: {why}; {clients} clients with {grants} grants{draining}"
+        )
+    }
+
+    fn client_statuses(&self, now_ms: u64, unix_ms: u64) -> Vec<ClientStatus> {
+        let mut room = MAX_LISTED_GRANTS;
+        let mut statuses = Vec::with_capacity(self.clients.len().min(MAX_LISTED_CLIENTS));
+        for (id, client) in self.clients.iter().take(MAX_LISTED_CLIENTS) {
+            let grants = self.grant_statuses(id, room, now_ms, unix_ms);
+            room -= grants.len();
+            statuses.push(ClientStatus {
+                id,
+                public_key: client.key,
+                ipv4: client.ipv4,
+                ipv6: client.ipv6,
+                cipher: client.cipher,
+                endpoint: None,
+                handshake_age_ms: None,
+                heard_ms_ago: None,
+                rx_bytes: 0,
+                tx_bytes: 0,
+                rx_bytes_per_s: 0,
+                tx_bytes_per_s: 0,
+                grants,
+                grant_count: self.grants.of_client(id).count(),
+            });
+        }
+        statuses
+    }
+
+    fn grant_statuses(
+        &self,
+        client: ClientId,
+        room: usize,
+        now_ms: u64,
+        unix_ms: u64,
+    ) -> Vec<GrantStatus> {
+        let grants = self.grants.of_client(client).take(room);
+        let statuses = grants.map(|held| GrantStatus {
+            id: held.claims.grant,
+            resource: held.claims.resource,
+            target: held.target.to_string(),
+            expires: Timestamp::from_unix_ms(
+                unix_ms.saturating_add(held.expires_ms.saturating_sub(now_ms)),
+            ),
+        });
+        statuses.collect()
+    }
+
+    fn name_statuses(&self, now_ms: u64) -> Vec<NameStatus> {
+        let names = self.names.iter().take(MAX_LISTED_NAMES);
+        let statuses = names.map(|(name, known)| NameStatus {
+            name: name.to_string(),
+            answered: known.is_answered(),
+            ipv4: known.ipv4.first().copied(),
+            ipv6: known.ipv6.first().copied(),
+            renewed_in_ms: known.renew_ms.saturating_sub(now_ms),
+        });
+        statuses.collect()
+    }
+}

@@ -1,0 +1,501 @@
+//! From a grant as it is received to one in force.
+
+use super::grants::{Given, Held, Pending, Visible};
+use super::log::AccessEvent;
+use super::names::{DEFER_AFTER_MS, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
+use super::output::Output;
+use super::questions::MAX_WAITING_PER_CLIENT;
+use super::verify::{GrantFault, Verified};
+use super::{Gateway, Network};
+use culvert_base::LogLine;
+use culvert_ids::{ClientId, GrantId};
+use culvert_policy::DomainName;
+use culvert_wire::messages::{Existence, FromGateway, GrantLabels, ResolvedName, WantedName};
+use culvert_wire::{GrantClaims, PresharedKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Grants that wait for the DNS at once. Each client has a few requests under way.
+const MAX_PENDING: usize = 4096;
+
+/// Grants at once: twice what a portal gives one gateway.
+const MAX_GRANTS: usize = 1 << 15;
+
+impl Gateway {
+    /// A grant of the portal: checks it, and puts it in force or waits for the DNS.
+    pub(super) fn take_grant(
+        &mut self,
+        token: String,
+        preshared_key: PresharedKey,
+        replaces: Option<GrantId>,
+        names: Vec<WantedName>,
+        labels: GrantLabels,
+        now_ms: u64,
+    ) {
+        let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
+        let verified = match self.verify(&token, unix_ms) {
+            Ok(verified) => verified,
+            Err(fault) => {
+                // Which grant it is not, nobody knows; the portal gives up waiting for it.
+                self.counters.refused += 1;
+                self.log
+                    .push(LogLine::warn("a grant was refused").with("fault", &fault));
+                if let Some(grant) = self.unverified_id(&token) {
+                    let reason = fault.reason();
+                    self.tell(FromGateway::GrantRefused { grant, reason });
+                }
+                return;
+            }
+        };
+        let claims = &verified.claims;
+        let grant = claims.grant;
+        self.log_not_understood(claims.resource, claims.filters.others());
+        if self.grants.held.len() + self.grants.pending.len() >= MAX_GRANTS {
+            self.refuse(grant, &GrantFault::TooMany(format!("{MAX_GRANTS} grants")));
+            return;
+        }
+        match self.wanted_names(&verified, names, now_ms) {
+            Ok(mut names) => {
+                self.outdate(&verified.claims);
+                let (waiting, refused) =
+                    self.ask_for_names(verified.claims.client, names.keys(), now_ms);
+                let is_unanswered = |name: &DomainName| {
+                    let existence = self.names.existence(name);
+                    refused.contains(name) || existence == Some(Existence::Unanswered)
+                };
+                let unanswered = names.extract_if(.., |name, _| is_unanswered(name));
+                let unanswered: BTreeSet<DomainName> = unanswered.map(|(name, _)| name).collect();
+                if names.is_empty() && !refused.is_empty() {
+                    let many = format!("{MAX_WAITING_PER_CLIENT} names of one client wait");
+                    self.refuse(grant, &GrantFault::TooMany(many));
+                    return;
+                }
+                let pending = Pending {
+                    verified,
+                    token,
+                    preshared_key,
+                    replaces,
+                    names,
+                    waiting,
+                    unanswered,
+                    deferred: BTreeSet::new(),
+                    changed_filters: None,
+                    give_up_ms: now_ms + RESOLVE_LIMIT_MS,
+                    defer_ms: None,
+                    labels,
+                };
+                self.await_or_install(pending, unix_ms, now_ms);
+            }
+            Err(fault) => self.refuse(grant, &fault),
+        }
+    }
+
+    fn verify(&self, token: &str, unix_ms: u64) -> Result<Verified, GrantFault> {
+        let network = self.network.as_ref().ok_or(GrantFault::Signature)?;
+        let verified = network.verify(token, unix_ms)?;
+        self.check_beside_others(&verified.claims)?;
+        Ok(verified)
+    }
+
+    /// Checks what depends on other grants.
+    fn check_beside_others(&self, claims: &GrantClaims) -> Result<(), GrantFault> {
+        let is_own_key = claims.client_key == self.options.public_key;
+        if is_own_key || self.clients.conflict_with(claims) {
+            return Err(GrantFault::Taken);
+        }
+        match self.grants.held.get(&claims.grant) {
+            Some(held) if held.claims != *claims => Err(GrantFault::SameId),
+            _ => Ok(()),
+        }
+    }
+
+    /// The id in a token whose signature may not hold: only to be named in a refusal.
+    pub(super) fn unverified_id(&self, token: &str) -> Option<GrantId> {
+        use base64::Engine;
+        let body = token.strip_prefix("v4.public.")?.split('.').next()?;
+        let body = base64::engine::general_purpose::URL_SAFE_NO_PAD
+            .decode(body)
+            .ok()?;
+        let claims = body.get(..body.len().checked_sub(64)?)?;
+        #[derive(serde::Deserialize)]
+        struct Id {
+            grant: GrantId,
+        }
+        serde_json::from_slice::<Id>(claims).ok().map(|id| id.grant)
+    }
+
+    /// The names that a client wants, if they are of the resource and their addresses its own to give.
+    fn wanted_names(
+        &self,
+        verified: &Verified,
+        wanted: Vec<WantedName>,
+        now_ms: u64,
+    ) -> Result<BTreeMap<DomainName, Visible>, GrantFault> {
+        let network = self.network.as_ref().ok_or(GrantFault::Signature)?;
+        let held = self.grants.of_client(verified.claims.client);
+        let count = wanted.len() + held.map(|held| held.names.len()).sum::<usize>();
+        if count > MAX_NAMES_PER_CLIENT {
+            let many = format!("{count} names of one client");
+            return Err(GrantFault::TooMany(many));
+        }
+        let mut names = BTreeMap::new();
+        let mut given = BTreeSet::new();
+        for wanted in wanted {
+            let name = DomainName::shown(&wanted.name).map_err(|_| GrantFault::Name)?;
+            let is_of_resource = verified
+                .target
+                .pattern()
+                .is_some_and(|pattern| pattern.matches(&name));
+            // One address for two names would lead to the wrong one of them.
+            let is_its_own =
+                given.insert(IpAddr::from(wanted.ipv4)) && given.insert(IpAddr::from(wanted.ipv6));
+            let is_in_range = network.may_stand_for_names(wanted.ipv4, wanted.ipv6);
+            if !is_of_resource || !is_its_own || !is_in_range {
+                return Err(GrantFault::Name);
+            }
+            let visible = Visible {
+                ipv4: wanted.ipv4,
+                ipv6: wanted.ipv6,
+                told_ms: now_ms,
+            };
+            names.insert(name, visible);
+        }
+        Ok(names)
+    }
+
+    fn await_or_install(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+        if pending.waiting.is_empty() {
+            self.put_in_force(pending, unix_ms, now_ms);
+        } else if self.grants.pending.len() >= MAX_PENDING {
+            let fault = GrantFault::TooMany(format!("{MAX_PENDING} wait for the DNS"));
+            self.refuse(pending.verified.claims.grant, &fault);
+        } else {
+            let grant = pending.verified.claims.grant;
+            self.grants.pending.insert(grant, pending);
+        }
+    }
+
+    /// Puts a grant in force and says so.
+    fn install(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+        let claims = pending.verified.claims.clone();
+        // The DNS took its time: others may have come, and this one's end.
+        let past_ms = unix_ms.checked_sub(claims.exp.unix_ms());
+        let is_fit = match past_ms {
+            Some(past_ms) => Err(GrantFault::Expired(past_ms / 1000)),
+            None => self.check_beside_others(&claims),
+        };
+        if let Err(fault) = is_fit {
+            self.refuse(claims.grant, &fault);
+            return;
+        }
+        let leads_somewhere = self
+            .check_within(&pending, now_ms)
+            .and_then(|()| self.check_host_addresses(&pending, now_ms));
+        let pair = (claims.client, claims.resource);
+        if let Err(fault) = leads_somewhere {
+            let refused = AccessEvent::Refused;
+            self.log_access(refused, pair, &pending.labels, claims.grant, now_ms);
+            self.refuse(claims.grant, &fault);
+            return;
+        }
+        let event = match pending.replaces {
+            Some(_) => AccessEvent::Renewed,
+            None => AccessEvent::Granted,
+        };
+        let within = pending.verified.within.as_ref();
+        let names = pending.names.keys();
+        let answered: Vec<ResolvedName> = names
+            .map(|name| self.names.families(name, within))
+            .chain(without_answer(&pending.unanswered, Existence::Unanswered))
+            .chain(without_answer(&pending.deferred, Existence::Pending))
+            .collect();
+        let superseded = self.superseded(&pending);
+        let mut held = Held {
+            expires_ms: now_ms + claims.exp.unix_ms().saturating_sub(unix_ms),
+            claims,
+            target: pending.verified.target,
+            within: pending.verified.within,
+            filters: pending.verified.filters,
+            changed_filters: None,
+            token: pending.token,
+            preshared_key: pending.preshared_key,
+            names: pending.names,
+            labels: pending.labels,
+        };
+        let labels = held.labels.clone();
+        if let Some(written) = &pending.changed_filters {
+            held.set_filters(written);
+        }
+        let (id, client) = (held.claims.grant, held.claims.client);
+        let superseded: Vec<Held> = superseded
+            .into_iter()
+            .filter_map(|old| self.grants.remove(old))
+            .collect();
+        let given = Given::new(&held.names);
+        for old in &superseded {
+            if old.claims.resource == held.claims.resource {
+                for (name, visible) in &old.names {
+                    if !given.outdate(name, *visible) {
+                        held.names.entry(name.clone()).or_insert(*visible);
+                    }
+                }
+            }
+        }
+        let moved = superseded.iter().map(|old| &old.claims);
+        let moved: Vec<GrantId> = moved
+            .filter(|old| old.grant != id && has_moved(old, &held.claims))
+            .map(|old| old.grant)
+            .collect();
+        let outdated = self.grants.take_names(client, &given);
+        self.grants.insert(held);
+        if let Err(fault) = self.rebuild(client) {
+            self.grants.remove(id);
+            self.grants.give_names_back(outdated);
+            superseded
+                .into_iter()
+                .for_each(|old| self.grants.insert(old));
+            self.rebuild_or_deny(client);
+            self.refuse(id, &fault);
+            return;
+        }
+        // The client has another key: nobody is to get anywhere by the old one.
+        self.void.extend(moved);
+        self.take_acceptances_back(&superseded, id);
+        self.is_kept_stale = true;
+        self.counters.accepted += 1;
+        self.log_access(event, pair, &labels, id, now_ms);
+        self.tell(FromGateway::GrantAccepted {
+            grant: id,
+            names: answered,
+        });
+        self.look_for_room(client, now_ms);
+    }
+
+    /// Of two grants that waited for the same answer, the later one may take the place of the earlier one before the
+    /// portal has heard that this was accepted: it must not believe in what is not in force.
+    fn take_acceptances_back(&mut self, superseded: &[Held], by: GrantId) {
+        let superseded = || superseded.iter().map(|old| old.claims.grant);
+        for output in &mut self.outputs {
+            if let Output::ToPortal(message) = output
+                && let FromGateway::GrantAccepted { grant, .. } = *message
+                && grant != by
+                && superseded().any(|old| old == grant)
+            {
+                let reason = GrantFault::Replaced.reason();
+                *message = FromGateway::GrantRefused { grant, reason };
+            }
+        }
+    }
+
+    /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
+    /// and whoever asks for it is told why.
+    fn check_within(&mut self, pending: &Pending, now_ms: u64) -> Result<(), GrantFault> {
+        let Verified { claims, within, .. } = &pending.verified;
+        let names = pending.names.keys();
+        let outside: Vec<(DomainName, IpAddr)> = names
+            .filter_map(|name| Some((name.clone(), self.names.outside(name, within.as_ref())?)))
+            .collect();
+        for (name, address) in &outside {
+            self.note_outside(name, *address, claims.resource, now_ms);
+        }
+        let are_all = outside.len() == pending.names.len();
+        match outside.into_iter().next() {
+            Some((name, address)) if are_all => Err(GrantFault::Outside { name, address }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What waits is out of date where the portal has said something else since: another grant by the same
+    /// id, or that the client has another key.
+    fn outdate(&mut self, claims: &GrantClaims) {
+        self.grants.pending.remove(&claims.grant);
+        let pending = self.grants.pending.values().map(|it| &it.verified.claims);
+        let moved: Vec<GrantId> = pending
+            .filter(|old| old.client == claims.client && has_moved(old, claims))
+            .map(|old| old.grant)
+            .collect();
+        for id in moved {
+            self.grants.pending.remove(&id);
+            self.refuse(id, &GrantFault::Outdated);
+        }
+    }
+
+    /// The grants that end where this one comes: the one that it replaces; itself, where it comes again;
+    /// and those of the same client with another key or other addresses, which lead nobody anywhere
+    /// since the client has only one key at a time.
+    fn superseded(&self, pending: &Pending) -> BTreeSet<GrantId> {
+        let claims = &pending.verified.claims;
+        let moved = self
+            .grants
+            .of_client(claims.client)
+            .filter(|old| has_moved(&old.claims, claims));
+        moved
+            .map(|old| old.claims.grant)
+            .chain(self.replaced(pending))
+            .chain([claims.grant])
+            .collect()
+    }
+
+    /// The grant that goes where this one comes: one of the same client for the same resource.
+    fn replaced(&self, pending: &Pending) -> Option<GrantId> {
+        let claims = &pending.verified.claims;
+        let id = pending.replaces.filter(|id| *id != claims.grant)?;
+        let old = &self.grants.held.get(&id)?.claims;
+        (old.client == claims.client && old.resource == claims.resource).then_some(id)
+    }
+
+    fn refuse(&mut self, grant: GrantId, fault: &GrantFault) {
+        self.counters.refused += 1;
+        let reason = fault.reason();
+        self.tell(FromGateway::GrantRefused { grant, reason });
+    }
+
+    /// A grant that an earlier run has kept.
+    ///
+    /// # Errors
+    /// Why it is left out.
+    pub(super) fn restore_grant(
+        &mut self,
+        token: &str,
+        preshared_key: PresharedKey,
+        names: Vec<WantedName>,
+        unix_ms: u64,
+        now_ms: u64,
+    ) -> Result<GrantId, GrantFault> {
+        let verified = self.verify(token, unix_ms)?;
+        let names = self.wanted_names(&verified, names, now_ms)?;
+        // They come into force as the DNS answers; until then they lead nowhere.
+        let (_waiting, later) = self.ask_for_names(verified.claims.client, names.keys(), now_ms);
+        for name in &later {
+            self.names.ask_later(name, now_ms);
+        }
+        let id = verified.claims.grant;
+        let pending = Pending {
+            verified,
+            token: token.to_owned(),
+            preshared_key,
+            replaces: None,
+            names,
+            waiting: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
+            deferred: BTreeSet::new(),
+            changed_filters: None,
+            give_up_ms: now_ms,
+            defer_ms: None,
+            labels: GrantLabels::default(),
+        };
+        self.install(pending, unix_ms, now_ms);
+        match self.grants.held.contains_key(&id) {
+            true => Ok(id),
+            false => Err(GrantFault::Unfit),
+        }
+    }
+
+    /// What has waited for the DNS for too long goes on with the names that are known.
+    pub(super) fn come_due(&mut self, now_ms: u64) {
+        for id in self.grants.due(now_ms) {
+            let Some(pending) = self.grants.pending.get_mut(&id) else {
+                continue;
+            };
+            match pending.give_up_ms <= now_ms {
+                true => pending.give_up(),
+                false => pending.defer_waiting(),
+            }
+            self.come_into_force(id, now_ms);
+        }
+    }
+
+    /// Others wait for the answer to a grant.
+    pub(super) fn answer_now(&mut self, id: GrantId, now_ms: u64) {
+        // It may have been answered while the message was on its way.
+        if let Some(pending) = self.grants.pending.get_mut(&id) {
+            pending.defer_waiting();
+            self.come_into_force(id, now_ms);
+        }
+    }
+
+    /// The DNS has answered for a name, or never will: grants that waited for nothing else come into
+    /// force.
+    pub(super) fn name_settled(&mut self, name: &DomainName, now_ms: u64) {
+        let existence = self.names.existence(name);
+        let mut ready = Vec::new();
+        for (id, pending) in &mut self.grants.pending {
+            if !pending.waiting.remove(name) {
+                continue;
+            }
+            if matches!(existence, None | Some(Existence::Unanswered)) {
+                // Asked for again when the client asks for it again.
+                pending.leave_out(name);
+            }
+            if pending.waiting.is_empty() {
+                ready.push(*id);
+            } else {
+                pending.defer_ms.get_or_insert(now_ms + DEFER_AFTER_MS);
+            }
+        }
+        for id in ready {
+            self.come_into_force(id, now_ms);
+        }
+    }
+
+    fn come_into_force(&mut self, id: GrantId, now_ms: u64) {
+        if let Some(pending) = self.grants.pending.remove(&id) {
+            let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
+            self.put_in_force(pending, unix_ms, now_ms);
+        }
+    }
+
+    /// One name whose servers are down does not cost a client the others. Where nothing is left, the
+    /// portal may find a gateway that gets an answer.
+    fn put_in_force(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+        match pending.unanswered.first() {
+            Some(name) if pending.names.is_empty() && pending.deferred.is_empty() => {
+                let fault = GrantFault::NoDns(name.to_string());
+                self.refuse(pending.verified.claims.grant, &fault);
+            }
+            _ => self.install(pending, unix_ms, now_ms),
+        }
+    }
+
+    /// Asks for those names that are not known; returns those that are asked for, and those that are not
+    /// since too many are.
+    fn ask_for_names<'a>(
+        &mut self,
+        client: ClientId,
+        names: impl Iterator<Item = &'a DomainName>,
+        now_ms: u64,
+    ) -> (BTreeSet<DomainName>, BTreeSet<DomainName>) {
+        let unknown: Vec<_> = names
+            .filter(|name| self.names.existence(name).is_none())
+            .collect();
+        let parted = unknown.into_iter().cloned();
+        parted.partition(|name| self.ask(client, name, now_ms))
+    }
+}
+
+/// The answer to a client about names that the DNS did not answer for, or has not yet.
+fn without_answer(
+    names: &BTreeSet<DomainName>,
+    existence: Existence,
+) -> impl Iterator<Item = ResolvedName> {
+    names.iter().map(move |name| ResolvedName {
+        name: name.as_str().to_owned(),
+        ipv4: false,
+        ipv6: false,
+        existence,
+    })
+}
+
+/// Whether the client has another key or other addresses than before.
+fn has_moved(old: &GrantClaims, new: &GrantClaims) -> bool {
+    let addresses = |it: &GrantClaims| (it.client_ipv4, it.client_ipv6);
+    old.client_key != new.client_key || addresses(old) != addresses(new)
+}
+
+impl Network {
+    /// Whether the addresses are of the range from which clients give names theirs.
+    fn may_stand_for_names(&self, ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> bool {
+        let [range_v4, range_v6] = self.names;
+        range_v4.contains(ipv4.into()) && range_v6.contains(ipv6.into())
+    }
+}

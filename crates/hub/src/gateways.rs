@@ -1,0 +1,500 @@
+//! Gateways that come, what they say, and which of them a client is given.
+
+use super::asks::Pair;
+use super::directory::Barred;
+use super::limits::{
+    CLOCK_DOUBT_MS, MAX_CANDIDATES, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY,
+};
+use super::reasons::{self, Refusal};
+use super::session::GatewaySession;
+use super::{Hub, Party, SessionId, Stage, Timer};
+use culvert_base::LogLine;
+use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
+use culvert_store::{Decision, Gateway, TokenScope};
+use culvert_wire::messages::{
+    FromGateway, GatewayFeature, GatewayLoad, Interface, Reason, ReasonCode, ToClient, ToGateway,
+};
+use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// A gateway that has said hello, with a token that was accepted, and was enrolled.
+#[derive(Clone, Debug)]
+pub struct GatewayJoin {
+    /// Which one.
+    pub gateway: GatewayId,
+    /// The token that it came with.
+    pub token: TokenId,
+    /// The key that it said.
+    pub public_key: PublicKey,
+    /// The suites that it does fast.
+    pub ciphers: Vec<Cipher>,
+    /// Where clients may reach it.
+    pub candidates: Vec<SocketAddr>,
+    /// It takes no new clients.
+    pub draining: bool,
+    /// Grants that it holds.
+    pub grants: Vec<GrantId>,
+    /// What it can do that not every gateway can.
+    pub features: Vec<GatewayFeature>,
+}
+
+/// No gateway can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoGateway {
+    /// None is connected that was not tried.
+    Absent,
+    /// Those that there are have as many grants as they may.
+    Busy,
+    /// Those that there are would lead the resource's names anywhere.
+    Outdated,
+    /// Those that there are wait to be verified by an administrator.
+    Unverified,
+}
+
+impl NoGateway {
+    pub(super) fn refusal(self, failure: Option<&Reason>) -> Refusal {
+        match (self, failure) {
+            (_, Some(failure)) if failure.code == ReasonCode::NameUnanswered => Refusal::new(
+                failure.code,
+                "the site's DNS did not answer for the name",
+                format!("the gateway refused: {}", failure.text),
+            ),
+            (_, Some(failure)) if failure.code == ReasonCode::HostAddress => Refusal::new(
+                ReasonCode::GatewayRefused,
+                "the resource is on the gateway's own machine, which serves clients only with `--host-access`",
+                format!("the gateway refused: {}", failure.text),
+            ),
+            (_, Some(failure)) => Refusal::new(
+                ReasonCode::GatewayRefused,
+                "the gateway refused",
+                format!("the gateway refused: {}", failure.text),
+            ),
+            (Self::Absent, None) => Refusal::plain(
+                ReasonCode::NoGateway,
+                "no gateway of the site can be reached",
+            ),
+            (Self::Busy, None) => {
+                Refusal::plain(ReasonCode::TryLater, "the site's gateways are too busy")
+            }
+            (Self::Outdated, None) => Refusal::new(
+                ReasonCode::NoGateway,
+                "no gateway of the site can be used",
+                "the resource says where its names may lead (`within`), and the site's gateways do not see \
+                 to that: update them",
+            ),
+            (Self::Unverified, None) => Refusal::new(
+                ReasonCode::NoGateway,
+                "no gateway of the site can be used",
+                "the site's gateways wait to be verified by an administrator: compare the fingerprint, then \
+                 `culvert admin gateway verify`",
+            ),
+        }
+    }
+}
+
+impl Hub {
+    /// A gateway has connected. The changes that its enrolment made have to be in already.
+    pub fn handle_gateway_joined(&mut self, session: SessionId, join: GatewayJoin, now: Timestamp) {
+        let epoch = self.random.epoch();
+        self.outbox.open(session, epoch);
+        let gateway = match self.admit_gateway(&join, now) {
+            Ok(gateway) => gateway,
+            Err(barred) => {
+                self.refuse_gateway(session, reasons::not_admitted(barred));
+                return;
+            }
+        };
+        let before = self.gateways.get(&gateway.id);
+        let before = before.map(|session| session.candidates.clone());
+        let interrupted = self.take_over(gateway.id);
+        // Before the session is there: `welcome` is the first that it hears.
+        let held = join.grants.into_iter().take(MAX_GRANTS_PER_GATEWAY);
+        self.prune(gateway.id, &held.collect(), now);
+        if let Some(expires) = self
+            .directory
+            .token(join.token)
+            .and_then(|token| token.expires)
+        {
+            self.timers.set(expires, Timer::Token(join.token));
+        }
+        let mut candidates = join.candidates;
+        candidates.truncate(MAX_CANDIDATES);
+        let joined = GatewaySession {
+            id: session,
+            since: now,
+            token: join.token,
+            ciphers: join.ciphers,
+            candidates,
+            draining: join.draining,
+            told_draining: gateway.draining,
+            verification: self.verification_of(gateway.id),
+            load: GatewayLoad::default(),
+            load_at: None,
+            tells_flows: join.features.contains(&GatewayFeature::Flows),
+            keeps_within: join.features.contains(&GatewayFeature::Within),
+            answers_dns: join.features.contains(&GatewayFeature::Dns),
+            given: 0,
+        };
+        let tells_flows = joined.tells_flows && joined.verification.has_served;
+        self.sessions.insert(session, Party::Gateway(gateway.id));
+        self.gateways.insert(gateway.id, joined);
+        self.welcome_gateway(session, &gateway, now);
+        if tells_flows {
+            self.tell_flow_log(session);
+        }
+        self.tell_clients_of_move(gateway.id, before.as_deref());
+        for pair in interrupted {
+            self.retry_offer(pair, gateway.id, true, now);
+        }
+        self.settle(now);
+    }
+
+    /// A gateway said something.
+    pub fn handle_gateway_message(
+        &mut self,
+        session: SessionId,
+        message: FromGateway,
+        now: Timestamp,
+    ) {
+        let Some(Party::Gateway(id)) = self.sessions.get(&session).copied() else {
+            return;
+        };
+        let Some(gateway) = self.gateways.get_mut(&id) else {
+            return;
+        };
+        match message {
+            FromGateway::Hello { .. } => self.misbehaved(session, now),
+            FromGateway::GrantAccepted { grant, names } => {
+                self.offer_accepted(id, grant, &names, now);
+            }
+            FromGateway::GrantRefused { grant, reason } => {
+                self.grant_refused(id, grant, reason, now);
+            }
+            FromGateway::Load(load) => {
+                gateway.load = load;
+                gateway.given = 0;
+                self.count_carried(id, load.rate_bytes_per_s, now);
+            }
+            FromGateway::Flows(report) => self.take_flows(id, &report, now),
+            FromGateway::CandidatesChanged { mut candidates } => {
+                candidates.truncate(MAX_CANDIDATES);
+                let before = std::mem::replace(&mut gateway.candidates, candidates);
+                self.tell_clients_of_move(id, Some(&before));
+            }
+            FromGateway::Draining { on } => gateway.draining = on,
+            FromGateway::Unsupported { kind } => {
+                let line = LogLine::debug("the gateway does not know a message")
+                    .with("gateway", id)
+                    .with_text("kind", &kind);
+                self.log.push(line);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Tells its clients where a gateway is now, unless that is where it was `before`.
+    fn tell_clients_of_move(&mut self, id: GatewayId, before: Option<&[SocketAddr]>) {
+        let Some(session) = self.gateways.get(&id) else {
+            return;
+        };
+        let candidates = session.candidates.clone();
+        if before == Some(&candidates[..]) {
+            return;
+        }
+        for client in self.clients_through(id) {
+            let moved = ToClient::GatewayMoved {
+                gateway: id,
+                candidates: candidates.clone(),
+            };
+            self.send_client(client, moved);
+        }
+    }
+
+    /// Of the site's gateways that may be given: the one through which the client has the resource
+    /// already, so that no renewal cuts a flow; then one that serves the client, then the one that is
+    /// going to be least busy, then the one with fewer clients, then the smaller id.
+    ///
+    /// One that drains is given only to renew what it has, and only where there is no other.
+    pub(super) fn choose(
+        &self,
+        (client, resource): Pair,
+        avoid: &BTreeSet<GatewayId>,
+    ) -> Result<GatewayId, NoGateway> {
+        let Some(row) = self.directory.resource(resource) else {
+            return Err(NoGateway::Absent);
+        };
+        let (mut best, mut is_busy) = (None, false);
+        let (mut is_outdated, mut is_unverified) = (false, false);
+        let mut is_verified = |id: &GatewayId| {
+            let may_serve = self.directory.may_serve(*id);
+            is_unverified |= !may_serve;
+            may_serve
+        };
+        let mut is_capable = |id: &GatewayId| {
+            let keeps = self.gateways.get(id).map(|session| session.keeps_within);
+            let is_capable = row.within.is_none() || keeps == Some(true);
+            is_outdated |= !is_capable;
+            is_capable
+        };
+        let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
+            !avoid.contains(id)
+                && !self.leaving.contains(id)
+                && self.gateways.contains_key(id)
+                && self.directory.admit_gateway(*id).is_ok()
+        });
+        let present = present.filter(&mut is_verified);
+        let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
+        let renewed = self.grants.current(client, resource);
+        let renewed = renewed.map(|grant| grant.row.gateway);
+        for &id in present.iter().filter(|id| !self.is_draining(**id)) {
+            let count = self.grants.count(id);
+            if count.grants >= MAX_GRANTS_PER_GATEWAY || count.offers >= MAX_OFFERS_PER_GATEWAY {
+                is_busy = true;
+                continue;
+            }
+            let expected = self
+                .gateways
+                .get(&id)
+                .map(GatewaySession::expected_permille);
+            let serves = self.grants.serves(id, client);
+            let rank = (renewed != Some(id), !serves, expected, count.clients, id);
+            best = best.into_iter().chain([rank]).min();
+        }
+        if let Some((.., id)) = best {
+            return Ok(id);
+        }
+        match renewed.filter(|id| present.contains(id)) {
+            Some(id) => Ok(id),
+            None if is_outdated && present.is_empty() => Err(NoGateway::Outdated),
+            None if is_busy => Err(NoGateway::Busy),
+            None if is_unverified && present.is_empty() => Err(NoGateway::Unverified),
+            None => Err(NoGateway::Absent),
+        }
+    }
+
+    pub(super) fn is_draining(&self, id: GatewayId) -> bool {
+        self.directory.gateway(id).is_none_or(|row| row.draining)
+            || self
+                .gateways
+                .get(&id)
+                .is_none_or(|session| session.draining)
+    }
+
+    /// A gateway is gone: what was granted through it is void, and what it had not answered is
+    /// offered to others.
+    pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
+        let lost = Refusal::plain(ReasonCode::NoGateway, "the gateway is gone");
+        self.void_grants_through(gateway, &lost, Decision::Ended, now);
+    }
+
+    /// Tells a connected gateway that all its grants end.
+    pub(super) fn revoke_grants_through(&mut self, gateway: GatewayId) {
+        let Some(session) = self.gateways.get(&gateway).map(|session| session.id) else {
+            return;
+        };
+        for grant in self.grants_of_gateway(gateway) {
+            self.outbox
+                .tell_gateway(session, ToGateway::Revoke { grant });
+        }
+    }
+
+    /// Forgets all grants through a gateway: its clients are told that it is lost, and what it had not
+    /// answered is offered to others.
+    pub(super) fn void_grants_through(
+        &mut self,
+        gateway: GatewayId,
+        refusal: &Refusal,
+        decision: Decision,
+        now: Timestamp,
+    ) {
+        let clients = self.clients_through(gateway);
+        let mut offered = Vec::new();
+        for id in self.grants_of_gateway(gateway) {
+            let Some(grant) = self.drop_grant(id) else {
+                continue;
+            };
+            match grant.stage {
+                Stage::Offered => offered.push((grant.row.client, grant.row.resource)),
+                Stage::Current | Stage::Leftover => {
+                    self.counters.revoked += u64::from(decision == Decision::Revoked);
+                    self.log_end(&grant.row, refusal, decision, now);
+                }
+            }
+        }
+        for client in clients {
+            self.send_client(client, ToClient::GatewayLost { gateway });
+        }
+        for pair in offered {
+            self.retry_offer(pair, gateway, false, now);
+        }
+    }
+
+    pub(super) fn grants_of_gateway(&self, gateway: GatewayId) -> Vec<GrantId> {
+        let grants = self.grants.of_gateway(gateway);
+        grants.map(|grant| grant.row.id).collect()
+    }
+
+    pub(super) fn send_client(&mut self, client: ClientId, message: ToClient) {
+        if let Some(session) = self.clients.get(&client) {
+            self.outbox.tell_client(session.id, message);
+        }
+    }
+
+    fn admit_gateway(&self, join: &GatewayJoin, now: Timestamp) -> Result<Gateway, Barred> {
+        let token = self.directory.admit_token(join.token, now)?;
+        let gateway = self.directory.admit_gateway(join.gateway)?;
+        let TokenScope::Gateway { site } = token.scope else {
+            return Err(Barred::Token);
+        };
+        if site != gateway.site {
+            return Err(Barred::Token);
+        }
+        // The change that gave it this key is yet to come.
+        if gateway.public_key != join.public_key {
+            return Err(Barred::Unknown);
+        }
+        Ok(gateway.clone())
+    }
+
+    /// Ends an older session of the gateway without calling the gateway lost. Returns what was
+    /// offered over it.
+    fn take_over(&mut self, gateway: GatewayId) -> Vec<Pair> {
+        let Some(old) = self.gateways.remove(&gateway) else {
+            return Vec::new();
+        };
+        self.refuse_gateway(old.id, reasons::replaced());
+        self.sessions.remove(&old.id);
+        let mut interrupted = Vec::new();
+        for id in self.grants_of_gateway(gateway) {
+            let offered = self.grants.get(id);
+            if offered.is_some_and(|grant| grant.stage == Stage::Offered)
+                && let Some(grant) = self.drop_grant(id)
+            {
+                interrupted.push((grant.row.client, grant.row.resource));
+            }
+        }
+        interrupted
+    }
+
+    /// Ends what the gateway no longer holds, and what is no longer allowed. Changes have ended the
+    /// latter before; what time ends is ended here.
+    fn prune(&mut self, gateway: GatewayId, held: &BTreeSet<GrantId>, now: Timestamp) {
+        let text = "the gateway no longer holds the grant";
+        let gone = Refusal::plain(ReasonCode::GatewayRefused, text);
+        for id in self.grants_of_gateway(gateway) {
+            let Some(grant) = self.grants.get(id) else {
+                continue;
+            };
+            let pair = (grant.row.client, grant.row.resource);
+            if !held.contains(&id) {
+                self.end_grant(id, &gone, Decision::Ended, now);
+            } else if let Err(refusal) = self.permit(pair, now) {
+                self.end_grant(id, &refusal, Decision::Revoked, now);
+            }
+        }
+    }
+
+    fn welcome_gateway(&mut self, session: SessionId, gateway: &Gateway, now: Timestamp) {
+        let mut refiltered = BTreeSet::new();
+        let mut kept = Vec::new();
+        for grant in self.grants.of_gateway(gateway.id) {
+            kept.push(grant.row.id);
+            if self.was_refiltered(grant.row.resource, grant.row.issued) {
+                refiltered.insert(grant.row.resource);
+            }
+        }
+        let welcome = ToGateway::Welcome {
+            protocol: PROTOCOL,
+            gateway: gateway.id,
+            site: Some(gateway.site),
+            site_name: self.directory.site_name(gateway.site).map(str::to_owned),
+            interface: Interface {
+                ipv4: gateway.ipv4,
+                ipv6: gateway.ipv6,
+            },
+            ranges: self.directory.settings().ranges.clone(),
+            grant_keys: self.signer.public_keys(),
+            grants: kept,
+            draining: gateway.draining,
+            verification_awaited: !self.directory.may_serve(gateway.id),
+        };
+        self.outbox.tell_gateway(session, welcome);
+        for resource in refiltered {
+            self.send_filters(gateway.id, resource);
+        }
+        self.sign_anew(gateway.id, now);
+    }
+
+    /// Replaces grants that may say what is no longer so by what is.
+    fn sign_anew(&mut self, gateway: GatewayId, now: Timestamp) {
+        let doubtful = self.grants.of_gateway(gateway);
+        let doubtful: Vec<_> = doubtful
+            .filter(|grant| grant.is_doubtful)
+            .map(|grant| {
+                (
+                    grant.row.id,
+                    grant.row.client,
+                    grant.row.resource,
+                    grant.stage,
+                )
+            })
+            .collect();
+        for (id, client, resource, stage) in doubtful {
+            if stage == Stage::Current {
+                self.shorten((client, resource), now);
+                continue;
+            }
+            let text = "the portal does not know any more what it allowed";
+            let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+            self.end_grant(id, &refusal, Decision::Ended, now);
+        }
+    }
+
+    /// Whether the resource may have got other filters since the grant was signed.
+    fn was_refiltered(&self, resource: ResourceId, issued: Timestamp) -> bool {
+        self.directory.resource(resource).is_some_and(|row| {
+            row.updated.unix_ms().saturating_add(CLOCK_DOUBT_MS) >= issued.unix_ms()
+        })
+    }
+
+    pub(super) fn send_filters(&mut self, gateway: GatewayId, resource: ResourceId) {
+        let (Some(row), Some(session)) = (
+            self.directory.resource(resource),
+            self.gateways.get(&gateway),
+        ) else {
+            return;
+        };
+        let changed = ToGateway::FiltersChanged {
+            resource,
+            filters: row.shown.filters.clone(),
+        };
+        self.outbox.tell_gateway(session.id, changed);
+    }
+
+    /// A gateway may also give up a grant that it had accepted.
+    fn grant_refused(&mut self, gateway: GatewayId, id: GrantId, reason: Reason, now: Timestamp) {
+        let held = self
+            .grants
+            .get(id)
+            .filter(|grant| grant.row.gateway == gateway);
+        match held.map(|grant| grant.stage) {
+            Some(Stage::Current | Stage::Leftover) => {
+                let full = format!("the gateway gave the grant up: {}", reason.text);
+                let text = "the gateway gave the grant up";
+                let refusal = Refusal::new(ReasonCode::GatewayRefused, text, full);
+                self.end_grant(id, &refusal, Decision::Ended, now);
+            }
+            Some(Stage::Offered) | None => self.offer_refused(gateway, id, reason, now),
+        }
+    }
+
+    /// The connected clients that were told of a grant through the gateway.
+    pub(super) fn clients_through(&self, gateway: GatewayId) -> BTreeSet<ClientId> {
+        let told = self.grants.of_gateway(gateway);
+        told.filter(|grant| grant.stage != Stage::Offered)
+            .map(|grant| grant.row.client)
+            .filter(|client| self.clients.contains_key(client))
+            .collect()
+    }
+}

@@ -1,0 +1,149 @@
+//! The access log.
+
+use super::fault::fault;
+use super::log_query::LogQuery;
+use super::logs;
+use super::read::{self, fetch};
+use super::seen::check_batch;
+use super::value::{Columns, query};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_store::{
+    AccessEntry, AccessFilter, AccessSeq, Activity, Decision, LoggedAccess, MAX_REASON_LEN, Page,
+    PageLimit, StoreError,
+};
+use culvert_wire::model::Log;
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+
+pub(super) async fn append(
+    mut transaction: Transaction<'static, Sqlite>,
+    account: AccountId,
+    entries: Vec<AccessEntry>,
+) -> Result<(), StoreError> {
+    check_batch(&mut transaction, account, entries.len()).await?;
+    let mut seq = last_access(&mut transaction, account).await?;
+    let sql = "INSERT INTO access_log (account, seq, at_ms, client_id, actor_id, resource_id, \
+               gateway_id, policy_id, grant_id, decision, reason) \
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    for entry in entries {
+        seq += 1;
+        let end = entry.reason.floor_char_boundary(MAX_REASON_LEN);
+        let values = vec![
+            account.as_bytes().into(),
+            seq.into(),
+            entry.at.into(),
+            entry.client.as_bytes().into(),
+            entry.actor.as_ref().map(ActorId::as_bytes).into(),
+            entry.resource.as_bytes().into(),
+            entry.gateway.as_ref().map(GatewayId::as_bytes).into(),
+            entry.policy.as_ref().map(PolicyId::as_bytes).into(),
+            entry.grant.as_ref().map(GrantId::as_bytes).into(),
+            entry.decision.as_str().into(),
+            entry.reason[..end].into(),
+        ];
+        let done = query(sql, values).execute(&mut *transaction).await;
+        done.map_err(fault)?;
+        let counted = Activity {
+            at: entry.at,
+            granted: u64::from(entry.decision == Decision::Granted),
+            denied: u64::from(entry.decision == Decision::Denied),
+            ..Activity::default()
+        };
+        if counted.granted + counted.denied > 0 {
+            logs::count(&mut transaction, account, counted).await?;
+        }
+    }
+    let sql = "UPDATE account SET last_access = ? WHERE account = ?";
+    let done = query(sql, vec![seq.into(), account.as_bytes().into()]);
+    done.execute(&mut *transaction).await.map_err(fault)?;
+    transaction.commit().await.map_err(fault)
+}
+
+async fn last_access(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT last_access FROM account WHERE account = ?";
+    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = rows.first().ok_or(StoreError::NoAccount)?;
+    Columns(row).number("last_access")
+}
+
+const ACCESS: &str = "SELECT seq, at_ms, client_id, actor_id, resource_id, gateway_id, policy_id, \
+                      grant_id, decision, reason FROM access_log WHERE account = ?";
+
+/// The entries that a filter leaves.
+pub(super) fn log_query(
+    account: AccountId,
+    filter: &AccessFilter,
+    before: Option<AccessSeq>,
+) -> LogQuery {
+    let conditions = [
+        ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
+        (
+            "client_id = ?",
+            filter.client.map(|id| id.as_bytes().into()),
+        ),
+        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
+        (
+            "resource_id = ?",
+            filter.resource.map(|id| id.as_bytes().into()),
+        ),
+        (
+            "gateway_id = ?",
+            filter.gateway.map(|id| id.as_bytes().into()),
+        ),
+        (
+            "decision = ?",
+            filter.decision.map(|decision| decision.as_str().into()),
+        ),
+        ("at_ms >= ?", filter.from.map(Into::into)),
+        ("at_ms < ?", filter.until.map(Into::into)),
+    ];
+    LogQuery::new(account, Log::Access, ACCESS, conditions, filter.search)
+}
+
+pub(super) async fn query_log(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: &AccessFilter,
+    before: Option<AccessSeq>,
+    limit: PageLimit,
+) -> Result<Page<LoggedAccess, AccessSeq>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let query = log_query(account, filter, before);
+    let cursor = |row: &LoggedAccess| row.seq;
+    query
+        .page(connection, limit, read_entry, cursor, AccessSeq)
+        .await
+}
+
+/// Entries after the one of that number, in order.
+pub(super) async fn after(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    seq: u64,
+    limit: u64,
+) -> Result<Vec<LoggedAccess>, StoreError> {
+    let sql = format!("{ACCESS} AND seq > ? ORDER BY seq LIMIT ?");
+    let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter().map(|row| read_entry(Columns(row))).collect()
+}
+
+fn read_entry(row: Columns<'_>) -> Result<LoggedAccess, StoreError> {
+    Ok(LoggedAccess {
+        seq: AccessSeq(row.number("seq")?),
+        entry: AccessEntry {
+            at: row.time("at_ms")?,
+            client: ClientId::from_bytes(row.bytes("client_id")?),
+            actor: row.optional_bytes("actor_id")?.map(ActorId::from_bytes),
+            resource: ResourceId::from_bytes(row.bytes("resource_id")?),
+            gateway: row.optional_bytes("gateway_id")?.map(GatewayId::from_bytes),
+            policy: row.optional_bytes("policy_id")?.map(PolicyId::from_bytes),
+            grant: row.optional_bytes("grant_id")?.map(GrantId::from_bytes),
+            decision: row.word("decision")?,
+            reason: row.text("reason")?,
+        },
+    })
+}

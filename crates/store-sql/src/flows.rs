@@ -1,0 +1,190 @@
+//! The flow log.
+
+use super::fault::fault;
+use super::log_query::LogQuery;
+use super::read::{self, fetch};
+use super::seen::check_batch;
+use super::value::{Columns, Value, damaged, query};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_store::{
+    FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow, Page, PageLimit, StoreError,
+};
+use culvert_wire::model::Log;
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+
+const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
+                    grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
+                    received_bytes, received_packets, flow_end FROM flow_log WHERE account = ?";
+
+const INSERT: &str = "INSERT INTO flow_log (account, seq, at_ms, started_ms, gateway_id, client_id, \
+                      actor_id, resource_id, grant_id, protocol, address, port, application, \
+                      sent_bytes, sent_packets, received_bytes, received_packets, flow_end) \
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Takes the report as the gateway's last one, unless that one is as new.
+const TAKE: &str = "INSERT INTO flow_source (account, gateway_id, run, batch, lost) \
+                    VALUES (?, ?, ?, ?, ?) \
+                    ON CONFLICT (account, gateway_id) DO UPDATE SET \
+                    run = excluded.run, batch = excluded.batch, lost = lost + excluded.lost \
+                    WHERE run <> excluded.run OR batch < excluded.batch";
+
+pub(super) async fn append(
+    mut transaction: Transaction<'static, Sqlite>,
+    account: AccountId,
+    batches: Vec<FlowBatch>,
+) -> Result<(), StoreError> {
+    let count = batches.iter().map(|batch| batch.flows.len()).sum();
+    check_batch(&mut transaction, account, count).await?;
+    let mut seq = last_flow(&mut transaction, account).await?;
+    for batch in batches {
+        let values = vec![
+            account.as_bytes().into(),
+            batch.gateway.as_bytes().into(),
+            batch.run.into(),
+            batch.batch.into(),
+            batch.lost.into(),
+        ];
+        let done = query(TAKE, values).execute(&mut *transaction).await;
+        if done.map_err(fault)?.rows_affected() == 0 {
+            continue;
+        }
+        for flow in batch.flows {
+            seq += 1;
+            let values = row(account, seq, batch.gateway, flow);
+            let done = query(INSERT, values).execute(&mut *transaction).await;
+            done.map_err(fault)?;
+        }
+    }
+    let sql = "UPDATE account SET last_flow = ? WHERE account = ?";
+    let done = query(sql, vec![seq.into(), account.as_bytes().into()]);
+    done.execute(&mut *transaction).await.map_err(fault)?;
+    transaction.commit().await.map_err(fault)
+}
+
+fn row(account: AccountId, seq: u64, gateway: GatewayId, flow: FlowEntry) -> Vec<Value> {
+    vec![
+        account.as_bytes().into(),
+        seq.into(),
+        flow.at.into(),
+        flow.started.into(),
+        gateway.as_bytes().into(),
+        flow.client.as_bytes().into(),
+        flow.actor.as_ref().map(ActorId::as_bytes).into(),
+        flow.resource.as_bytes().into(),
+        flow.grant.as_bytes().into(),
+        u64::from(flow.protocol).into(),
+        flow.address.to_string().into(),
+        u64::from(flow.port).into(),
+        flow.application.into(),
+        flow.sent_bytes.into(),
+        flow.sent_packets.into(),
+        flow.received_bytes.into(),
+        flow.received_packets.into(),
+        flow.end.as_str().into(),
+    ]
+}
+
+async fn last_flow(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT last_flow FROM account WHERE account = ?";
+    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = rows.first().ok_or(StoreError::NoAccount)?;
+    Columns(row).number("last_flow")
+}
+
+/// The entries that a filter leaves.
+pub(super) fn log_query(
+    account: AccountId,
+    filter: &FlowFilter,
+    before: Option<FlowSeq>,
+) -> LogQuery {
+    let conditions = [
+        ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
+        (
+            "client_id = ?",
+            filter.client.map(|id| id.as_bytes().into()),
+        ),
+        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
+        (
+            "resource_id = ?",
+            filter.resource.map(|id| id.as_bytes().into()),
+        ),
+        (
+            "gateway_id = ?",
+            filter.gateway.map(|id| id.as_bytes().into()),
+        ),
+        ("flow_end = ?", filter.end.map(|end| end.as_str().into())),
+        ("at_ms >= ?", filter.from.map(Into::into)),
+        ("at_ms < ?", filter.until.map(Into::into)),
+    ];
+    LogQuery::new(account, Log::Flows, FLOW, conditions, filter.search)
+}
+
+pub(super) async fn query_log(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: &FlowFilter,
+    before: Option<FlowSeq>,
+    limit: PageLimit,
+) -> Result<Page<LoggedFlow, FlowSeq>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let query = log_query(account, filter, before);
+    let cursor = |row: &LoggedFlow| row.seq;
+    query
+        .page(connection, limit, read_flow, cursor, FlowSeq)
+        .await
+}
+
+pub(super) async fn after(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    seq: u64,
+    limit: u64,
+) -> Result<Vec<LoggedFlow>, StoreError> {
+    let sql = format!("{FLOW} AND seq > ? ORDER BY seq LIMIT ?");
+    let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter().map(|row| read_flow(Columns(row))).collect()
+}
+
+pub(super) async fn lost(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<u64, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT coalesce(sum(lost), 0) AS lost FROM flow_source WHERE account = ?";
+    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+    rows.first()
+        .map_or(Ok(0), |row| Columns(row).number("lost"))
+}
+
+fn read_flow(row: Columns<'_>) -> Result<LoggedFlow, StoreError> {
+    let address = row.text("address")?;
+    let address = address.parse().map_err(|error| damaged("address", error))?;
+    let small = |column: &str| row.number(column);
+    Ok(LoggedFlow {
+        seq: FlowSeq(row.number("seq")?),
+        gateway: GatewayId::from_bytes(row.bytes("gateway_id")?),
+        entry: FlowEntry {
+            at: row.time("at_ms")?,
+            started: row.time("started_ms")?,
+            client: ClientId::from_bytes(row.bytes("client_id")?),
+            actor: row.optional_bytes("actor_id")?.map(ActorId::from_bytes),
+            resource: ResourceId::from_bytes(row.bytes("resource_id")?),
+            grant: GrantId::from_bytes(row.bytes("grant_id")?),
+            protocol: u8::try_from(small("protocol")?)
+                .map_err(|error| damaged("protocol", error))?,
+            address,
+            port: u16::try_from(small("port")?).map_err(|error| damaged("port", error))?,
+            application: row.get("application")?,
+            sent_bytes: row.number("sent_bytes")?,
+            sent_packets: row.number("sent_packets")?,
+            received_bytes: row.number("received_bytes")?,
+            received_packets: row.number("received_packets")?,
+            end: row.word("flow_end")?,
+        },
+    })
+}

@@ -1,0 +1,245 @@
+//! A page of a log, the newest first, and what of it holds a text.
+//!
+//! A search reads the rows one after another: with names and ids that stand apart from the log, and
+//! parts of words to be found in it, an index of words would answer another question
+//! (docs/adr/0023). What it costs is bounded instead: a page looks at so many rows and no more, and
+//! says where the next one goes on.
+
+use super::read::{add_conditions, fetch, one_more};
+use super::value::{Columns, Value};
+use culvert_ids::{AccountId, GrantId};
+use culvert_store::rules::name_key;
+use culvert_store::{EntityId, Page, PageLimit, SearchText, StoreError};
+use culvert_wire::model::Log;
+use sqlx::SqliteConnection;
+
+/// Rows of the access log and of the flow log that a page of a search looks at. They take some 200
+/// bytes, so a page reads 20 MB: in 55 ms on a machine of 2026, where nothing is found.
+pub(super) const SEARCHED_ROWS: u64 = 100_000;
+
+/// The same of the change log, whose rows hold what was before and after in a kilobyte or more: 20 ms,
+/// and 130 ms for a text that all of them have as the name of a field.
+pub(super) const SEARCHED_CHANGES: u64 = 10_000;
+
+/// Tables of things that have names.
+const NAMED: [&str; 9] = [
+    "actor",
+    "actor_group",
+    "site",
+    "resource",
+    "policy",
+    "token",
+    "client",
+    "gateway",
+    "provider",
+];
+
+/// Rows of a log that are wanted.
+pub(super) struct LogQuery {
+    account: AccountId,
+    log: Log,
+    /// `SELECT … FROM … WHERE account = ?`
+    select: &'static str,
+    conditions: String,
+    values: Vec<Value>,
+    search: Option<SearchText>,
+}
+
+impl LogQuery {
+    /// Those that meet all conditions which have a value. The first value of `select` is the account.
+    pub(super) fn new<const N: usize>(
+        account: AccountId,
+        log: Log,
+        select: &'static str,
+        conditions: [(&str, Option<Value>); N],
+        search: Option<SearchText>,
+    ) -> Self {
+        let mut sql = String::new();
+        let mut values = vec![account.as_bytes().into()];
+        add_conditions(&mut sql, &mut values, conditions);
+        Self {
+            account,
+            log,
+            select,
+            conditions: sql,
+            values,
+            search,
+        }
+    }
+
+    /// The page, and where the next one begins.
+    pub(super) async fn page<T, C>(
+        &self,
+        connection: &mut SqliteConnection,
+        limit: PageLimit,
+        read: impl Fn(Columns<'_>) -> Result<T, StoreError>,
+        cursor: impl Fn(&T) -> C,
+        place: impl Fn(u64) -> C,
+    ) -> Result<Page<T, C>, StoreError> {
+        let last = match self.search {
+            Some(_) => self.last_searched(connection).await?,
+            None => None,
+        };
+        let (sql, values) = self.statement(last, limit);
+        let rows = fetch(connection, sql, values).await?;
+        let rows = rows.iter().map(|row| read(Columns(row)));
+        let mut page = Page::cut(rows.collect::<Result<_, _>>()?, limit, cursor);
+        page.next = page.next.or(last.map(place));
+        Ok(page)
+    }
+
+    /// The statement that reads them, and its values.
+    pub(super) fn statement(&self, last: Option<u64>, limit: PageLimit) -> (String, Vec<Value>) {
+        let mut sql = format!("{}{}", self.select, self.conditions);
+        let mut values = self.values.clone();
+        if let Some(last) = last {
+            sql.push_str(" AND seq >= ?");
+            values.push(last.into());
+        }
+        if let Some(text) = self.search {
+            self.add_search(&mut sql, &mut values, text.as_str());
+        }
+        sql.push_str(" ORDER BY seq DESC LIMIT ?");
+        values.push(one_more(limit));
+        (sql, values)
+    }
+
+    /// The last row that this page looks at; none where it comes to the end.
+    async fn last_searched(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Option<u64>, StoreError> {
+        let (sql, values) = self.last_statement();
+        let rows = fetch(connection, sql, values).await?;
+        let last = rows.first().map(|row| Columns(row).number("seq"));
+        last.transpose()
+    }
+
+    pub(super) fn last_statement(&self) -> (String, Vec<Value>) {
+        let rows = match self.log {
+            Log::Access | Log::Flows => SEARCHED_ROWS,
+            Log::Changes => SEARCHED_CHANGES,
+        };
+        let sql = format!(
+            "SELECT seq FROM {} WHERE account = ?{} ORDER BY seq DESC LIMIT 1 OFFSET ?",
+            table(self.log),
+            self.conditions
+        );
+        let mut values = self.values.clone();
+        values.push((rows - 1).into());
+        (sql, values)
+    }
+
+    fn add_search(&self, sql: &mut String, values: &mut Vec<Value>, text: &str) {
+        sql.push_str(" AND (");
+        // As `lower` of SQLite has it, which knows no other letters.
+        let lower = text.to_ascii_lowercase();
+        match self.log {
+            Log::Access => {
+                sql.push_str("instr(lower(reason), ?) > 0");
+                values.push(lower.into());
+                self.add_parties(sql, values, text);
+                self.add_id(sql, values, text, "policy_id, grant_id, ");
+            }
+            Log::Flows => {
+                sql.push_str("instr(address, ?) > 0 OR instr(application, ?) > 0");
+                values.extend([lower.clone().into(), lower.into()]);
+                if let Ok(port) = text.parse::<u16>() {
+                    sql.push_str(" OR port = ?");
+                    values.push(u64::from(port).into());
+                }
+                self.add_parties(sql, values, text);
+                self.add_id(sql, values, text, "grant_id, ");
+            }
+            Log::Changes => {
+                self.add_named(sql, values, text, "actor_id", &["actor"]);
+                sql.push_str(" OR ");
+                self.add_named(sql, values, text, "row_id", &NAMED);
+                for column in ["row_before", "row_after"] {
+                    sql.push_str(" OR ");
+                    add_in_json(sql, values, column, &lower);
+                }
+                if let Some(id) = id_bytes(text) {
+                    sql.push_str(" OR ? IN (row_id, actor_id, token_id)");
+                    values.push(id);
+                }
+            }
+        }
+        sql.push(')');
+    }
+
+    /// Those whose client, actor, resource or gateway has the text in its name.
+    fn add_parties(&self, sql: &mut String, values: &mut Vec<Value>, text: &str) {
+        for (column, table) in [
+            ("client_id", "client"),
+            ("actor_id", "actor"),
+            ("resource_id", "resource"),
+            ("gateway_id", "gateway"),
+        ] {
+            sql.push_str(" OR ");
+            self.add_named(sql, values, text, column, &[table]);
+        }
+    }
+
+    fn add_named(
+        &self,
+        sql: &mut String,
+        values: &mut Vec<Value>,
+        text: &str,
+        column: &str,
+        tables: &[&str],
+    ) {
+        let named = |table: &&str| {
+            format!("SELECT id FROM {table} WHERE account = ? AND instr(name_key, ?) > 0")
+        };
+        let named: Vec<_> = tables.iter().map(named).collect();
+        sql.push_str(&format!("{column} IN ({})", named.join(" UNION ALL ")));
+        for _ in tables {
+            values.extend([self.account.as_bytes().into(), name_key(text).into()]);
+        }
+    }
+
+    fn add_id(&self, sql: &mut String, values: &mut Vec<Value>, text: &str, others: &str) {
+        if let Some(id) = id_bytes(text) {
+            let parties = "client_id, actor_id, resource_id, gateway_id";
+            sql.push_str(&format!(" OR ? IN ({others}{parties})"));
+            values.push(id);
+        }
+    }
+}
+
+const fn table(log: Log) -> &'static str {
+    match log {
+        Log::Access => "access_log",
+        Log::Changes => "change_log",
+        Log::Flows => "flow_log",
+    }
+}
+
+/// A whole id of anything that logs name.
+fn id_bytes(text: &str) -> Option<Value> {
+    let entity = text.parse::<EntityId>().map(Value::from);
+    entity
+        .or_else(|_| text.parse::<GrantId>().map(|id| id.as_bytes().into()))
+        .ok()
+}
+
+/// Those that have the text in a value of the row: the names of fields are the same in all rows, and
+/// versions and instants count nothing. Looking for it anywhere comes first, which is cheap and seldom
+/// true.
+fn add_in_json(sql: &mut String, values: &mut Vec<Value>, column: &str, lower: &str) {
+    // As it stands in JSON, without the quotes around it.
+    let written = serde_json::Value::from(lower).to_string();
+    let written = written[1..written.len() - 1].to_owned();
+    sql.push_str(&format!(
+        "(instr(lower({column}), ?) > 0 AND EXISTS (SELECT 1 FROM json_tree({column}) \
+         WHERE coalesce(key, '') NOT IN ('version', 'created', 'updated') \
+         AND CASE type WHEN 'text' THEN instr(lower(atom), ?) > 0 \
+         WHEN 'integer' THEN CAST(atom AS TEXT) = ? ELSE 0 END))"
+    ));
+    values.extend([
+        written.into(),
+        lower.to_owned().into(),
+        lower.to_owned().into(),
+    ]);
+}

@@ -1,0 +1,312 @@
+//! What all logs have in common, and what is counted for charts.
+
+use super::fault::fault;
+use super::read::{self, fetch};
+use super::seen::check_batch;
+use super::value::{Columns, Value, query};
+use super::{SqliteStore, access, auth, flows, sinks};
+use async_trait::async_trait;
+use culvert_ids::AccountId;
+use culvert_store::{
+    ACTIVITY_BUCKET_MS, Activity, Author, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow,
+    Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::model::Log;
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+use std::collections::BTreeMap;
+
+#[async_trait]
+impl Logs for SqliteStore {
+    async fn append_flows(
+        &self,
+        account: AccountId,
+        batches: Vec<FlowBatch>,
+    ) -> Result<(), StoreError> {
+        let written = async { flows::append(self.writing().await?, account, batches).await };
+        self.writer.note(written.await)
+    }
+
+    async fn flow_log(
+        &self,
+        account: AccountId,
+        filter: &FlowFilter,
+        before: Option<FlowSeq>,
+        limit: PageLimit,
+    ) -> Result<Page<LoggedFlow, FlowSeq>, StoreError> {
+        flows::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+    }
+
+    async fn flows_lost(&self, account: AccountId) -> Result<u64, StoreError> {
+        flows::lost(&mut *self.reading().await?, account).await
+    }
+
+    async fn log_after(
+        &self,
+        account: AccountId,
+        log: Log,
+        seq: u64,
+        limit: u32,
+    ) -> Result<LogEntries, StoreError> {
+        let limit = limit.min(MAX_CHANGES_READ);
+        let connection = &mut *self.reading().await?;
+        read::last_seq(connection, account).await?;
+        Ok(match log {
+            Log::Access => {
+                LogEntries::Access(access::after(connection, account, seq, limit.into()).await?)
+            }
+            Log::Changes => LogEntries::Changes(
+                read::changes_after(connection, account, Seq(seq), limit).await?,
+            ),
+            Log::Flows => {
+                LogEntries::Flows(flows::after(connection, account, seq, limit.into()).await?)
+            }
+        })
+    }
+
+    async fn log_ends(&self, account: AccountId) -> Result<BTreeMap<Log, u64>, StoreError> {
+        log_ends(&mut *self.reading().await?, account).await
+    }
+
+    async fn prune_log(
+        &self,
+        account: AccountId,
+        log: Log,
+        older_than: Timestamp,
+        keep: u64,
+    ) -> Result<u64, StoreError> {
+        let written = async { prune(self.writing().await?, account, log, older_than, keep).await };
+        self.writer.note(written.await)
+    }
+
+    async fn note_carried(
+        &self,
+        account: AccountId,
+        carried: Vec<(Timestamp, u64)>,
+    ) -> Result<(), StoreError> {
+        let written = async { note_carried(self.writing().await?, account, carried).await };
+        self.writer.note(written.await)
+    }
+
+    async fn activity(
+        &self,
+        account: AccountId,
+        from: Timestamp,
+        until: Timestamp,
+        step_ms: u64,
+    ) -> Result<Vec<Activity>, StoreError> {
+        activity(&mut *self.reading().await?, account, from, until, step_ms).await
+    }
+
+    async fn prune_activity(
+        &self,
+        account: AccountId,
+        older_than: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let written = async { prune_activity(self.writing().await?, account, older_than).await };
+        self.writer.note(written.await)
+    }
+
+    async fn sink_positions(
+        &self,
+        account: AccountId,
+        sink: &str,
+    ) -> Result<BTreeMap<Log, u64>, StoreError> {
+        sinks::positions(&mut *self.reading().await?, account, sink).await
+    }
+
+    async fn note_sink_positions(
+        &self,
+        account: AccountId,
+        sink: &str,
+        positions: &BTreeMap<Log, u64>,
+    ) -> Result<(), StoreError> {
+        let written =
+            async { sinks::note_positions(self.writing().await?, account, sink, positions).await };
+        self.writer.note(written.await)
+    }
+
+    async fn sink_secret(
+        &self,
+        account: AccountId,
+        sink: &str,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        sinks::secret(&mut *self.reading().await?, &self.sealing, account, sink).await
+    }
+
+    async fn set_sink_secret(
+        &self,
+        account: AccountId,
+        author: Author,
+        at: Timestamp,
+        sink: &str,
+        secret: Option<SecretBytes>,
+    ) -> Result<(), StoreError> {
+        let written = async {
+            let mut transaction = self.writing().await?;
+            auth::check(&mut transaction, account, author, at).await?;
+            sinks::set_secret(transaction, &self.sealing, account, sink, secret.as_ref()).await
+        };
+        self.writer.note(written.await)
+    }
+
+    async fn forget_sink(&self, account: AccountId, sink: &str) -> Result<(), StoreError> {
+        let written = async { sinks::forget(self.writing().await?, account, sink).await };
+        self.writer.note(written.await)
+    }
+}
+
+async fn log_ends(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<BTreeMap<Log, u64>, StoreError> {
+    let sql = "SELECT last_seq, last_access, last_flow FROM account WHERE account = ?";
+    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = Columns(rows.first().ok_or(StoreError::NoAccount)?);
+    Ok(BTreeMap::from([
+        (Log::Access, row.number("last_access")?),
+        (Log::Changes, row.number("last_seq")?),
+        (Log::Flows, row.number("last_flow")?),
+    ]))
+}
+
+/// Deletes by age first, then by number: entries are numbered one by one, so the oldest that may
+/// stay is known from the last one. The last change stays, since the feed goes on from it.
+async fn prune(
+    mut transaction: Transaction<'static, Sqlite>,
+    account: AccountId,
+    log: Log,
+    older_than: Timestamp,
+    keep: u64,
+) -> Result<u64, StoreError> {
+    let last = log_ends(&mut transaction, account).await?;
+    let last = last.get(&log).copied().unwrap_or(0);
+    let (table, spared) = match log {
+        Log::Access => ("access_log", 0),
+        Log::Changes => ("change_log", 1),
+        Log::Flows => ("flow_log", 0),
+    };
+    let limit = u64::from(MAX_PRUNE_ROWS);
+    let by_age = format!(
+        "DELETE FROM {table} WHERE account = ?1 AND seq IN \
+         (SELECT seq FROM {table} WHERE account = ?1 AND at_ms < ?2 AND seq <= ?4 \
+          ORDER BY at_ms LIMIT ?3)"
+    );
+    let by_number = format!(
+        "DELETE FROM {table} WHERE account = ?1 AND seq IN \
+         (SELECT seq FROM {table} WHERE account = ?1 AND seq <= ?2 AND seq <= ?4 \
+          ORDER BY seq LIMIT ?3)"
+    );
+    let mut gone = 0;
+    for (sql, until) in [
+        (by_age, older_than.unix_ms()),
+        (by_number, last.saturating_sub(keep)),
+    ] {
+        let values: Vec<Value> = vec![
+            account.as_bytes().into(),
+            until.into(),
+            (limit - gone).into(),
+            last.saturating_sub(spared).into(),
+        ];
+        let done = query(sql, values).execute(&mut *transaction).await;
+        gone += done.map_err(fault)?.rows_affected();
+    }
+    transaction.commit().await.map_err(fault)?;
+    Ok(gone)
+}
+
+/// Adds to the bucket of an instant.
+pub(super) async fn count(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    counted: Activity,
+) -> Result<(), StoreError> {
+    let at_ms = counted.at.unix_ms();
+    let bucket_ms = at_ms - at_ms % ACTIVITY_BUCKET_MS;
+    let sql = "INSERT INTO activity (account, at_ms, bytes, granted, denied) \
+               VALUES (?, ?, ?, ?, ?) ON CONFLICT (account, at_ms) DO UPDATE SET \
+               bytes = bytes + excluded.bytes, granted = granted + excluded.granted, \
+               denied = denied + excluded.denied";
+    let values = vec![
+        account.as_bytes().into(),
+        bucket_ms.into(),
+        counted.bytes.into(),
+        counted.granted.into(),
+        counted.denied.into(),
+    ];
+    query(sql, values)
+        .execute(connection)
+        .await
+        .map_err(fault)?;
+    Ok(())
+}
+
+async fn note_carried(
+    mut transaction: Transaction<'static, Sqlite>,
+    account: AccountId,
+    carried: Vec<(Timestamp, u64)>,
+) -> Result<(), StoreError> {
+    check_batch(&mut transaction, account, carried.len()).await?;
+    for (at, bytes) in carried {
+        let counted = Activity {
+            at,
+            bytes,
+            ..Activity::default()
+        };
+        count(&mut transaction, account, counted).await?;
+    }
+    transaction.commit().await.map_err(fault)
+}
+
+async fn activity(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    from: Timestamp,
+    until: Timestamp,
+    step_ms: u64,
+) -> Result<Vec<Activity>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let step_ms = step_ms.max(ACTIVITY_BUCKET_MS);
+    let sql = "SELECT at_ms - (at_ms - ?2) % ?4 AS step_ms, sum(bytes) AS bytes, \
+               sum(granted) AS granted, sum(denied) AS denied FROM activity \
+               WHERE account = ?1 AND at_ms >= ?2 AND at_ms < ?3 \
+               GROUP BY step_ms ORDER BY step_ms";
+    let values = vec![
+        account.as_bytes().into(),
+        from.into(),
+        until.into(),
+        step_ms.into(),
+    ];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter()
+        .map(|row| {
+            let row = Columns(row);
+            Ok(Activity {
+                at: row.time("step_ms")?,
+                bytes: row.number("bytes")?,
+                granted: row.number("granted")?,
+                denied: row.number("denied")?,
+            })
+        })
+        .collect()
+}
+
+async fn prune_activity(
+    mut transaction: Transaction<'static, Sqlite>,
+    account: AccountId,
+    older_than: Timestamp,
+) -> Result<u64, StoreError> {
+    read::last_seq(&mut transaction, account).await?;
+    let sql = "DELETE FROM activity WHERE account = ?1 AND at_ms IN \
+               (SELECT at_ms FROM activity WHERE account = ?1 AND at_ms < ?2 \
+                ORDER BY at_ms LIMIT ?3)";
+    let values = vec![
+        account.as_bytes().into(),
+        older_than.into(),
+        u64::from(MAX_PRUNE_ROWS).into(),
+    ];
+    let done = query(sql, values).execute(&mut *transaction).await;
+    let gone = done.map_err(fault)?.rows_affected();
+    transaction.commit().await.map_err(fault)?;
+    Ok(gone)
+}

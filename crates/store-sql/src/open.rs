@@ -1,0 +1,382 @@
+//! From a path to connections of a database that is up to date.
+
+use super::fault::fault;
+use super::rekey;
+use crate::sealing::{Sealer, Sealing, SecretsAccess};
+use culvert_secrets::KeyId;
+use culvert_store::StoreError;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The schema, from the first version on. A later version appends a script and changes none.
+const MIGRATIONS: [&str; 11] = [
+    include_str!("schema.sql"),
+    include_str!("schema_applications.sql"),
+    include_str!("schema_people.sql"),
+    include_str!("schema_flows.sql"),
+    include_str!("schema_providers.sql"),
+    include_str!("schema_factors.sql"),
+    include_str!("schema_passkeys.sql"),
+    include_str!("schema_within.sql"),
+    include_str!("schema_proofs.sql"),
+    include_str!("schema_gateways.sql"),
+    include_str!("schema_secrets.sql"),
+];
+
+/// The schema version that this build writes: how many scripts have run.
+const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// "CULV": says whose database a file is.
+const APPLICATION_ID: i64 = 0x4355_4c56;
+
+/// Connections that read at once: a page takes under a millisecond, so four serve thousands a
+/// second.
+const READERS: u32 = 4;
+
+/// How long a caller waits for a connection: some hundred writes ahead of it.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a write-ahead log keeps on the disk after a checkpoint.
+const WAL_KEPT_BYTES: u32 = 64 << 20;
+
+/// Bytes of a page, SQLite's default.
+const PAGE_LEN: u64 = 4_096;
+
+const MODE_FILE: u32 = 0o600;
+const MODE_DIRECTORY: u32 = 0o700;
+
+/// Where the database is and how it is used.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    path: Option<PathBuf>,
+    busy_timeout: Duration,
+    max_bytes: Option<u64>,
+    secrets: SecretsAccess,
+}
+
+impl SqliteOptions {
+    /// In a file, which is made where there is none, together with its directory.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: Some(path.into()),
+            ..Self::memory()
+        }
+    }
+
+    /// In memory, gone with the store.
+    pub const fn memory() -> Self {
+        Self {
+            path: None,
+            busy_timeout: Duration::from_secs(5),
+            max_bytes: None,
+            secrets: SecretsAccess::Plain,
+        }
+    }
+
+    /// How long to wait for another process that holds the database; 5 s if not said. After it,
+    /// the answer is [`StoreError::Locked`].
+    #[must_use]
+    pub const fn busy_timeout_ms(mut self, timeout_ms: u32) -> Self {
+        self.busy_timeout = Duration::from_millis(timeout_ms as u64);
+        self
+    }
+
+    /// How large the file may become, in whole pages of 4 KiB; no limit if not said. Beyond it, the
+    /// answer is [`StoreError::Full`].
+    #[must_use]
+    pub const fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// The access to secrets; [`SecretsAccess::Plain`] if not said.
+    #[must_use]
+    pub fn secrets(mut self, secrets: SecretsAccess) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Where the file is, of a database in one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Options of a connection that has not looked at the database yet.
+    pub(super) fn bare(&self) -> SqliteConnectOptions {
+        let options = match &self.path {
+            Some(path) => SqliteConnectOptions::new().filename(path),
+            None => SqliteConnectOptions::new().filename(":memory:"),
+        };
+        options.busy_timeout(self.busy_timeout)
+    }
+
+    fn connect(&self) -> SqliteConnectOptions {
+        let options = self
+            .bare()
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .pragma("trusted_schema", "OFF")
+            .pragma("secure_delete", "ON")
+            .pragma("cell_size_check", "ON")
+            .pragma("journal_size_limit", WAL_KEPT_BYTES.to_string());
+        match self.max_bytes {
+            Some(bytes) => options.pragma("max_page_count", (bytes / PAGE_LEN).max(1).to_string()),
+            None => options,
+        }
+    }
+}
+
+/// A database that is open.
+pub(super) struct Opened {
+    /// One connection, which writes.
+    pub(super) writer: SqlitePool,
+    /// Connections that only read.
+    pub(super) reader: SqlitePool,
+    pub(super) sealing: Sealing,
+}
+
+pub(super) async fn open(options: &SqliteOptions) -> Result<Opened, StoreError> {
+    if let Some(path) = &options.path {
+        prepare_file(path).map_err(|error| unavailable(path, &error))?;
+        // Before anything is written: choosing the journal would be a write already.
+        look(options, &options.secrets).await?;
+    }
+    let writer = pool(1)
+        .connect_with(options.connect())
+        .await
+        .map_err(fault)?;
+    let mut connection = writer.acquire().await.map_err(fault)?;
+    migrate(&mut connection).await?;
+    let sealing = sealing(&mut connection, &options.secrets).await?;
+    drop(connection);
+    let reader = match options.path {
+        Some(_) => {
+            let options = options.connect().pragma("query_only", "ON");
+            pool(READERS).connect_with(options).await.map_err(fault)?
+        }
+        None => writer.clone(),
+    };
+    Ok(Opened {
+        writer,
+        reader,
+        sealing,
+    })
+}
+
+/// A connection to a database that nobody else uses, whose secrets are encrypted with `key`, or in clear.
+pub(super) async fn for_rekey(
+    database: &Path,
+    key: Option<&Sealer>,
+) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteOptions::file(database);
+    let access = key
+        .cloned()
+        .map_or(SecretsAccess::Plain, SecretsAccess::Key);
+    look(&options, &access).await?;
+    let mut connection = options.connect().connect().await.map_err(fault)?;
+    migrate(&mut connection).await?;
+    Ok(connection)
+}
+
+/// Checks that the database may be opened so. It writes nothing.
+async fn look(options: &SqliteOptions, access: &SecretsAccess) -> Result<(), StoreError> {
+    let mut connection = options.bare().connect().await.map_err(fault)?;
+    let fits = async {
+        if check(&mut connection).await? == 0 {
+            return Ok(());
+        }
+        expect_access(&mut connection, access).await.map(drop)
+    };
+    let fits = fits.await;
+    connection.close().await.map_err(fault)?;
+    fits
+}
+
+/// The state of secrets from now on. A database without an account begins with the key that is given; in one that
+/// was not cleaned up, that is done now.
+async fn sealing(
+    connection: &mut SqliteConnection,
+    access: &SecretsAccess,
+) -> Result<Sealing, StoreError> {
+    let found = expect_access(connection, access).await?;
+    let SecretsAccess::Key(sealer) = access else {
+        return Ok(match access {
+            SecretsAccess::Nothing => Sealing::Nothing,
+            _ => Sealing::Plain,
+        });
+    };
+    match found {
+        None => rekey::set_key(connection, Some(sealer.key_id()), true).await?,
+        Some((_, true)) => {}
+        Some((_, false)) => rekey::clean(connection).await?,
+    }
+    Ok(Sealing::Key(sealer.clone()))
+}
+
+/// The key of the database and whether it is clean, if the access goes with that.
+async fn expect_access(
+    connection: &mut SqliteConnection,
+    access: &SecretsAccess,
+) -> Result<Option<(KeyId, bool)>, StoreError> {
+    let found = rekey::key_of(connection).await?;
+    let key = found.map(|(key, _)| key);
+    match access {
+        SecretsAccess::Nothing => {}
+        SecretsAccess::Plain => expect_key(key, None)?,
+        SecretsAccess::Key(_) if key.is_none() && is_new(connection).await? => {}
+        SecretsAccess::Key(sealer) => expect_key(key, Some(sealer))?,
+    }
+    Ok(found)
+}
+
+async fn is_new(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    let accounts = pragma(connection, "SELECT count(*) FROM account").await?;
+    Ok(accounts == 0)
+}
+
+/// The key of the database has to be the one that is given.
+pub(super) fn expect_key(found: Option<KeyId>, given: Option<&Sealer>) -> Result<(), StoreError> {
+    match (found, given.map(Sealer::key_id)) {
+        (None, None) => Ok(()),
+        (None, Some(given)) => Err(StoreError::SecretsNotEncrypted { given }),
+        (Some(key), None) => Err(StoreError::SecretsKeyMissing { key }),
+        (Some(needed), Some(given)) if needed != given => {
+            Err(StoreError::OtherSecretsKey { needed, given })
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+/// A pool whose connections live as long as it does: a database in memory would end with one.
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .min_connections(1)
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+fn unavailable(path: &Path, error: &io::Error) -> StoreError {
+    let text = format!("{}: {error}", path.display());
+    StoreError::Unavailable(io::Error::new(error.kind(), text).into())
+}
+
+/// Sees to it that the file is there and nobody else's to read. The files of the write-ahead log
+/// get its mode.
+fn prepare_file(path: &Path) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(MODE_DIRECTORY)
+            .create(directory)?;
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(MODE_FILE)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the database is no regular file",
+        ));
+    }
+    if is_open_to_others(&metadata.permissions()) {
+        tracing::warn!(
+            path = %path.display(),
+            "others could use the database; its mode is set to 0600"
+        );
+        file.set_permissions(Permissions::from_mode(MODE_FILE))?;
+    }
+    Ok(())
+}
+
+fn is_open_to_others(permissions: &Permissions) -> bool {
+    permissions.mode() & 0o077 != 0
+}
+
+/// The schema version of the database, 0 for an empty one.
+pub(super) async fn check(connection: &mut SqliteConnection) -> Result<u32, StoreError> {
+    let found = pragma(connection, "PRAGMA user_version").await?;
+    let application = pragma(connection, "PRAGMA application_id").await?;
+    let tables = pragma(connection, "SELECT count(*) FROM sqlite_schema").await?;
+    if application != APPLICATION_ID && (application, found, tables) != (0, 0, 0) {
+        return Err(StoreError::corrupt("it is a database of another program"));
+    }
+    let found = u32::try_from(found).unwrap_or(u32::MAX);
+    if found > SCHEMA_VERSION {
+        return Err(StoreError::NewerSchema {
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    Ok(found)
+}
+
+pub(super) async fn pragma(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+) -> Result<i64, StoreError> {
+    let row = sqlx::query(sql)
+        .fetch_one(connection)
+        .await
+        .map_err(fault)?;
+    row.try_get(0).map_err(fault)
+}
+
+/// Runs what is missing of [`MIGRATIONS`], all of it or nothing.
+async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let mut transaction = connection
+        .begin_with("BEGIN EXCLUSIVE")
+        .await
+        .map_err(fault)?;
+    let found = check(&mut transaction).await?;
+    if found == SCHEMA_VERSION {
+        return transaction.rollback().await.map_err(fault);
+    }
+    for script in &MIGRATIONS[found as usize..] {
+        sqlx::raw_sql(*script)
+            .execute(&mut *transaction)
+            .await
+            .map_err(fault)?;
+    }
+    let marks =
+        format!("PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(marks))
+        .execute(&mut *transaction)
+        .await
+        .map_err(fault)?;
+    transaction.commit().await.map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_its_owner_alone_can_use_is_not_open_to_others() {
+        for (mode, is_open) in [
+            (0o600, false),
+            (0o100_600, false),
+            (0o100_700, false),
+            (0o640, true),
+            (0o100_604, true),
+            (0o100_601, true),
+        ] {
+            let permissions = Permissions::from_mode(mode);
+            assert_eq!(is_open_to_others(&permissions), is_open, "{mode:o}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What passwords are checked by. It goes in, and comes out for nothing but a check.
+
+use super::fault::fault;
+use super::read;
+use super::value::{Columns, query};
+use super::write::Writing;
+use culvert_ids::{AccountId, ActorId};
+use culvert_store::rules::name_key;
+use culvert_store::{
+    Actor, Denial, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
+    StoreError,
+};
+use sqlx::{Row, SqliteConnection};
+
+/// Who signs in under the name, and what the password is checked by; nobody who is disabled.
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    name: &str,
+) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
+               ON password.account = actor.account AND password.actor_id = actor.id \
+               WHERE actor.account = ? AND actor.name_key = ? AND actor.disabled = 0";
+    let values = vec![account.as_bytes().into(), name_key(name).into()];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let verifier: Vec<u8> = row.try_get("verifier").map_err(fault)?;
+    let id = EntityId::from_bytes(EntityKind::Actor, Columns(&row).bytes("id")?);
+    match id {
+        EntityId::Actor(id) => Ok(Some((id, SecretBytes::new(verifier)))),
+        _ => Err(StoreError::corrupt("an actor that is none")),
+    }
+}
+
+/// The verifier of an actor's password.
+pub(super) async fn of(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    actor: ActorId,
+) -> Result<Option<SecretBytes>, StoreError> {
+    let sql = "SELECT verifier FROM password WHERE account = ? AND actor_id = ?";
+    let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    row.map(|row| row.try_get("verifier").map(SecretBytes::new).map_err(fault))
+        .transpose()
+}
+
+impl Writing {
+    pub(super) async fn set_password(
+        &mut self,
+        actor: ActorId,
+        role: Option<Role>,
+        verifier: &SecretBytes,
+        expected_version: Option<u64>,
+    ) -> Result<(), StoreError> {
+        if verifier.expose().len() > MAX_SECRET_LEN {
+            return Err(StoreError::TooMany {
+                what: "bytes of a secret",
+                limit: MAX_SECRET_LEN as u64,
+            });
+        }
+        let before = self.current(actor.into(), expected_version).await?;
+        let Some(mut after) = Actor::from_entity(before.clone()) else {
+            return Err(StoreError::NotFound(actor.into()));
+        };
+        let role = role.or(after.sign_in.map(|was| was.role));
+        let role = role.ok_or(Denial::Revoked)?;
+        // A second factor stays: who sets a password does not thereby get past it.
+        after.sign_in = Some(SignIn {
+            role,
+            password_set: Some(self.at()),
+            second_factor: after.sign_in.and_then(|was| was.second_factor),
+            recovery_codes: after.sign_in.map_or(0, |was| was.recovery_codes),
+            passkeys: after.sign_in.map_or(0, |was| was.passkeys),
+        });
+        self.replace(before, Entity::Actor(after)).await?;
+        let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \
+                   ON CONFLICT (account, actor_id) DO UPDATE SET verifier = excluded.verifier";
+        let values = vec![
+            self.account().as_bytes().into(),
+            actor.as_bytes().into(),
+            verifier.expose().into(),
+        ];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// An actor who no longer signs in with a password has none.
+    pub(super) async fn forget_password(&mut self, after: &Entity) -> Result<(), StoreError> {
+        let Entity::Actor(Actor { id, sign_in, .. }) = after else {
+            return Ok(());
+        };
+        if sign_in.is_some_and(|sign_in| sign_in.password_set.is_some()) {
+            return Ok(());
+        }
+        let sql = "DELETE FROM password WHERE account = ? AND actor_id = ?";
+        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! Secrets of the portal at identity providers, and whom these know.
+
+use super::fault::fault;
+use super::secrets::kept;
+use super::value::{Columns, Value, query};
+use super::write::Writing;
+use super::{read, table};
+use crate::sealing::{Sealing, SecretColumn, SecretRow};
+use culvert_ids::{AccountId, ProviderId};
+use culvert_store::{Entity, EntityKind, Identity, Kind, Provider, SecretBytes, StoreError};
+use sqlx::SqliteConnection;
+
+pub(super) async fn secret(
+    connection: &mut SqliteConnection,
+    sealing: &Sealing,
+    account: AccountId,
+    provider: ProviderId,
+) -> Result<Option<SecretBytes>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT secret FROM provider_secret WHERE account = ? AND provider_id = ?";
+    let values = vec![account.as_bytes().into(), provider.as_bytes().into()];
+    let row = SecretRow::of(SecretColumn::Provider, &account, provider.as_bytes());
+    let kept = kept(connection, sql, values).await?;
+    kept.map(|kept| sealing.open(&row, kept)).transpose()
+}
+
+pub(super) async fn identity(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    provider: ProviderId,
+    subject: &str,
+) -> Result<Option<Identity>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let select = table::select(EntityKind::Identity);
+    let sql = format!("{select} WHERE account = ? AND provider_id = ? AND subject = ?");
+    let values = vec![
+        account.as_bytes().into(),
+        provider.as_bytes().into(),
+        subject.into(),
+    ];
+    let row = query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)?;
+    row.map(|row| table::read_as(Columns(&row))).transpose()
+}
+
+impl Writing {
+    pub(super) async fn set_provider_secret(
+        &mut self,
+        id: ProviderId,
+        secret: &SecretBytes,
+    ) -> Result<(), StoreError> {
+        let account = self.account();
+        let row = SecretRow::of(SecretColumn::Provider, &account, id.as_bytes());
+        let sealed = self.sealing().seal(&row, secret)?;
+        let before = self.current(id.into(), None).await?;
+        let Some(mut after) = Provider::from_entity(before.clone()) else {
+            return Err(StoreError::NotFound(id.into()));
+        };
+        after.secret_set = Some(self.at());
+        self.replace(before, Entity::Provider(after)).await?;
+        let sql = "INSERT INTO provider_secret (account, provider_id, secret) VALUES (?, ?, ?) \
+                   ON CONFLICT (account, provider_id) DO UPDATE SET secret = excluded.secret";
+        let values = vec![
+            self.account().as_bytes().into(),
+            id.as_bytes().into(),
+            Value::Blob(sealed),
+        ];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// Where the portal is a public client, it has no secret.
+    pub(super) async fn forget_provider_secret(
+        &mut self,
+        after: &Entity,
+    ) -> Result<(), StoreError> {
+        let Entity::Provider(Provider {
+            id,
+            secret_set: None,
+            ..
+        }) = after
+        else {
+            return Ok(());
+        };
+        let sql = "DELETE FROM provider_secret WHERE account = ? AND provider_id = ?";
+        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// A provider knows one person under a subject.
+    pub(super) async fn check_subject(&mut self, entity: &Entity) -> Result<(), StoreError> {
+        let Entity::Identity(new) = entity else {
+            return Ok(());
+        };
+        let account = self.account();
+        let found = identity(self.connection(), account, new.provider, &new.subject).await?;
+        match found {
+            Some(other) => Err(StoreError::Exists(other.id.into())),
+            None => Ok(()),
+        }
+    }
+}

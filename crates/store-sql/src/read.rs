@@ -1,0 +1,315 @@
+//! Reading the configuration and its change log.
+
+use super::fault::fault;
+use super::log_query::LogQuery;
+use super::table;
+use super::value::{Columns, Value, damaged, query};
+use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
+use culvert_store::rules::{self, name_key};
+use culvert_store::{
+    Account, Actor, Author, Change, ChangeFilter, Client, Entity, EntityId, EntityKind, Gateway,
+    Group, ListFilter, MAX_CHANGES_READ, MAX_ROWS_PER_KIND, Membership, Operation, Page, PageLimit,
+    Policy, Resource, Seq, Site, Snapshot, StoreError, Token,
+};
+use culvert_wire::model::Log;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+pub(super) async fn fetch(
+    connection: &mut SqliteConnection,
+    sql: impl Into<String>,
+    values: Vec<Value>,
+) -> Result<Vec<SqliteRow>, StoreError> {
+    query(sql, values)
+        .fetch_all(connection)
+        .await
+        .map_err(fault)
+}
+
+async fn fetch_one(
+    connection: &mut SqliteConnection,
+    sql: impl Into<String>,
+    values: Vec<Value>,
+) -> Result<Option<SqliteRow>, StoreError> {
+    query(sql, values)
+        .fetch_optional(connection)
+        .await
+        .map_err(fault)
+}
+
+/// The last change of an account, which must exist.
+pub(super) async fn last_seq(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<Seq, StoreError> {
+    let sql = "SELECT last_seq FROM account WHERE account = ?";
+    let row = fetch_one(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = row.ok_or(StoreError::NoAccount)?;
+    Columns(&row).number("last_seq").map(Seq)
+}
+
+pub(super) async fn check_exists(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: EntityId,
+) -> Result<(), StoreError> {
+    let table = table::table(id.kind());
+    let sql = format!("SELECT id FROM {table} WHERE account = ? AND id = ?");
+    let values = vec![account.as_bytes().into(), id.into()];
+    let row = fetch_one(connection, sql, values).await?;
+    row.map(|_| ()).ok_or(StoreError::NotFound(id))
+}
+
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: EntityId,
+) -> Result<Option<Entity>, StoreError> {
+    let sql = format!("{} WHERE account = ? AND id = ?", table::select(id.kind()));
+    let values = vec![account.as_bytes().into(), id.into()];
+    let row = fetch_one(connection, sql, values).await?;
+    row.map(|row| table::read(id.kind(), Columns(&row)))
+        .transpose()
+}
+
+pub(super) async fn get(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: EntityId,
+) -> Result<Entity, StoreError> {
+    find(connection, account, id)
+        .await?
+        .ok_or(StoreError::NotFound(id))
+}
+
+pub(super) async fn accounts(
+    connection: &mut SqliteConnection,
+    after: Option<AccountId>,
+    limit: PageLimit,
+) -> Result<Page<Account, AccountId>, StoreError> {
+    let select = table::select(EntityKind::Account);
+    let sql = format!("{select} WHERE account > ? ORDER BY account LIMIT ?");
+    let after = after.map_or(Value::Blob(Vec::new()), |id| id.as_bytes().into());
+    let rows = fetch(connection, sql, vec![after, one_more(limit)]).await?;
+    let rows = rows
+        .iter()
+        .map(|row| table::read_as::<Account>(Columns(row)));
+    let rows = rows.collect::<Result<_, _>>()?;
+    Ok(Page::cut(rows, limit, |account: &Account| account.id))
+}
+
+pub(super) async fn is_set_up(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<bool, StoreError> {
+    last_seq(connection, account).await?;
+    let sql = "SELECT id FROM actor WHERE account = ? AND kind = 'admin' AND disabled = 0 LIMIT 1";
+    let row = fetch_one(connection, sql, vec![account.as_bytes().into()]).await?;
+    Ok(row.is_some())
+}
+
+pub(super) fn one_more(limit: PageLimit) -> Value {
+    (u64::from(limit.rows()) + 1).into()
+}
+
+/// The statement that lists rows, and its values.
+pub(super) fn list_statement(
+    account: AccountId,
+    kind: EntityKind,
+    filter: &ListFilter,
+    after: Option<EntityId>,
+    limit: PageLimit,
+) -> Result<(String, Vec<Value>), StoreError> {
+    let mut sql = format!("{} WHERE account = ? AND id > ?", table::select(kind));
+    let after = after.map_or(Value::Blob(Vec::new()), Value::from);
+    let mut values = vec![account.as_bytes().into(), after];
+    let invalid = |field, reason: String| StoreError::Invalid {
+        kind,
+        field,
+        reason,
+    };
+    if filter.name.is_some() || filter.name_contains.is_some() {
+        if matches!(kind, EntityKind::Membership | EntityKind::Identity) {
+            return Err(invalid("name", "it has none".to_owned()));
+        }
+        if let Some(name) = &filter.name {
+            sql.push_str(" AND name_key = ?");
+            values.push(name_key(name).into());
+        }
+        if let Some(part) = &filter.name_contains {
+            sql.push_str(" AND instr(name_key, ?) > 0");
+            values.push(name_key(part).into());
+        }
+    }
+    for to in &filter.refers_to {
+        let Some(column) = rules::column_to(kind, to.kind()) else {
+            let reason = format!("a {kind} refers to no {}", to.kind());
+            return Err(invalid("refers_to", reason));
+        };
+        sql.push_str(" AND ");
+        sql.push_str(column);
+        sql.push_str(" = ?");
+        values.push((*to).into());
+    }
+    sql.push_str(" ORDER BY id LIMIT ?");
+    values.push(one_more(limit));
+    Ok((sql, values))
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    kind: EntityKind,
+    filter: &ListFilter,
+    after: Option<EntityId>,
+    limit: PageLimit,
+) -> Result<Page<Entity, EntityId>, StoreError> {
+    let (sql, values) = list_statement(account, kind, filter, after, limit)?;
+    last_seq(connection, account).await?;
+    for to in &filter.refers_to {
+        check_exists(connection, account, *to).await?;
+    }
+    let rows = fetch(connection, sql, values).await?;
+    let rows = rows.iter().map(|row| table::read(kind, Columns(row)));
+    let rows = rows.collect::<Result<_, _>>()?;
+    Ok(Page::cut(rows, limit, Entity::id))
+}
+
+pub(super) async fn snapshot(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<Snapshot, StoreError> {
+    let seq = last_seq(connection, account).await?;
+    let mut accounts = all::<Account>(connection, account).await?;
+    Ok(Snapshot {
+        seq,
+        account: accounts.pop().ok_or(StoreError::NoAccount)?,
+        actors: all::<Actor>(connection, account).await?,
+        groups: all::<Group>(connection, account).await?,
+        memberships: all::<Membership>(connection, account).await?,
+        sites: all::<Site>(connection, account).await?,
+        resources: all::<Resource>(connection, account).await?,
+        policies: all::<Policy>(connection, account).await?,
+        tokens: all::<Token>(connection, account).await?,
+        clients: all::<Client>(connection, account).await?,
+        gateways: all::<Gateway>(connection, account).await?,
+    })
+}
+
+async fn all<T: table::Table>(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<Vec<T>, StoreError> {
+    let select = table::select(T::KIND);
+    let sql = format!("{select} WHERE account = ? ORDER BY id LIMIT ?");
+    let limit = u64::from(MAX_ROWS_PER_KIND) + 1;
+    let values = vec![account.as_bytes().into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    if rows.len() as u64 == limit {
+        return Err(StoreError::corrupt(format_args!(
+            "more than {MAX_ROWS_PER_KIND} rows of kind {}",
+            T::KIND
+        )));
+    }
+    rows.iter()
+        .map(|row| table::read_as(Columns(row)))
+        .collect()
+}
+
+const CHANGE: &str = "SELECT seq, at_ms, actor_id, token_id, operation, kind, row_id, row_before, \
+                      row_after FROM change_log WHERE account = ?";
+
+pub(super) async fn changes_after(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    seq: Seq,
+    limit: u32,
+) -> Result<Vec<Change>, StoreError> {
+    last_seq(connection, account).await?;
+    let sql = format!("{CHANGE} AND seq > ? ORDER BY seq LIMIT ?");
+    let limit = u64::from(limit.min(MAX_CHANGES_READ));
+    let values = vec![account.as_bytes().into(), seq.0.into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter()
+        .map(|row| read_change(account, Columns(row)))
+        .collect()
+}
+
+/// The changes that a filter leaves, for people.
+pub(super) fn change_log_query(
+    account: AccountId,
+    filter: &ChangeFilter,
+    before: Option<Seq>,
+) -> LogQuery {
+    let conditions = [
+        ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
+        ("kind = ?", filter.kind.map(|kind| kind.as_str().into())),
+        ("kind = ?", filter.id.map(|id| id.kind().as_str().into())),
+        ("row_id = ?", filter.id.map(Into::into)),
+        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
+        ("at_ms >= ?", filter.from.map(Into::into)),
+        ("at_ms < ?", filter.until.map(Into::into)),
+    ];
+    LogQuery::new(account, Log::Changes, CHANGE, conditions, filter.search)
+}
+
+/// Appends those conditions that have a value.
+pub(super) fn add_conditions<const N: usize>(
+    sql: &mut String,
+    values: &mut Vec<Value>,
+    conditions: [(&str, Option<Value>); N],
+) {
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.push(value);
+        }
+    }
+}
+
+pub(super) async fn change_log(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: &ChangeFilter,
+    before: Option<Seq>,
+    limit: PageLimit,
+) -> Result<Page<Change, Seq>, StoreError> {
+    last_seq(connection, account).await?;
+    let query = change_log_query(account, filter, before);
+    let read = |row: Columns<'_>| read_change(account, row);
+    let cursor = |change: &Change| change.seq;
+    query.page(connection, limit, read, cursor, Seq).await
+}
+
+fn read_change(account: AccountId, row: Columns<'_>) -> Result<Change, StoreError> {
+    let kind: EntityKind = row.word("kind")?;
+    let operation: Operation = row.word("operation")?;
+    let entity = |column| -> Result<Option<Entity>, StoreError> {
+        let text: Option<&str> = row.get(column)?;
+        text.map(|text| Entity::from_json(kind, text).map_err(|error| damaged(column, error)))
+            .transpose()
+    };
+    let actor: Option<[u8; ID_LEN]> = row.optional_bytes("actor_id")?;
+    let token: Option<[u8; ID_LEN]> = row.optional_bytes("token_id")?;
+    Ok(Change {
+        seq: Seq(row.number("seq")?),
+        account,
+        at: row.time("at_ms")?,
+        author: Author {
+            actor: actor.map(ActorId::from_bytes),
+            token: token.map(TokenId::from_bytes),
+            role: None,
+        },
+        operation,
+        id: EntityId::from_bytes(kind, row.bytes("row_id")?),
+        before: entity("row_before")?,
+        after: entity("row_after")?,
+    })
+}
+
+pub(super) async fn ping(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    fetch_one(connection, "SELECT count(*) FROM account", Vec::new()).await?;
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! What only the statements and the connections themselves can show.
+
+use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
+use super::value::{Columns, Value, query};
+use super::{SqliteOptions, SqliteStore, access, flows, grants, read};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_store::rules::users_of;
+use culvert_store::{
+    AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
+    EntityKind, FlowFilter, ListFilter, PageLimit, Seq, Stamp, Store, StoreError,
+};
+use culvert_wire::Timestamp;
+
+const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
+const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
+
+async fn store() -> SqliteStore {
+    let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+    let account = Account {
+        id: ACCOUNT,
+        name: "Example".to_owned(),
+        settings: AccountSettings::default(),
+        stamp: Stamp::default(),
+    };
+    store
+        .create_account(account, Author::PORTAL, NOW)
+        .await
+        .unwrap();
+    store
+}
+
+/// Every statement that lists rows finds them, in their order, by an index: its time depends on the
+/// page and not on how many rows there are.
+async fn assert_indexed(store: &SqliteStore, sql: &str, values: Vec<Value>) {
+    let plan = plan(store, sql, values).await;
+    assert!(!plan.is_empty(), "{sql}");
+    for step in &plan {
+        assert!(
+            !step.contains("TEMP B-TREE") && !step.starts_with("SCAN"),
+            "{sql}\n{plan:#?}"
+        );
+    }
+    assert!(
+        plan.iter().any(|step| step.starts_with("SEARCH")),
+        "{sql}\n{plan:#?}"
+    );
+}
+
+async fn plan(store: &SqliteStore, sql: &str, values: Vec<Value>) -> Vec<String> {
+    let rows = read::fetch(
+        &mut store.reader.acquire().await.unwrap(),
+        format!("EXPLAIN QUERY PLAN {sql}"),
+        values,
+    )
+    .await
+    .unwrap();
+    rows.iter()
+        .map(|row| Columns(row).text("detail").unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn lists_are_read_by_an_index() {
+    let store = store().await;
+    for kind in EntityKind::ALL {
+        let mut filters = vec![ListFilter::default()];
+        for name in ["name", "name_contains"] {
+            if !matches!(kind, EntityKind::Membership | EntityKind::Identity) {
+                filters.push(ListFilter {
+                    name: (name == "name").then(|| "x".to_owned()),
+                    name_contains: (name != "name").then(|| "x".to_owned()),
+                    refers_to: Vec::new(),
+                });
+            }
+        }
+        for to in EntityKind::ALL {
+            if users_of(*to).iter().any(|user| user.kind == *kind) {
+                filters.push(ListFilter {
+                    refers_to: vec![EntityId::from_bytes(*to, [2; 16])],
+                    ..ListFilter::default()
+                });
+            }
+        }
+        for filter in filters {
+            for after in [None, Some(EntityId::from_bytes(*kind, [3; 16]))] {
+                let limit = PageLimit::MAX;
+                let (sql, values) =
+                    read::list_statement(ACCOUNT, *kind, &filter, after, limit).unwrap();
+                assert_indexed(&store, &sql, values).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn logs_are_read_by_an_index() {
+    let store = store().await;
+    let all = ChangeFilter::default();
+    let filters = [
+        all,
+        ChangeFilter {
+            kind: Some(EntityKind::Policy),
+            ..all
+        },
+        ChangeFilter {
+            id: Some(ACCOUNT.into()),
+            ..all
+        },
+        ChangeFilter {
+            actor: Some(ActorId::from_bytes([2; 16])),
+            ..all
+        },
+        ChangeFilter {
+            from: Some(NOW),
+            until: Some(NOW),
+            ..all
+        },
+    ];
+    for filter in filters {
+        for before in [None, Some(Seq(9))] {
+            let query = read::change_log_query(ACCOUNT, &filter, before);
+            let (sql, values) = query.statement(None, PageLimit::MAX);
+            assert_indexed(&store, &sql, values).await;
+        }
+    }
+    let all = AccessFilter::default();
+    let filters = [
+        all,
+        AccessFilter {
+            client: Some(ClientId::from_bytes([2; 16])),
+            ..all
+        },
+        AccessFilter {
+            resource: Some(ResourceId::from_bytes([2; 16])),
+            ..all
+        },
+        AccessFilter {
+            gateway: Some(GatewayId::from_bytes([2; 16])),
+            ..all
+        },
+        AccessFilter {
+            decision: Some(Decision::Denied),
+            ..all
+        },
+        AccessFilter {
+            from: Some(NOW),
+            until: Some(NOW),
+            ..all
+        },
+    ];
+    for filter in filters {
+        for before in [None, Some(AccessSeq(9))] {
+            let query = access::log_query(ACCOUNT, &filter, before);
+            let (sql, values) = query.statement(None, PageLimit::MAX);
+            assert_indexed(&store, &sql, values).await;
+        }
+    }
+    for after in [None, Some(GrantId::from_bytes([2; 16]))] {
+        let (sql, values) = grants::live_statement(ACCOUNT, NOW, after, PageLimit::MAX);
+        assert_indexed(&store, &sql, values).await;
+    }
+}
+
+/// A search reads rows one after another, but in their order, and no more than it is told.
+#[tokio::test]
+async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
+    let store = store().await;
+    let text = "grant_01".parse().ok();
+    let changes = ChangeFilter {
+        search: text,
+        ..ChangeFilter::default()
+    };
+    let access = AccessFilter {
+        search: text,
+        ..AccessFilter::default()
+    };
+    let flows = FlowFilter {
+        search: text,
+        ..FlowFilter::default()
+    };
+    for query in [
+        read::change_log_query(ACCOUNT, &changes, None),
+        access::log_query(ACCOUNT, &access, None),
+        flows::log_query(ACCOUNT, &flows, None),
+    ] {
+        let (sql, values) = query.last_statement();
+        // Before the last row that a page looks at lie all the others that it looks at.
+        let Some(Value::Integer(skipped)) = values.last() else {
+            panic!("{values:?}");
+        };
+        let looked_at = skipped.unsigned_abs() + 1;
+        assert!([SEARCHED_ROWS, SEARCHED_CHANGES].contains(&looked_at));
+        assert_indexed(&store, &sql, values).await;
+        let (sql, values) = query.statement(Some(7), PageLimit::MAX);
+        let plan = plan(&store, &sql, values).await;
+        let first = "USING PRIMARY KEY (account=? AND seq>?)";
+        assert!(plan[0].ends_with(first), "{plan:#?}");
+        assert!(
+            !plan.iter().any(|step| step.contains("ORDER BY")),
+            "{plan:#?}"
+        );
+    }
+}
+
+async fn pragma(pool: &sqlx::SqlitePool, sql: &str) -> i64 {
+    let row = query(sql, Vec::new()).fetch_one(pool).await.unwrap();
+    sqlx::Row::get(&row, 0)
+}
+
+/// 2 is FULL: a commit is on the disk before it is acknowledged.
+#[tokio::test]
+async fn the_writer_flushes_commits_and_the_readers_write_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::file(directory.path().join("culvert.db"));
+    let store = SqliteStore::open(&options).await.unwrap();
+    assert_eq!(pragma(&store.writer.pool, "PRAGMA synchronous").await, 2);
+    assert_eq!(pragma(&store.writer.pool, "PRAGMA foreign_keys").await, 1);
+    assert_eq!(pragma(&store.writer.pool, "PRAGMA secure_delete").await, 1);
+    assert_eq!(pragma(&store.reader, "PRAGMA query_only").await, 1);
+    let journal = query("PRAGMA journal_mode", Vec::new());
+    let journal = journal.fetch_one(&store.writer.pool).await.unwrap();
+    assert_eq!(sqlx::Row::get::<String, _>(&journal, 0), "wal");
+    let broken = pragma(
+        &store.writer.pool,
+        "SELECT count(*) FROM pragma_foreign_key_check",
+    )
+    .await;
+    assert_eq!(broken, 0);
+}
+
+#[tokio::test]
+async fn a_database_that_can_not_be_read_says_so_although_it_can_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::file(directory.path().join("culvert.db"));
+    let store = SqliteStore::open(&options).await.unwrap();
+    store.ping().await.unwrap();
+    query("ALTER TABLE account RENAME TO elsewhere", Vec::new())
+        .execute(&store.writer.pool)
+        .await
+        .unwrap();
+    store.writer.probe().await.unwrap();
+    let error = store.ping().await.unwrap_err();
+    assert!(error.to_string().contains("account"), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_can_not_be_written_says_so() {
+    let store = store().await;
+    query("PRAGMA query_only = ON", Vec::new())
+        .execute(&store.writer.pool)
+        .await
+        .unwrap();
+    let error = store
+        .touch_tokens(
+            ACCOUNT,
+            vec![(culvert_ids::TokenId::from_bytes([1; 16]), NOW)],
+        )
+        .await
+        .unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    assert!(error.to_string().contains("read-only"));
+}

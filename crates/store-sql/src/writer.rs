@@ -1,0 +1,168 @@
+//! The one connection that writes, and whether what it writes arrives.
+
+use super::fault::fault;
+use culvert_store::StoreError;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For how long a write that succeeded answers the question whether writing is possible: whoever may
+/// ask makes the disk work once in that time, however often they ask.
+const PROBE_HOLDS: Duration = Duration::from_secs(1);
+
+/// What a probe writes, and takes away again: more than a page, so that it needs a free one.
+const PROBE: [&str; 2] = [
+    "INSERT INTO secret (account, name, value) SELECT account, 'probe', zeroblob(8192) FROM account \
+     WHERE true ON CONFLICT (account, name) DO NOTHING",
+    "DELETE FROM secret WHERE name = 'probe'",
+];
+
+/// Whoever has the connection of the pool writes.
+pub(super) struct Writer {
+    pub(super) pool: SqlitePool,
+    places: Vec<Place>,
+    /// Why the last write did not come to its end; none where it did.
+    last_fault: Mutex<Option<StoreError>>,
+    /// When a probe last succeeded; whoever holds it probes.
+    probed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// A file that is open, and where it was found.
+struct Place {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Writer {
+    /// Of a database in a file that is open, or in memory.
+    pub(super) fn new(pool: SqlitePool, path: Option<&Path>) -> Self {
+        let log = path.map(|path| {
+            let mut log = path.as_os_str().to_owned();
+            log.push("-wal");
+            PathBuf::from(log)
+        });
+        let places = path.map(Path::to_owned).into_iter().chain(log);
+        let places = places.filter_map(|path| {
+            let identity = identity(&path)?;
+            Some(Place { path, identity })
+        });
+        Self {
+            pool,
+            places: places.collect(),
+            last_fault: Mutex::default(),
+            probed: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// A transaction that has the writer from its beginning.
+    pub(super) async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.check_places()?;
+        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
+        if !matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
+            return begun.map_err(fault);
+        }
+        // A full disk ends a transaction by itself, while the library takes it to be open for as long as
+        // the connection is.
+        let broken = self.pool.acquire().await.map_err(fault)?;
+        broken.close().await.map_err(fault)?;
+        let begun = self.pool.begin_with("BEGIN IMMEDIATE");
+        begun.await.map_err(fault)
+    }
+
+    /// Whether writing is possible. While others write, what came of the last write is the answer.
+    pub(super) async fn probe(&self) -> Result<(), StoreError> {
+        let mut probed = self.probed.lock().await;
+        self.check_places()?;
+        let last_fault = self.last_fault();
+        let still_holds = still_holds(*probed, Instant::now());
+        if self.pool.num_idle() == 0 || (still_holds && last_fault.is_none()) {
+            return last_fault.map_or(Ok(()), Err);
+        }
+        // Whoever waits for this may not wait to its end.
+        self.remember(Some(StoreError::Unavailable(
+            "a write does not come to its end".into(),
+        )));
+        self.note(self.write_probe().await)?;
+        *probed = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Remembers what came of a write.
+    pub(super) fn note<T>(&self, written: Result<T, StoreError>) -> Result<T, StoreError> {
+        match &written {
+            Ok(_) => self.remember(None),
+            Err(error) if error.is_local() => self.remember(error.again()),
+            // The asker's fault says nothing of the database.
+            Err(_) => {}
+        }
+        written
+    }
+
+    async fn write_probe(&self) -> Result<(), StoreError> {
+        let mut transaction = self.begin().await?;
+        for sql in PROBE {
+            let done = sqlx::query(sql).execute(&mut *transaction).await;
+            done.map_err(fault)?;
+        }
+        transaction.commit().await.map_err(fault)
+    }
+
+    fn remember(&self, fault: Option<StoreError>) {
+        let last = self.last_fault.lock();
+        *last.unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    fn last_fault(&self) -> Option<StoreError> {
+        let last = self.last_fault.lock();
+        let last = last.unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().and_then(StoreError::again)
+    }
+
+    /// A file that was removed or replaced still takes what is written, and nobody reads it again:
+    /// nothing may be acknowledged then.
+    fn check_places(&self) -> Result<(), StoreError> {
+        let lost = self
+            .places
+            .iter()
+            .find(|place| identity(&place.path) != Some(place.identity));
+        let Some(place) = lost else {
+            return Ok(());
+        };
+        let text = format!(
+            "{} was removed or replaced while it was in use; put it back, or restore the last backup, \
+             and start the portal again",
+            place.path.display()
+        );
+        Err(StoreError::Unavailable(text.into()))
+    }
+}
+
+/// Which file it is, whatever it is called.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// True if the probe that succeeded last is an answer now.
+fn still_holds(probed: Option<Instant>, now: Instant) -> bool {
+    probed.is_some_and(|at| now.saturating_duration_since(at) < PROBE_HOLDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_an_answer_for_a_second() {
+        let at = Instant::now();
+        let ms = Duration::from_millis;
+        assert!(!still_holds(None, at));
+        for (later, holds) in [(0, true), (999, true), (1_000, false), (60_000, false)] {
+            assert_eq!(still_holds(Some(at), at + ms(later)), holds, "{later} ms");
+        }
+    }
+}
