@@ -8,7 +8,8 @@ use crate::metadata::{Member, Workspace};
 use crate::source;
 use anyhow::{Context, Result};
 use rules::{
-    CONFINED, EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, UNSAFE,
+    CONFINED, EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, PURE_PATHS,
+    UNSAFE,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -163,7 +164,8 @@ fn impure_names(shown: &str, text: &str) -> Vec<String> {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
         let names_impure = path.split("::").any(|name| IMPURE_NAMES.contains(&name));
-        if names_impure || IMPURE_PATHS.iter().any(|impure| starts_impure(impure)) {
+        let is_impure = IMPURE_PATHS.iter().any(|impure| starts_impure(impure));
+        if names_impure || is_impure && !PURE_PATHS.contains(&path.as_str()) {
             problems.push(format!("{shown}:{line}: a pure crate may not use {path}"));
         }
     }

@@ -8,7 +8,8 @@ mod write;
 use std::io;
 use std::time::Duration;
 
-use culvert_tun::{MAX_FRAME_BYTES, Queue};
+use culvert_base::frames::MAX_FRAME_BYTES;
+use culvert_tun::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
@@ -105,7 +106,7 @@ pub fn probe(
             outcome: attempt(queue),
         });
     }
-    let mut frame = vec![0; culvert_tun::VNET_HEADER_BYTES];
+    let mut frame = vec![0; culvert_base::frames::VNET_HEADER_BYTES];
     frame.extend_from_slice(packet);
     for (name, attempt) in write::ATTEMPTS {
         calls.push(Call {

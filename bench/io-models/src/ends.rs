@@ -4,13 +4,16 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use culvert_tun::{Device, Options, Queue, VNET_HEADER_BYTES};
-use culvert_udp::{Destination, Family, MAX_GSO_BYTES, MAX_SEGMENTS, Socket};
+use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_base::frames::VNET_HEADER_BYTES;
+use culvert_base::{Destination, Family};
+use culvert_tun::{Device, Options, Queue};
+use culvert_udp::Socket;
 
 use crate::{Error, Model};
 
 /// The longest frame of an interface without superframes: the header and a packet of the MTU.
-pub(crate) const FRAME_MAX_BYTES: usize = culvert_tun::MAX_FRAME_BYTES;
+pub(crate) const FRAME_MAX_BYTES: usize = culvert_base::frames::MAX_FRAME_BYTES;
 
 /// What tunnel to make.
 #[derive(Clone, Debug, clap::Args)]

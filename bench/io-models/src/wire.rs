@@ -5,7 +5,8 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use culvert_tun::{MAX_FRAME_BYTES, Queue};
+use culvert_base::frames::MAX_FRAME_BYTES;
+use culvert_tun::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// What a wire does to packets, each way.

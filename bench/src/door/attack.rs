@@ -13,9 +13,9 @@ use blake2::digest::{KeyInit as _, Mac as _};
 use blake2::{Blake2s256, Blake2sMac, Digest as _};
 use chacha20poly1305::XChaCha20Poly1305;
 use chacha20poly1305::aead::AeadInOut as _;
+use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_session::PublicKey;
 use culvert_session::parse::{COOKIE_REPLY_LEN, CookieReply, INITIATION_LEN, Message};
-use culvert_udp::EXPRESS_CLASS;
 use nix::errno::Errno;
 use nix::libc::{in6_addr, in6_pktinfo};
 use nix::sys::socket::{
@@ -106,10 +106,10 @@ impl Attack {
         // The class of real handshakes: junk of another class would wait behind them.
         match to {
             SocketAddr::V4(_) => {
-                setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(EXPRESS_CLASS))?;
+                setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(PRIORITY_CLASS))?;
             }
             SocketAddr::V6(_) => {
-                setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(EXPRESS_CLASS))?;
+                setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(PRIORITY_CLASS))?;
                 setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
             }
         }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use culvert_engine::Mechanism;
+use culvert_datapath::Mechanism;
 use culvert_lab::measure::TcpLoad;
 
 use super::counted::{SystemCalls, gigabytes};

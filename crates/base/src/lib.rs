@@ -1,9 +1,14 @@
 //! What the pure crates have in common.
 //!
-//! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own.
+//! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own. [`Destination`] and [`LocalAddress`] say
+//! where datagrams go and come from. [`datagrams`] and [`frames`] are what the kernel takes and gives in one call.
 
 #![forbid(unsafe_code)]
 
+pub mod datagrams;
+pub mod frames;
 mod log;
+mod net;
 
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
+pub use net::{Destination, Family, LocalAddress};

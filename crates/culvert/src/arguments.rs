@@ -17,7 +17,7 @@ use crate::status::StatusArguments;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use culvert_aead::Suite;
-use culvert_engine::Mechanism;
+use culvert_datapath::Mechanism;
 use culvert_uapi::{InterfaceName, cipher_name, parse_cipher};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};

@@ -13,6 +13,12 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(seconds * 1_000_000_000 + nanoseconds)
 }
 
+/// The clock that grants expire by: milliseconds since the machine was booted, sleep included.
+#[must_use]
+pub fn boot_time_ms() -> u64 {
+    culvert_datapath::millis(now())
+}
+
 /// Both clocks at once, for whatever makes a handshake initiation.
 pub(crate) fn clock() -> Clock {
     let wall = wall();

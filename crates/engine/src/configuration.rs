@@ -1,13 +1,12 @@
 //! What may be asked of a running device, and what it answers.
 
-use crate::service_routes::ServiceRoutes;
+use crate::BULK_QUEUES_PER_WORKER;
 use crate::store::DescriptorStore;
-use crate::unrouted::Unrouted;
-use crate::{BULK_QUEUES_PER_WORKER, Mechanisms, Prefix};
 use culvert_aead::Suite;
+use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -50,7 +49,7 @@ pub const MAX_CANDIDATES: usize = 16;
 /// The kernel allows a TUN 256 queues: two are priority queues, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.
 pub const MAX_WORKERS: usize =
-    (culvert_tun::MAX_QUEUES - culvert_tun::PRIORITY_QUEUES) / BULK_QUEUES_PER_WORKER;
+    (culvert_tun::MAX_QUEUES - culvert_base::frames::PRIORITY_QUEUES) / BULK_QUEUES_PER_WORKER;
 
 /// A change of the configuration, applied whole or not at all.
 #[derive(Debug, Default)]
@@ -79,35 +78,6 @@ pub struct Change {
     pub gate: Option<Arc<GateTable>>,
     /// The addresses of this end in the tunnel, whose packets ICMP errors of any source may be about.
     pub inside: Option<Inside>,
-}
-
-/// The addresses of this end in the tunnel. An ICMP error that quotes a packet from there to a peer passes from that peer,
-/// whatever router behind it wrote the error, and packets from anywhere else are not sent: a peer would drop them without a
-/// word. A device that is not told of any keeps to allowed IPs alone, as WireGuard does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inside {
-    /// Of IPv4.
-    pub v4: Ipv4Addr,
-    /// Of IPv6.
-    pub v6: Ipv6Addr,
-}
-
-impl Inside {
-    pub(crate) fn contains(self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => address == self.v4,
-            IpAddr::V6(address) => address == self.v6,
-        }
-    }
-}
-
-/// What the sender of a packet without a route hears ([`crate::Device::refuse`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// An administrator does not allow it.
-    Prohibited,
-    /// There is no way to it now.
-    Unreachable,
 }
 
 /// What a [`Change`] does to one peer.

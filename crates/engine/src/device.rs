@@ -1,20 +1,19 @@
 //! A running device: its threads, and the handle through which they are spoken to.
 
-use crate::configuration::{Change, Configuration, MAX_WORKERS, Options, Refusal};
+use crate::clock;
+use crate::configuration::{Change, Configuration, MAX_WORKERS, Options};
 use crate::control::{Control, Parts, Request, Shared, limit_superframes};
-use crate::counters::WorkerCounters;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
-use crate::gates::Gates;
-use crate::mechanisms::Mechanism;
 use crate::published::Published;
-use crate::snapshot::Snapshot;
+use crate::sockets::View;
 use crate::status::Status;
 use crate::store::Kept;
-use crate::unrouted::Unrouted;
 use crate::worker::{Worker, WorkerOptions};
+use culvert_base::frames::{PRIORITY_QUEUES, QueueFault};
+use culvert_datapath::{Gates, Mechanism, Refusal, Snapshot, Unrouted, WorkerCounters};
 use culvert_packet::Accept;
-use culvert_tun::{Account, Fault, LinkWatch, PRIORITY_QUEUES, Queue, Steering, SteeringState};
+use culvert_tun::{Account, LinkWatch, Queue, Steering, SteeringState, queue_fault};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -75,11 +74,15 @@ impl Device {
         {
             tracing::debug!(%error, "superframes may exceed one segmented send");
         }
-        let published = Published::new(Snapshot::empty(options.mtu));
+        let published = Published::new(View {
+            path: Arc::new(Snapshot::empty(options.mtu, clock::wall_offset())),
+            sockets: None,
+        });
         let gates = options
             .gated
             .then(|| make_gates(options.workers, options.masquerades))
-            .transpose()?;
+            .transpose()?
+            .map(Arc::new);
         let shared = Shared::new(options.workers, published, gates)
             .map(Arc::new)
             .map_err(EngineError::system("create an event descriptor"))?;
@@ -207,7 +210,7 @@ impl Device {
                 let _ending = ending;
                 match worker.run() {
                     // The interface was deleted, which is a way to end the device.
-                    Err(error) if Fault::of(&error) == Fault::Gone => Ok(()),
+                    Err(error) if queue_fault(&error) == QueueFault::Gone => Ok(()),
                     ended => ended,
                 }
             };

@@ -1,6 +1,6 @@
 //! Records of flows that have ended, for whoever asks in time.
 
-use crate::gates::Gates;
+use culvert_datapath::Gates;
 use culvert_policy::gate::{FlowRecord, MAX_ENDED};
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! What a device does, for people and for metrics: no secrets.
 
-use crate::allowed_ips::Prefix;
-use crate::counters::BatchSizes;
+use culvert_datapath::BatchSizes;
+use culvert_datapath::Prefix;
 use culvert_policy::gate::Evicted;
 use culvert_session::{PublicKey, Suite};
 use std::net::{IpAddr, SocketAddr};

@@ -16,23 +16,13 @@ use culvert_bpf::{
     Assembler, Condition, Instruction, Map, MapMemory, Name, Operation, ProgramOff, Register, Width,
 };
 
-use crate::{VNET_HEADER_BYTES, ioctl};
+use crate::ioctl;
+use culvert_base::frames::{MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES, counted_bytes};
 
 use Condition::{Greater, GreaterSigned};
 use Operation::{Add, Move, ShiftLeft, Subtract};
 use Register::{R0, R1, R2, R3, R4, R5};
 use Width::{Double, Word};
-
-/// The bound that a queue has to begin with, and the lowest: about what a single flow keeps in flight inside the host at
-/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured: docs/performance.md, "Bounds of
-/// queues".
-pub const MIN_BOUND_BYTES: u64 = 2 << 20;
-
-/// The highest: what comes on top of it in one burst is lost, or kept by TCP where it is this host's, and slows its sender.
-pub const MAX_BOUND_BYTES: u64 = 16 << 20;
-
-/// What a packet counts at least: about what the kernel needs to keep a small one.
-pub const MIN_PACKET_BYTES: u64 = 2048;
 
 /// The lowest bound of packets that count just that, which superframes never do: 4096 packets, what comes in while the
 /// reader waits for a processor that two other threads have for a time slice each, 6 ms, at 600,000 packets a second. Their
@@ -49,7 +39,7 @@ const RING_SLACK_PACKETS: u32 = 256;
 
 /// A reader tells the program what it has taken when it is so much: less often than packets are read, as the number is
 /// fetched by whatever processor the host sends from.
-const SETTLE_BYTES: u64 = 64 * 1024;
+const PUBLISH_BYTES: u64 = 64 * 1024;
 
 /// Numbers of one queue in the shared memory: what the program writes and what the reader writes lie two cache lines
 /// apart, since processors fetch lines in pairs.
@@ -89,15 +79,15 @@ pub struct Account {
     /// Bytes taken, as this side counts.
     taken: u64,
     /// Of those, what the program knows.
-    settled: u64,
+    published: u64,
 }
 
 impl Account {
     /// Notes a frame that was read, its virtio-net header included in `frame_len`. True once it is time to
-    /// [`settle`](Self::settle).
+    /// [`publish`](Self::publish).
     pub fn take(&mut self, frame_len: usize) -> bool {
         self.taken = self.taken.wrapping_add(counted_bytes(frame_len));
-        self.taken.wrapping_sub(self.settled) >= SETTLE_BYTES
+        self.taken.wrapping_sub(self.published) >= PUBLISH_BYTES
     }
 
     /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that were counted and never
@@ -106,14 +96,14 @@ impl Account {
     /// now and again when it is read, until the queue is found empty the next time.
     pub fn found_empty(&mut self) {
         self.taken = self.queued();
-        if self.taken != self.settled {
-            self.publish();
+        if self.taken != self.published {
+            self.store_taken();
         }
     }
 
     /// Tells the program what was taken. Returns the bytes that wait, as they count.
-    pub fn settle(&mut self) -> u64 {
-        self.publish();
+    pub fn publish(&mut self) -> u64 {
+        self.store_taken();
         let waiting = self.queued().wrapping_sub(self.taken);
         u64::try_from(waiting.cast_signed()).unwrap_or(0)
     }
@@ -138,20 +128,14 @@ impl Account {
         self.number(QUEUED).load(Ordering::Relaxed)
     }
 
-    fn publish(&mut self) {
-        self.settled = self.taken;
+    fn store_taken(&mut self) {
+        self.published = self.taken;
         self.number(TAKEN).store(self.taken, Ordering::Relaxed);
     }
 
     fn number(&self, which: usize) -> &AtomicU64 {
         self.memory.number(self.queue * NUMBERS_PER_QUEUE + which)
     }
-}
-
-/// What a frame counts that was read, its virtio-net header included in `frame_len`.
-pub fn counted_bytes(frame_len: usize) -> u64 {
-    let packet = frame_len.saturating_sub(VNET_HEADER_BYTES) as u64;
-    packet.max(MIN_PACKET_BYTES)
 }
 
 /// Has the kernel bound the `queues` of the device behind `tun`. Returns the account of each.
@@ -165,7 +149,7 @@ pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, 
             memory: Arc::clone(&memory),
             queue,
             taken: 0,
-            settled: 0,
+            published: 0,
         };
         account.set_bound(MIN_BOUND_BYTES);
         account

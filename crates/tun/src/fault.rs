@@ -2,55 +2,36 @@
 
 use std::io;
 
+use culvert_base::frames::QueueFault;
 use rustix::io::Errno;
-
-/// The meaning of an error of reading or writing a [`Queue`](crate::Queue).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// No frame is there, or no room: wait until the queue is reported ready.
-    NotReady,
-    /// One frame is lost at most, and the next may pass.
-    Passing,
-    /// The interface was deleted: nothing will pass again.
-    Gone,
-    /// The descriptor is of no use: nothing will pass again.
-    Broken,
-}
 
 /// The errors that are known. Memory is short for a moment (ENOMEM, ENOBUFS), the link is down (EIO, ENETDOWN), the call was
 /// interrupted, the frame is bad (EINVAL, EMSGSIZE, EFAULT); or the interface was deleted (EBADFD from the queue, ENODEV
 /// from the interface).
-const FAULTS: [(Errno, Fault); 13] = [
-    (Errno::AGAIN, Fault::NotReady),
-    (Errno::INTR, Fault::Passing),
-    (Errno::NOMEM, Fault::Passing),
-    (Errno::NOBUFS, Fault::Passing),
-    (Errno::IO, Fault::Passing),
-    (Errno::NETDOWN, Fault::Passing),
-    (Errno::INVAL, Fault::Passing),
-    (Errno::MSGSIZE, Fault::Passing),
-    (Errno::FAULT, Fault::Passing),
-    (Errno::BADFD, Fault::Gone),
-    (Errno::NODEV, Fault::Gone),
-    (Errno::NXIO, Fault::Gone),
-    (Errno::BADF, Fault::Broken),
+const FAULTS: [(Errno, QueueFault); 13] = [
+    (Errno::AGAIN, QueueFault::NotReady),
+    (Errno::INTR, QueueFault::Passing),
+    (Errno::NOMEM, QueueFault::Passing),
+    (Errno::NOBUFS, QueueFault::Passing),
+    (Errno::IO, QueueFault::Down),
+    (Errno::NETDOWN, QueueFault::Down),
+    (Errno::INVAL, QueueFault::Refused),
+    (Errno::MSGSIZE, QueueFault::Passing),
+    (Errno::FAULT, QueueFault::Passing),
+    (Errno::BADFD, QueueFault::Gone),
+    (Errno::NODEV, QueueFault::Gone),
+    (Errno::NXIO, QueueFault::Gone),
+    (Errno::BADF, QueueFault::Broken),
 ];
 
-impl Fault {
-    /// The meaning of `error`. One that is not known is passing: to end a tunnel for it would be worse than to lose a frame.
-    #[must_use]
-    pub fn of(error: &io::Error) -> Self {
-        let known = FAULTS
-            .iter()
-            .find(|(errno, _)| error.raw_os_error() == Some(errno.raw_os_error()));
-        known.map_or(Self::Passing, |&(_, fault)| fault)
-    }
-
-    /// Whether nothing will pass again.
-    #[must_use]
-    pub fn is_lasting(self) -> bool {
-        matches!(self, Self::Gone | Self::Broken)
-    }
+/// The meaning of an error of a [`Queue`](crate::Queue). One that is not known is passing: to end a tunnel for it would be
+/// worse than to lose a frame.
+#[must_use]
+pub fn queue_fault(error: &io::Error) -> QueueFault {
+    let known = FAULTS
+        .iter()
+        .find(|(errno, _)| error.raw_os_error() == Some(errno.raw_os_error()));
+    known.map_or(QueueFault::Passing, |&(_, fault)| fault)
 }
 
 #[cfg(test)]
@@ -59,7 +40,7 @@ mod tests {
 
     #[test]
     fn errors_that_pass_end_nothing_and_those_of_a_queue_that_is_gone_do() {
-        let of = |errno: Errno| Fault::of(&errno.into());
+        let of = |errno: Errno| queue_fault(&errno.into());
         for passing in [
             Errno::NOMEM,
             Errno::NOBUFS,
@@ -69,16 +50,19 @@ mod tests {
             // Not in the table.
             Errno::PERM,
         ] {
-            assert_eq!(of(passing), Fault::Passing, "{passing}");
+            assert_eq!(of(passing), QueueFault::Passing, "{passing}");
             assert!(!of(passing).is_lasting());
         }
-        assert_eq!(of(Errno::AGAIN), Fault::NotReady);
+        assert_eq!(of(Errno::AGAIN), QueueFault::NotReady);
         for gone in [Errno::BADFD, Errno::NODEV] {
-            assert_eq!(of(gone), Fault::Gone, "{gone}");
+            assert_eq!(of(gone), QueueFault::Gone, "{gone}");
             assert!(of(gone).is_lasting());
         }
         assert!(of(Errno::BADF).is_lasting());
-        assert_eq!(Fault::of(&io::Error::other("no errno")), Fault::Passing);
+        assert_eq!(
+            queue_fault(&io::Error::other("no errno")),
+            QueueFault::Passing
+        );
     }
 
     #[test]

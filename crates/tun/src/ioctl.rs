@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_short, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::VNET_HEADER_BYTES;
+use culvert_base::frames::VNET_HEADER_BYTES;
 
 /// Bytes of an interface name with its terminating zero (`IFNAMSIZ`).
 const NAME_BYTES: usize = libc::IFNAMSIZ;

@@ -25,28 +25,12 @@ mod steering;
 mod takeover;
 mod watch;
 
-pub use bound::{
-    Account, BoundState, MAX_BOUND_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES,
-    MIN_SINGLES_BOUND_BYTES, counted_bytes,
-};
+pub use bound::{Account, BoundState, MIN_SINGLES_BOUND_BYTES};
 pub use culvert_bpf::ProgramOff;
 pub use device::{Device, Options};
 pub use error::TunError;
-pub use fault::Fault;
+pub use fault::queue_fault;
 pub use offload::{Feature, OffReason, OffloadGroup, Offloads};
 pub use queue::{FrameBatch, MAX_FRAMES_PER_BATCH, Queue};
-pub use steering::{
-    ACKNOWLEDGEMENT_QUEUE, MAX_QUEUES, PRIORITY_QUEUES, Steering, SteeringState, URGENT_QUEUE,
-};
+pub use steering::{MAX_QUEUES, Steering, SteeringState};
 pub use watch::{LinkEvent, LinkWatch};
-
-/// Bytes of the virtio-net header in front of every packet: `struct virtio_net_hdr` without the merged-buffer count, in
-/// the byte order of this machine.
-pub const VNET_HEADER_BYTES: usize = 10;
-
-/// The longest packet a queue can deliver: a 16-bit IPv6 payload length plus the fixed header it does not count. The
-/// kernel keeps TUN superframes below 64 KiB (`gso_max_size`), so jumbograms never appear.
-pub const MAX_PACKET_BYTES: usize = 65_535 + 40;
-
-/// The longest frame a queue can deliver, and so the room one read needs: a shorter buffer would cut the packet silently.
-pub const MAX_FRAME_BYTES: usize = VNET_HEADER_BYTES + MAX_PACKET_BYTES;

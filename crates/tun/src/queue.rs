@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
+use culvert_base::frames::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
 
 /// The most frames one [`Queue::receive_batch`] reads: enough to spread the cost of a turn over small packets, few
 /// enough (some 140 KiB of full packets) that the other direction waits well under a millisecond.
@@ -41,7 +41,7 @@ impl Queue {
     /// does not fit without saying so. Returns the bytes read.
     ///
     /// # Errors
-    /// `WouldBlock` when the queue is empty; `EBADFD` when the interface was deleted. [`Fault::of`](crate::Fault::of) says
+    /// `WouldBlock` when the queue is empty; `EBADFD` when the interface was deleted. [`queue_fault`](crate::queue_fault) says
     /// what an error means.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         debug_assert!(

@@ -20,20 +20,12 @@ use culvert_bpf::{
 };
 
 use crate::TunError;
+use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUES, URGENT_QUEUE};
 
 use Condition::{AnyBit, Equal, NotEqual};
 use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Byte, Double, Half, Word};
-
-/// The queue of packets that must not wait, where [`Steering::priority_queues`] is set.
-pub const URGENT_QUEUE: usize = 0;
-
-/// The queue of acknowledgements, where [`Steering::priority_queues`] is set.
-pub const ACKNOWLEDGEMENT_QUEUE: usize = 1;
-
-/// How many queues come before the bulk queues, where [`Steering::priority_queues`] is set.
-pub const PRIORITY_QUEUES: usize = 2;
 
 /// The most queues of one device: what the kernel allows a TUN device (`MAX_TAP_QUEUES`).
 pub const MAX_QUEUES: usize = 256;

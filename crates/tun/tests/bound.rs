@@ -5,10 +5,11 @@ mod support;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 
+use culvert_base::frames::{
+    MAX_BOUND_BYTES, MAX_FRAME_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES, VNET_HEADER_BYTES,
+};
 use culvert_tun::{
-    Account, BoundState, Device, MAX_BOUND_BYTES, MAX_FRAME_BYTES, MIN_BOUND_BYTES,
-    MIN_PACKET_BYTES, MIN_SINGLES_BOUND_BYTES, Options, ProgramOff, Queue, Steering,
-    VNET_HEADER_BYTES,
+    Account, BoundState, Device, MIN_SINGLES_BOUND_BYTES, Options, ProgramOff, Queue, Steering,
 };
 use rustix::thread::CapabilitySet;
 use support::Namespace;
@@ -78,17 +79,17 @@ fn what_waits_is_known_to_the_byte_and_a_small_packet_counts_as_two_kilobytes() 
     assert_eq!(device.bound(), BoundState::On, "the bound needs CAP_BPF");
     let queue = device.take_queues().remove(0);
     let mut account = device.take_accounts().remove(0);
-    assert_eq!(account.settle(), 0);
+    assert_eq!(account.publish(), 0);
     send(&namespace, 3, 5000);
     send(&namespace, 1, 100);
-    assert_eq!(account.settle(), 3 * 5000 + MIN_PACKET_BYTES);
+    assert_eq!(account.publish(), 3 * 5000 + MIN_PACKET_BYTES);
     let mut buffer = vec![0; MAX_FRAME_BYTES];
     let len = queue.receive(&mut buffer).expect("a frame");
     assert_eq!(len, VNET_HEADER_BYTES + 5000);
     assert!(!account.take(len), "it is early to settle");
-    assert_eq!(account.settle(), 2 * 5000 + MIN_PACKET_BYTES);
+    assert_eq!(account.publish(), 2 * 5000 + MIN_PACKET_BYTES);
     assert_eq!(read_all(&queue, Some(&mut account)), 3);
-    assert_eq!(account.settle(), 0);
+    assert_eq!(account.publish(), 0);
     assert_eq!(account.taken(), 3 * 5000 + MIN_PACKET_BYTES);
 }
 
@@ -116,16 +117,16 @@ fn no_more_bytes_wait_than_the_bound_whatever_the_size_of_packets() {
             let fit = usize::try_from(bound / cost).expect("it is small");
             send(&namespace, fit + 100, bytes);
             assert_eq!(
-                account.settle(),
+                account.publish(),
                 fit as u64 * cost,
                 "{bytes} bytes, {bound}"
             );
             assert_eq!(read_all(&queue, Some(&mut account)), fit);
-            account.settle();
+            account.publish();
             send(&namespace, 1, bytes);
             let again = read_all(&queue, Some(&mut account));
             assert_eq!(again, 1, "there is room again");
-            account.settle();
+            account.publish();
         }
     }
 }
@@ -149,11 +150,11 @@ fn a_queue_that_was_found_empty_holds_nothing_whatever_was_counted() {
     let mut account = device.take_accounts().remove(0);
     send(&namespace, 20_000, 1000);
     assert!(read_all(&queue, None) > 1_000);
-    assert!(account.settle() > 1 << 20, "nobody has told the account");
+    assert!(account.publish() > 1 << 20, "nobody has told the account");
     account.found_empty();
-    assert_eq!(account.settle(), 0);
+    assert_eq!(account.publish(), 0);
     send(&namespace, 2, 1000);
-    assert_eq!(account.settle(), 2 * MIN_PACKET_BYTES);
+    assert_eq!(account.publish(), 2 * MIN_PACKET_BYTES);
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn each_queue_has_an_account_of_its_own() {
         // Each from a port of its own, so that flows spread.
         send(&namespace, 1, 500);
     }
-    let waiting: Vec<u64> = accounts.iter_mut().map(Account::settle).collect();
+    let waiting: Vec<u64> = accounts.iter_mut().map(Account::publish).collect();
     assert_eq!(waiting.iter().sum::<u64>(), 20 * MIN_PACKET_BYTES);
     assert_eq!(waiting[0], 0, "none of them is urgent");
     for ((queue, account), waiting) in queues.iter().zip(&mut accounts).zip(waiting) {
@@ -242,7 +243,7 @@ fn whoever_takes_a_device_over_starts_a_new_account_or_ends_the_bound() {
     );
     account.found_empty();
     send(&namespace, 1, 1000);
-    assert_eq!(account.settle(), MIN_PACKET_BYTES);
+    assert_eq!(account.publish(), MIN_PACKET_BYTES);
 
     let mut unbounded = take_over(&Options {
         bound: false,

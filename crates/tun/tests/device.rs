@@ -6,9 +6,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use culvert_base::frames::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
 use culvert_tun::{
-    Device, Feature, FrameBatch, MAX_FRAME_BYTES, MAX_FRAMES_PER_BATCH, OffReason, OffloadGroup,
-    Options, ProgramOff, Steering, SteeringState, TunError, VNET_HEADER_BYTES,
+    Device, Feature, FrameBatch, MAX_FRAMES_PER_BATCH, OffReason, OffloadGroup, Options,
+    ProgramOff, Steering, SteeringState, TunError,
 };
 use rustix::thread::CapabilitySet;
 use support::Namespace;

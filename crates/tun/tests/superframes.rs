@@ -8,9 +8,11 @@ use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
+use culvert_base::frames::{
+    ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUES, URGENT_QUEUE, VNET_HEADER_BYTES,
+};
 use culvert_tun::{
-    ACKNOWLEDGEMENT_QUEUE, Device, FrameBatch, OffloadGroup, Offloads, Options, PRIORITY_QUEUES,
-    Queue, Steering, SteeringState, URGENT_QUEUE, VNET_HEADER_BYTES,
+    Device, FrameBatch, OffloadGroup, Offloads, Options, Queue, Steering, SteeringState,
 };
 use rustix::event::{PollFd, PollFlags};
 use support::Namespace;

@@ -7,15 +7,6 @@ pub(crate) const SOCKET_ADDRESS_BYTES: usize = 28;
 /// Bytes of `struct sockaddr_in`.
 const SOCKET_ADDRESS_V4_BYTES: usize = 16;
 
-/// One of our own addresses, and the interface a datagram for it came in by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LocalAddress {
-    /// The address; never IPv4-mapped.
-    pub ip: IpAddr,
-    /// Interface index; 0 when unknown.
-    pub interface: u32,
-}
-
 /// `struct sockaddr_in` or `sockaddr_in6`: the family in the machine's byte order, the port and address in the
 /// network's, the scope in the machine's.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::address::LocalAddress;
+use culvert_base::LocalAddress;
 
 const WORD_BYTES: usize = size_of::<usize>();
 /// Length as a word, then level and type as ints.

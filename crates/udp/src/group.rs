@@ -15,7 +15,9 @@ use culvert_bpf::{
 };
 
 use crate::control::ECN_BITS;
-use crate::{EXPRESS_CLASS, Family, Socket, UdpError, system};
+use crate::{Socket, UdpError, system};
+use culvert_base::Family;
+use culvert_base::datagrams::PRIORITY_CLASS;
 
 use Condition::{Greater, NotEqual};
 use Operation::{Add, And, Mod, Move, Mul, ShiftLeft, ShiftRight, Xor};
@@ -27,7 +29,7 @@ use Width::{Byte, Half, Word};
 pub struct Group {
     /// Workers, each with a share of the peers.
     pub workers: NonZeroUsize,
-    /// Whether each worker has a second socket, for datagrams of [`EXPRESS_CLASS`]: they don't wait behind the rest.
+    /// Whether each worker has a second socket, for datagrams of [`PRIORITY_CLASS`]: they don't wait behind the rest.
     pub has_express: bool,
 }
 
@@ -196,7 +198,7 @@ fn program(map: BorrowedFd<'_>, family: Family, workers: i32) -> Vec<Instruction
     code.with_number(ShiftRight, R0, 32);
     code.with_number(Mod, R0, workers);
 
-    let dscp = i32::from(EXPRESS_CLASS & !ECN_BITS);
+    let dscp = i32::from(PRIORITY_CLASS & !ECN_BITS);
     match family {
         Family::V4 => {
             code.load(Byte, R1, R10, HEADERS + 1);

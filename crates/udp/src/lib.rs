@@ -18,10 +18,8 @@ mod socket;
 mod system;
 mod takeover;
 
-pub use address::LocalAddress;
 pub use error::{SendError, UdpError};
 pub use group::Group;
 pub use receive::{ReceiveBatch, Received};
 pub use route::{interface_towards, is_our_address, path_mtu, source_still_valid};
-pub use send::{Destination, MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
-pub use socket::{EXPRESS_CLASS, Family, Features, Socket};
+pub use socket::{Features, Socket};

@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use crate::address::{LocalAddress, RawAddress, SOCKET_ADDRESS_BYTES};
+use crate::address::{RawAddress, SOCKET_ADDRESS_BYTES};
 use crate::control::{self, CONTROL_BYTES, ControlBuffer};
 use crate::socket::Socket;
 use crate::system;
+use culvert_base::LocalAddress;
 
 /// Room for one run: UDP's length field cannot say more, and the kernel joins datagrams up to the same limit.
 const BUFFER_BYTES: usize = 64 * 1024;

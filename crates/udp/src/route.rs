@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
-use crate::address::LocalAddress;
-use crate::socket::{Family, new_socket, set_mark};
+use crate::socket::{new_socket, set_mark};
+use culvert_base::{Family, LocalAddress};
 
 /// The MTU of the path to `to` for packets marked `mark`, in bytes of IP packet: the route's, or less if an ICMP message
 /// has said so.

@@ -4,36 +4,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use crate::address::{LocalAddress, RawAddress};
+use crate::address::RawAddress;
 use crate::control::ControlBuffer;
 use crate::error::SendError;
 use crate::route;
-use crate::socket::{Family, Socket};
+use crate::socket::Socket;
 use crate::system;
-
-/// The most datagrams of one [`Socket::send`]: `UDP_MAX_SEGMENTS` before Linux 6.9, which has 128. With full-size
-/// datagrams [`MAX_GSO_BYTES`] is reached first.
-pub const MAX_SEGMENTS: usize = 64;
-
-/// The most bytes of one datagram: an IPv4 packet, 65,535 bytes, without the headers of IPv4 and UDP.
-pub const MAX_DATAGRAM_BYTES: usize = 65_535 - 20 - 8;
-
-/// The most bytes of several datagrams in one [`Socket::send`]. The kernel treats a run as one packet until it leaves, and
-/// cuts it in software, before it reaches the device, where that packet with its headers exceeds what the device takes: 65,536 bytes for
-/// most (`GSO_LEGACY_MAX_SIZE`). 128 bytes leave room for the headers of UDP, IPv6, Ethernet, two VLANs and an outer tunnel.
-pub const MAX_GSO_BYTES: usize = 65_536 - 128;
+use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_base::{Destination, Family};
 
 /// Errors that say nothing of the datagrams: memory that is short, and a device that failed.
 const PASSING: [i32; 3] = [libc::ENOBUFS, libc::ENOMEM, libc::EIO];
-
-/// Where datagrams go, and from which of our addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Destination {
-    /// The peer.
-    pub address: SocketAddr,
-    /// The source address; `None` lets the kernel choose by its routes.
-    pub source: Option<LocalAddress>,
-}
 
 impl Socket {
     /// Sends `datagrams`, which are `stride` bytes each but for the last, which may be shorter, with the traffic

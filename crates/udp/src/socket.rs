@@ -1,8 +1,7 @@
 //! Opening a socket, and what can be changed while it is in use.
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -12,24 +11,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::group::{self, Arrivals, Group};
 use crate::{UdpError, system};
+use culvert_base::Family;
 
 /// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. A joined run
 /// of datagrams of 64 KiB is charged at some 100 KiB, so the default of 208 KiB holds two; this holds some 160, about
 /// 8 ms at 10 Gbit/s, longer than a worker is away.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
-
-/// The address family of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6 alone: IPv4 traffic does not appear here as mapped addresses.
-    V6,
-}
-
-/// The traffic class of a datagram that must not wait behind others, neither on its way nor at its receiver: DSCP AF41
-/// (RFC 2597 section 6), which Linux's WireGuard gives its handshakes.
-pub const EXPRESS_CLASS: u8 = 0x88;
 
 /// What the kernel offers on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,36 +245,6 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl Family {
-    /// The family of `ip`; of a mapped address, IPv4.
-    pub fn of(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    pub(crate) fn wildcard(self) -> IpAddr {
-        match self {
-            Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
-            Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 

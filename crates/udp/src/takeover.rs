@@ -8,8 +8,9 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType, ipproto};
 
 use crate::group::{self, Group};
-use crate::socket::{Family, Socket, set_mark};
+use crate::socket::{Socket, set_mark};
 use crate::{UdpError, socket, system};
+use culvert_base::Family;
 
 impl Socket {
     /// Takes over the sockets of a group, in the order in which [`bind_group`](Self::bind_group) made them, with

@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 
-use culvert_udp::{EXPRESS_CLASS, Family, Group, ReceiveBatch, Socket, UdpError};
+use culvert_base::Family;
+use culvert_base::datagrams::PRIORITY_CLASS;
+use culvert_udp::{Group, ReceiveBatch, Socket, UdpError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::CapabilitySet;
@@ -140,18 +142,19 @@ fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() 
         for _ in 0..20 * workers {
             let peer = namespace.run(|| UdpSocket::bind((loopback, 0)).expect("a free port"));
             // Its own traffic class with every ECN codepoint, and others beside it.
-            let came_to = [0, 0x03, EXPRESS_CLASS, EXPRESS_CLASS | 0x03, 0xb8, 0x80].map(|class| {
-                match family {
-                    Family::V4 => sockopt::set_ip_tos(&peer, class).expect("set"),
-                    Family::V6 => sockopt::set_ipv6_tclass(&peer, class.into()).expect("set"),
-                }
-                peer.send_to(b"hello", (loopback, PORT)).expect("sent");
-                wait_for_any(&sockets);
-                let mut counts = sockets
-                    .iter()
-                    .map(|socket| receive_datagrams(socket, &mut batch));
-                counts.position(|count| count == 1).expect("it came")
-            });
+            let came_to =
+                [0, 0x03, PRIORITY_CLASS, PRIORITY_CLASS | 0x03, 0xb8, 0x80].map(|class| {
+                    match family {
+                        Family::V4 => sockopt::set_ip_tos(&peer, class).expect("set"),
+                        Family::V6 => sockopt::set_ipv6_tclass(&peer, class.into()).expect("set"),
+                    }
+                    peer.send_to(b"hello", (loopback, PORT)).expect("sent");
+                    wait_for_any(&sockets);
+                    let mut counts = sockets
+                        .iter()
+                        .map(|socket| receive_datagrams(socket, &mut batch));
+                    counts.position(|count| count == 1).expect("it came")
+                });
             let worker = came_to[0];
             let express = workers + worker;
             assert!(worker < workers, "{came_to:?}");

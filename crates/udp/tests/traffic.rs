@@ -5,10 +5,9 @@ mod support;
 
 use std::net::{IpAddr, SocketAddr};
 
-use culvert_udp::{
-    Destination, Family, LocalAddress, MAX_GSO_BYTES, MAX_SEGMENTS, ReceiveBatch, SendError,
-    Socket, source_still_valid,
-};
+use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_base::{Destination, Family, LocalAddress};
+use culvert_udp::{ReceiveBatch, SendError, Socket, source_still_valid};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use support::Namespace;
 

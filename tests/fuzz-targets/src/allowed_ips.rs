@@ -1,5 +1,5 @@
 use crate::input::Input;
-use culvert_engine::{AllowedIps, Prefix};
+use culvert_datapath::{AllowedIps, Prefix};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

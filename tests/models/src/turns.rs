@@ -1,6 +1,7 @@
 //! Batches leave in the order of their counters, and no worker waits for good.
 
-#[path = "../../../crates/engine/src/turns.rs"]
+#[path = "../../../crates/datapath/src/turns.rs"]
+#[expect(unreachable_pub, reason = "the engine uses it there")]
 mod product;
 
 use crate::check;

@@ -7,7 +7,7 @@
 //! against a [`Model`] that knows what was sent, by whom, to whom.
 //!
 //! One seed gives one run, down to the last packet. [`access`] does the same for access: clients,
-//! gateways and the portal, held against `docs/access.md`.
+//! gateways and the portal, held against `docs/access.md`. [`road`] carries packets of programs through the shipped data path.
 //!
 //! # More runs, and the same run again
 //!
@@ -28,6 +28,7 @@ mod model;
 mod network;
 mod node;
 mod random;
+pub mod road;
 mod world;
 
 pub use model::{Model, PacketId};

@@ -2,7 +2,8 @@
 
 use std::io::{self, IoSliceMut};
 
-use culvert_tun::{MAX_FRAME_BYTES, Queue};
+use culvert_base::frames::MAX_FRAME_BYTES;
+use culvert_tun::Queue;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 use rustix::fs::MemfdFlags;
 use rustix::io::ReadWriteFlags;

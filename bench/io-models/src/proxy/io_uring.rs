@@ -7,7 +7,7 @@ use super::{TUN, UDP, WAIT};
 use crate::ends::FRAME_MAX_BYTES;
 use crate::ring::{Completion, Operation, Ring};
 use crate::{Ends, Error};
-use culvert_tun::VNET_HEADER_BYTES;
+use culvert_base::frames::VNET_HEADER_BYTES;
 use rustix::io::Errno;
 use std::convert::Infallible;
 use std::io;

@@ -5,9 +5,10 @@
 use super::poll::wait;
 use super::{TUN, UDP};
 use crate::{Ends, Error};
+use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_base::frames::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
 use culvert_packet::{Accept, Coalescer, Cut, VnetHeader};
-use culvert_tun::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
-use culvert_udp::{MAX_GSO_BYTES, MAX_SEGMENTS, ReceiveBatch};
+use culvert_udp::ReceiveBatch;
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
 

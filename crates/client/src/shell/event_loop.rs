@@ -14,8 +14,8 @@ use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
 use culvert_client_core::{Client, DNS_PORT, Ending, Output, PacketFacts};
 use culvert_control::{CLOCK_TOLERANCE_MS, Repeats, stamp_epoch};
+use culvert_datapath::Unrouted;
 use culvert_dns::Via;
-use culvert_engine::Unrouted;
 use culvert_host::{
     Exemption, Guests, InterfaceName, MAX_EXEMPTIONS, NetworkChange, ResolverWanted, RoutedDomains,
     Shutdown, Wanted, WatchOptions,

@@ -4,9 +4,9 @@
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_client_core::{Peer, PeerReport, PeerUpdate, Refusal};
+use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, ForeignSource, Inside, Mechanisms, Options,
-    PeerChange, Prefix, ServiceRoutes, Unrouted,
+    AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,
 };
 use culvert_host::InterfaceName;
 use culvert_policy::RoutedServices;
@@ -133,8 +133,8 @@ impl Tunnel {
     /// Tells the senders of packets that they go nowhere.
     pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
         let refusal = match refusal {
-            Refusal::Prohibited => culvert_engine::Refusal::Prohibited,
-            Refusal::Unreachable => culvert_engine::Refusal::Unreachable,
+            Refusal::Prohibited => culvert_datapath::Refusal::Prohibited,
+            Refusal::Unreachable => culvert_datapath::Refusal::Unreachable,
         };
         self.device.refuse(packets, refusal);
     }
@@ -221,8 +221,8 @@ fn port_of(status: &culvert_engine::Status) -> Option<u16> {
 /// Why a gateway did not let a packet pass; `None` where it had no route.
 pub(crate) fn refused_by_gateway(packet: &Unrouted) -> Option<Refusal> {
     packet.refused_by_peer().map(|refusal| match refusal {
-        culvert_engine::Refusal::Prohibited => Refusal::Prohibited,
-        culvert_engine::Refusal::Unreachable => Refusal::Unreachable,
+        culvert_datapath::Refusal::Prohibited => Refusal::Prohibited,
+        culvert_datapath::Refusal::Unreachable => Refusal::Unreachable,
     })
 }
 

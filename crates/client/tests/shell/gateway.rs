@@ -2,7 +2,8 @@
 
 use crate::portal::{CLIENT, Candidates};
 use anyhow::Result;
-use culvert_engine::{AllowedIpChange, Change, Device, Mechanisms, Options, PeerChange, Prefix};
+use culvert_datapath::{Mechanisms, Prefix};
+use culvert_engine::{AllowedIpChange, Change, Device, Options, PeerChange};
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};

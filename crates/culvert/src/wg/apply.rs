@@ -125,7 +125,7 @@ fn peer_change(
 
 /// Both sides bound a prefix's length by its address, so that none is lost here.
 fn range_change(change: AllowedIpChange) -> Option<engine::AllowedIpChange> {
-    let prefix = |range: IpPrefix| engine::Prefix::new(range.address(), range.length());
+    let prefix = |range: IpPrefix| culvert_datapath::Prefix::new(range.address(), range.length());
     Some(match change {
         AllowedIpChange::Add(range) => engine::AllowedIpChange::Add(prefix(range)?),
         AllowedIpChange::Remove(range) => engine::AllowedIpChange::Remove(prefix(range)?),
@@ -243,7 +243,8 @@ mod tests {
         let peer = &change.peers[0];
         assert_eq!(peer.keepalive, Some(Some(Duration::from_secs(3))));
         assert_eq!(peer.endpoint, Some("192.0.2.1:4".parse().unwrap()));
-        let range = |text: &str, len| engine::Prefix::new(text.parse().unwrap(), len).unwrap();
+        let range =
+            |text: &str, len| culvert_datapath::Prefix::new(text.parse().unwrap(), len).unwrap();
         assert_eq!(
             peer.allowed_ips,
             [

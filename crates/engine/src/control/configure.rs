@@ -1,14 +1,14 @@
 //! Applying a change of the configuration, and reporting what stands.
 
 use super::{Control, PeerState, family};
-use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::configuration::{
     AllowedIpChange, Change, Configuration, MAX_CANDIDATES, PeerChange, PeerConfiguration,
 };
 use crate::error::EngineError;
-use crate::peer::Peer;
-use crate::snapshot::SocketPair;
-use crate::unrouted::Unrouted;
+use crate::sockets::WorkerSockets;
+use culvert_datapath::Peer;
+use culvert_datapath::Unrouted;
+use culvert_datapath::{AllowedIps, Prefix};
 use culvert_path::MtuSearch;
 use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
@@ -122,7 +122,7 @@ impl Control {
     fn change_sockets(
         &mut self,
         change: &Change,
-    ) -> Result<Option<Arc<[SocketPair]>>, EngineError> {
+    ) -> Result<Option<Arc<[WorkerSockets]>>, EngineError> {
         let Some(port) = change.listen_port else {
             return Ok(None);
         };
@@ -142,7 +142,7 @@ impl Control {
     fn refuse_unreachable_family(
         &self,
         change: &Change,
-        new: Option<&[SocketPair]>,
+        new: Option<&[WorkerSockets]>,
     ) -> Result<(), EngineError> {
         let Some(pair) = new.or(self.sockets.as_deref()).map(|all| &all[0]) else {
             return Ok(());
@@ -155,7 +155,11 @@ impl Control {
         Ok(())
     }
 
-    fn mark_sockets(&mut self, new: Option<&[SocketPair]>, mark: u32) -> Result<(), EngineError> {
+    fn mark_sockets(
+        &mut self,
+        new: Option<&[WorkerSockets]>,
+        mark: u32,
+    ) -> Result<(), EngineError> {
         for pair in new.or(self.sockets.as_deref()).unwrap_or_default() {
             for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
                 socket

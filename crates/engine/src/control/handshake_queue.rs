@@ -1,7 +1,7 @@
 //! Handshake messages on their way from workers to the control thread, in lanes, so that no network fills them all.
 
-use super::shared::HandshakeMessage;
 use crossbeam_queue::ArrayQueue;
+use culvert_datapath::HandshakeMessage;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

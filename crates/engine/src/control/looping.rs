@@ -1,10 +1,10 @@
 //! Datagrams of the device that come back into its own interface, and what is done about them.
 
 use super::Control;
-use crate::snapshot::Lane;
 use crate::status::ForeignSource;
+use culvert_base::{Family, LocalAddress};
+use culvert_datapath::Lane;
 use culvert_session::Time;
-use culvert_udp::{Family, LocalAddress};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -56,8 +56,8 @@ impl Control {
             return;
         };
         let lanes = match family {
-            Family::V4 => [Lane::V4, Lane::ExpressV4],
-            Family::V6 => [Lane::V6, Lane::ExpressV6],
+            Family::V4 => [Lane::V4, Lane::PriorityV4],
+            Family::V6 => [Lane::V6, Lane::PriorityV6],
         };
         let sockets = sockets
             .iter()

@@ -3,7 +3,7 @@
 
 use super::Control;
 use crate::clock;
-use crate::counters::Counter;
+use culvert_datapath::Counter;
 use culvert_session::{
     Clock, ClockOffset, ClockWatch, GenerationChange, Time, announces_new_generation,
 };

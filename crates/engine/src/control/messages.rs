@@ -1,12 +1,14 @@
 //! Handshake messages: those that workers hand over are answered, and what the handshaker has to say is sent.
 
-use super::{Control, HandshakeMessage, shared};
-use crate::worker::Command;
+use super::{Control, shared};
+use culvert_base::Destination;
+use culvert_base::datagrams::PRIORITY_CLASS;
+use culvert_datapath::{Command, HandshakeMessage};
 use culvert_session::parse::Message;
 use culvert_session::{
     Clock, DropReason, HandshakeDatagram, PeerId, RATE_PER_SECOND, Time, UNDER_LOAD_AFTER,
 };
-use culvert_udp::{Destination, EXPRESS_CLASS, SendError};
+use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -183,7 +185,7 @@ impl Control {
             self.counters.send_failures.add(1);
             return false;
         };
-        let mut sent = socket.send(datagram, datagram.len(), &to, EXPRESS_CLASS);
+        let mut sent = socket.send(datagram, datagram.len(), &to, PRIORITY_CLASS);
         for _ in 0..SEND_ATTEMPTS {
             match sent {
                 Err(SendError::SourceGone) => to.source = None,
@@ -195,7 +197,7 @@ impl Control {
                 }
                 _ => break,
             }
-            sent = socket.send(datagram, datagram.len(), &to, EXPRESS_CLASS);
+            sent = socket.send(datagram, datagram.len(), &to, PRIORITY_CLASS);
         }
         match &sent {
             Ok(()) => self.counters.handshakes_sent.add(1),

@@ -16,23 +16,21 @@ mod shared;
 use machine::Machine;
 use messages::Outgoing;
 pub(crate) use network::limit_superframes;
-pub(crate) use path_mtu::MIN_PATH_MTU;
-pub(crate) use shared::{Event, HandshakeMessage, Shared};
+pub(crate) use shared::Shared;
 
-use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::clock;
-use crate::configuration::{Change, Configuration, Inside};
-use crate::counters::Counter;
+use crate::configuration::{Change, Configuration};
 use crate::entropy::SystemEntropy;
 use crate::error::EngineError;
 use crate::flows::{TakenFlows, WaitingFlows};
-use crate::gates::{EndedFlow, SWEEP_INTERVAL};
-use crate::peer::{Peer, Sending};
-use crate::service_routes::ServiceRoutes;
-use crate::snapshot::{Receiving, ReceivingKeys, Road, Snapshot, SocketPair};
+use crate::sockets::{View, WorkerSockets};
 use crate::status::{ForeignSource, Status};
 use crate::store::Kept;
-use crate::worker::Command;
+use culvert_datapath::{
+    AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Prefix,
+    Receiving, ReceivingKeys, Road, SWEEP_INTERVAL, Sending, ServiceRoutes, Snapshot,
+    WorkerCounters,
+};
 use culvert_packet::Accept;
 use culvert_path::MtuSearch;
 use culvert_policy::gate::GateTable;
@@ -106,7 +104,7 @@ pub(crate) struct Control {
     tun: culvert_tun::Device,
     watch: LinkWatch,
     options: crate::Options,
-    worker_counters: Vec<Arc<crate::WorkerCounters>>,
+    worker_counters: Vec<Arc<WorkerCounters>>,
     counters: ControlCounters,
     /// By the number of [`PeerId`].
     peers: Vec<Option<PeerState>>,
@@ -118,8 +116,8 @@ pub(crate) struct Control {
     /// As configured: 0 lets the kernel choose at link up.
     listen_port: u16,
     mark: u32,
-    sockets: Option<Arc<[SocketPair]>>,
-    /// [`SocketPair::open`] of the sockets given up: alive until the last of them is closed.
+    sockets: Option<Arc<[WorkerSockets]>>,
+    /// [`WorkerSockets::open`] of the sockets given up: alive until the last of them is closed.
     retired_sockets: Weak<()>,
     /// Why there are no sockets for what is urgent, where the kernel refused them.
     express_off: Option<String>,
@@ -163,7 +161,7 @@ pub(crate) struct Parts {
     pub(crate) tun: culvert_tun::Device,
     pub(crate) watch: LinkWatch,
     pub(crate) options: crate::Options,
-    pub(crate) worker_counters: Vec<Arc<crate::WorkerCounters>>,
+    pub(crate) worker_counters: Vec<Arc<WorkerCounters>>,
     pub(crate) seed: [u8; 32],
 }
 
@@ -421,7 +419,7 @@ impl Control {
                     datagram,
                     to: match to {
                         Destination::Peer => None,
-                        Destination::Reply(address) => Some(culvert_udp::Destination {
+                        Destination::Reply(address) => Some(culvert_base::Destination {
                             address,
                             source: local_of(address),
                         }),
@@ -431,7 +429,7 @@ impl Control {
                 Output::SendCookieReply { datagram, to } => {
                     self.send_later(Outgoing::CookieReply {
                         datagram,
-                        to: culvert_udp::Destination {
+                        to: culvert_base::Destination {
                             address: to,
                             source: local_of(to),
                         },
@@ -505,17 +503,20 @@ impl Control {
                 })
             })
             .collect();
-        self.shared.published.publish(Snapshot {
+        let path = Snapshot {
             routes: Arc::clone(&self.routes),
             peers,
             receiving,
             port: self.sockets.as_ref().map_or(0, |_| self.bound_port()),
-            sockets: self.sockets.clone(),
             mtu: self.mtu,
             service_routes: self.service_routes.clone(),
             gate: self.gate.clone(),
             inside: self.inside,
             wall_offset: self.machine.wall_offset(),
+        };
+        self.shared.published.publish(View {
+            path: Arc::new(path),
+            sockets: self.sockets.clone(),
         });
         self.counters.snapshots.add(1);
         self.is_dirty = false;

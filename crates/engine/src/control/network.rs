@@ -4,12 +4,15 @@ use super::Control;
 use super::looping::Looping;
 use crate::clock;
 use crate::error::EngineError;
-use crate::mechanisms::Mechanism;
-use crate::snapshot::{Lane, SocketPair};
+use crate::sockets::WorkerSockets;
 use crate::store::Kept;
+use culvert_base::Family;
+use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
+use culvert_datapath::Lane;
+use culvert_datapath::Mechanism;
 use culvert_session::{DATA_OVERHEAD, Time};
 use culvert_tun::LinkEvent;
-use culvert_udp::{Family, Group, MAX_GSO_BYTES, MAX_SEGMENTS, Socket, UdpError};
+use culvert_udp::{Group, Socket, UdpError};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -143,8 +146,8 @@ impl Control {
             return;
         };
         for (kept, lanes) in [
-            (Kept::SocketsV4, [Lane::V4, Lane::ExpressV4]),
-            (Kept::SocketsV6, [Lane::V6, Lane::ExpressV6]),
+            (Kept::SocketsV4, [Lane::V4, Lane::PriorityV4]),
+            (Kept::SocketsV6, [Lane::V6, Lane::PriorityV6]),
         ] {
             let all = lanes
                 .into_iter()
@@ -193,7 +196,7 @@ impl Control {
     }
 
     /// Opens every worker's pair of sockets on one port.
-    pub(super) fn bind(&mut self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+    pub(super) fn bind(&mut self, port: u16) -> Result<Arc<[WorkerSockets]>, EngineError> {
         /// A port that is free for one family may be taken for the other: that many ports are tried
         /// where the kernel chooses.
         const ATTEMPTS: usize = 16;
@@ -226,7 +229,7 @@ impl Control {
         }
     }
 
-    fn bind_once(&mut self, port: u16) -> Result<Arc<[SocketPair]>, EngineError> {
+    fn bind_once(&mut self, port: u16) -> Result<Arc<[WorkerSockets]>, EngineError> {
         let v4 = self.bind_family(Family::V4, port)?;
         let port = v4.first().map_or(port, Socket::local_port);
         let v6 = self.bind_family(Family::V6, port)?;
@@ -238,14 +241,14 @@ impl Control {
             let express = sockets.split_off(workers.min(sockets.len()));
             (sockets.into_iter(), express.into_iter())
         };
-        let (mut v4, mut express_v4) = halves(v4);
-        let (mut v6, mut express_v6) = halves(v6);
+        let (mut v4, mut priority_v4) = halves(v4);
+        let (mut v6, mut priority_v6) = halves(v6);
         let open = Arc::new(());
-        let pairs = (0..workers).map(|_| SocketPair {
+        let pairs = (0..workers).map(|_| WorkerSockets {
             v4: v4.next(),
             v6: v6.next(),
-            express_v4: express_v4.next(),
-            express_v6: express_v6.next(),
+            priority_v4: priority_v4.next(),
+            priority_v6: priority_v6.next(),
             open: Arc::clone(&open),
         });
         Ok(pairs.collect())

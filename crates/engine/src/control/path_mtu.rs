@@ -1,8 +1,7 @@
 //! The MTU of the path to each peer: what the host knows of it, and what probes find.
 
 use super::{Control, PeerState};
-use crate::peer::ip_and_udp_len;
-use crate::worker::Command;
+use culvert_datapath::{Command, MIN_PATH_MTU, ip_and_udp_len};
 use culvert_packet::{MtuMessage, MtuProbe};
 use culvert_path::{Limits, MtuSearch, Probe, STEP};
 use culvert_session::{DATA_OVERHEAD, PeerId, Time};
@@ -10,9 +9,6 @@ use std::iter;
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-
-/// The least MTU that a path is taken to have: that of IPv6 (RFC 8200 section 5). Few IPv4 paths have less.
-pub(crate) const MIN_PATH_MTU: u16 = 1280;
 
 impl Control {
     /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.

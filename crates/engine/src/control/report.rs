@@ -3,12 +3,12 @@
 use super::path_mtu::measured_mtu;
 use super::{Control, PeerState};
 use crate::clock;
-use crate::counters::{BatchSizes, Counter, Dropped, WorkerCounters};
-use crate::gates::Gates;
-use crate::mechanisms::Mechanism;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
+use culvert_datapath::Gates;
+use culvert_datapath::Mechanism;
+use culvert_datapath::{BatchSizes, Counter, Dropped, WorkerCounters};
 use culvert_packet::Accept;
 use culvert_session::{DropReason, Time};
 use culvert_tun::{BoundState, Feature, SteeringState};
@@ -46,8 +46,8 @@ impl Control {
             },
             generation_changes: self.machine.changes.read(),
             drops: self.drops(),
-            flows: self.shared.gates.as_ref().map(Gates::flow_count),
-            flows_evicted: self.shared.gates.as_ref().map(Gates::evicted),
+            flows: self.shared.gates.as_deref().map(Gates::flow_count),
+            flows_evicted: self.shared.gates.as_deref().map(Gates::evicted),
             peers,
         }
     }
@@ -221,7 +221,7 @@ impl Control {
         let counters = self.worker_counters.iter();
         let dropped: u64 = counters.map(|it| it.dropped_by_gate(reason)).sum();
         let is_fragment = reason == culvert_policy::gate::DropReason::Fragment;
-        let gates = self.shared.gates.as_ref().filter(|_| is_fragment);
+        let gates = self.shared.gates.as_deref().filter(|_| is_fragment);
         dropped + gates.map_or(0, Gates::fragments_lost)
     }
 }

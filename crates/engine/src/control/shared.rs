@@ -1,20 +1,15 @@
 //! What threads tell each other: bounded mailboxes and wakers.
 
 use super::handshake_queue::HandshakeQueue;
-use crate::gates::Gates;
 use crate::published::Published;
-use crate::snapshot::Snapshot;
+use crate::sockets::View;
 use crate::wake_flag::WakeFlag;
-use crate::worker::Command;
 use crossbeam_queue::ArrayQueue;
-use culvert_packet::{Accept, MtuProbe};
-use culvert_session::parse::INITIATION_LEN;
-use culvert_session::{GenerationChange, Index, PeerId};
-use culvert_udp::LocalAddress;
+use culvert_datapath::{Command, Event, Gates, HandshakeMessage};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Handshake messages that wait from which on senders must prove with a cookie that they own their address: some
@@ -30,65 +25,6 @@ const MAX_EVENTS: usize = 4096;
 /// what finds no room is a keepalive that the next timer repeats.
 const MAX_COMMANDS: usize = 1024;
 
-/// A handshake message as it was received.
-#[derive(Clone, Debug)]
-pub(crate) struct HandshakeMessage {
-    bytes: [u8; INITIATION_LEN],
-    len: u8,
-    pub(crate) source: SocketAddr,
-    pub(crate) local: Option<LocalAddress>,
-}
-
-impl HandshakeMessage {
-    /// Copies `datagram`; `None` where it is longer than any handshake message.
-    pub(crate) fn new(
-        datagram: &[u8],
-        source: SocketAddr,
-        local: Option<LocalAddress>,
-    ) -> Option<Self> {
-        let mut bytes = [0; INITIATION_LEN];
-        bytes.get_mut(..datagram.len())?.copy_from_slice(datagram);
-        Some(Self {
-            bytes,
-            len: u8::try_from(datagram.len()).ok()?,
-            source,
-            local,
-        })
-    }
-
-    pub(crate) fn datagram(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-}
-
-/// What a worker tells the control thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    /// A packet waits, or the key grows old.
-    HandshakeWanted(PeerId),
-    /// The first record arrived under a key that this end made as responder.
-    Confirmed(PeerId, Index),
-    /// The worker's clocks, with this snapshot, say that the machine may be a copy.
-    PerhapsCopied {
-        generation: u64,
-        change: GenerationChange,
-    },
-    /// A packet left that a narrow path would lose.
-    FullSizeLeft(PeerId),
-    /// The peer got this probe.
-    MtuAnswered(PeerId, MtuProbe),
-    /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
-    SegmentationRefused(PeerId, usize),
-    /// A datagram to this address came back into the TUN.
-    Looped(SocketAddr),
-    /// A packet from this address, which is not this end's in the tunnel, was about to go in.
-    ForeignSource(IpAddr),
-    /// The TUN refused superframes of these kinds again and again: none are made for a while.
-    SuperframesRefused(Accept),
-    /// The TUN takes superframes of these kinds again.
-    SuperframesTaken(Accept),
-}
-
 /// A worker's mailbox.
 struct Mailbox {
     waker: OwnedFd,
@@ -97,7 +33,7 @@ struct Mailbox {
 
 /// What all threads of a device share.
 pub(crate) struct Shared {
-    pub(crate) published: Published<Snapshot>,
+    pub(crate) published: Published<View>,
     handshakes: HandshakeQueue,
     events: ArrayQueue<Event>,
     control_waker: OwnedFd,
@@ -107,14 +43,14 @@ pub(crate) struct Shared {
     /// Interface and sockets stay with the store.
     leaving: AtomicBool,
     /// Of a device whose packets are judged.
-    pub(crate) gates: Option<Gates>,
+    pub(crate) gates: Option<Arc<Gates>>,
 }
 
 impl Shared {
     pub(crate) fn new(
         workers: usize,
-        published: Published<Snapshot>,
-        gates: Option<Gates>,
+        published: Published<View>,
+        gates: Option<Arc<Gates>>,
     ) -> io::Result<Self> {
         let mailbox = || {
             io::Result::Ok(Mailbox {

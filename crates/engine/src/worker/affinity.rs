@@ -10,7 +10,7 @@
 //! Under a stream of UDP packets it decides too: nothing slows their sender down, and a worker that waits
 //! on its processor while another is free for a moment loses what its socket can't hold meanwhile.
 
-use super::mix::Mix;
+use culvert_datapath::Mix;
 use culvert_session::Time;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::File;

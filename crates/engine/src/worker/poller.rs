@@ -1,6 +1,6 @@
 //! Which devices are ready, and whether to sleep until one is.
 
-use crate::counters::WorkerCounters;
+use culvert_datapath::WorkerCounters;
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::mem::MaybeUninit;

@@ -4,9 +4,9 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
+use culvert_datapath::{Mechanisms, Prefix};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Mechanisms, Options, PeerChange, PeerStatus,
-    Prefix, TakenFlows,
+    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, TakenFlows,
 };
 use culvert_gateway_core::PeerUpdate;
 use culvert_host::SourceAddress;

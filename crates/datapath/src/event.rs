@@ -1,0 +1,102 @@
+//! What workers and the control thread tell each other.
+
+use crate::unrouted::Refusal;
+use culvert_base::LocalAddress;
+use culvert_packet::{Accept, MtuMessage, MtuProbe};
+use culvert_session::parse::INITIATION_LEN;
+use culvert_session::{GenerationChange, Index, PeerId};
+use std::net::{IpAddr, SocketAddr};
+
+/// What a worker tells the control thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A packet waits, or the key grows old.
+    HandshakeWanted(PeerId),
+    /// The first record arrived under a key that this end made as responder.
+    Confirmed(PeerId, Index),
+    /// The worker's clocks, with this snapshot, say that the machine may be a copy.
+    PerhapsCopied {
+        /// The snapshot.
+        generation: u64,
+        /// The sign of it.
+        change: GenerationChange,
+    },
+    /// A packet left that a narrow path would lose.
+    FullSizeLeft(PeerId),
+    /// The peer got this probe.
+    MtuAnswered(PeerId, MtuProbe),
+    /// The path to the peer refused a run of datagrams of so many bytes: perhaps its MTU shrank.
+    SegmentationRefused(PeerId, usize),
+    /// A datagram to this address came back into the TUN.
+    Looped(SocketAddr),
+    /// A packet from this address, which is not this end's in the tunnel, was about to go in.
+    ForeignSource(IpAddr),
+    /// The TUN refused superframes of these kinds again and again: none are made for a while.
+    SuperframesRefused(Accept),
+    /// The TUN takes superframes of these kinds again.
+    SuperframesTaken(Accept),
+}
+
+/// What the control thread asks of a worker.
+#[derive(Debug)]
+pub enum Command {
+    /// Seal an empty record for the peer.
+    Keepalive(PeerId),
+    /// Seal a record about the path MTU for the peer.
+    Mtu(PeerId, MtuMessage),
+    /// Nobody answered: drop what waits for the peer's handshake.
+    DropStaged(PeerId),
+    /// Carry out a frame, virtio-net header included, that had no route before.
+    Resume {
+        /// The frame.
+        frame: Box<[u8]>,
+        /// The snapshot that has one.
+        generation: u64,
+    },
+    /// Tell the sender of such a frame that it goes nowhere.
+    Refuse {
+        /// The frame.
+        frame: Box<[u8]>,
+        /// What its sender hears.
+        refusal: Refusal,
+    },
+}
+
+/// A record that carries no packet of a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    Keepalive,
+    Mtu(MtuMessage),
+}
+
+/// A handshake message as it was received.
+#[derive(Clone, Debug)]
+pub struct HandshakeMessage {
+    bytes: [u8; INITIATION_LEN],
+    len: u8,
+    /// Its sender.
+    pub source: SocketAddr,
+    /// Where it came to.
+    pub local: Option<LocalAddress>,
+}
+
+impl HandshakeMessage {
+    /// Copies `datagram`; `None` where it is longer than any handshake message.
+    #[must_use]
+    pub fn new(datagram: &[u8], source: SocketAddr, local: Option<LocalAddress>) -> Option<Self> {
+        let mut bytes = [0; INITIATION_LEN];
+        bytes.get_mut(..datagram.len())?.copy_from_slice(datagram);
+        Some(Self {
+            bytes,
+            len: u8::try_from(datagram.len()).ok()?,
+            source,
+            local,
+        })
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn datagram(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}

@@ -1,0 +1,114 @@
+//! What the gate of a gateway says of what a worker carries, in either direction.
+
+use crate::context::Context;
+use crate::gates::Gates;
+use crate::shell::Shell;
+use crate::snapshot::Snapshot;
+use culvert_packet::ip::IpView;
+use culvert_packet::{Cut, Gathered, VNET_HEADER_LEN, VnetHeader};
+use culvert_policy::Checksum;
+use culvert_policy::gate::{DropReason, Frame, GateTable, Later, PeerKey, Verdict};
+use culvert_session::Time;
+use std::net::IpAddr;
+
+/// Has a frame to a client judged and translated. Returns how it falls into packets then; `None` where it is dropped,
+/// which is counted.
+pub(crate) fn pass_to_client<S: Shell>(
+    snapshot: &Snapshot,
+    context: &Context<S>,
+    frame: &mut [u8],
+    cut: &Cut,
+) -> Option<Cut> {
+    let drop = |reason| {
+        let packets = cut.segments() as u64;
+        context.counters.count_gate_drop(reason, packets);
+        None
+    };
+    let (Some(gates), Some(table)) = (context.gates(), snapshot.gate.as_deref()) else {
+        return drop(DropReason::NoGrant);
+    };
+    let (vnet, packet) = frame.split_first_chunk_mut::<VNET_HEADER_LEN>()?;
+    let vnet = VnetHeader::parse(vnet).ok()?;
+    let checksum = if vnet.needs_checksum {
+        Checksum::Partial
+    } else {
+        Checksum::Complete
+    };
+    let frame = Frame {
+        packets: cut.segments() as u32,
+        checksum,
+        ..Frame::packet(packet)
+    };
+    let client = cut.ip().destination;
+    match gates.admit_to_client(table, context.now, client, frame) {
+        Verdict::Admit(_) | Verdict::AdmitFirst(_) => Cut::plan(&vnet, packet).ok(),
+        Verdict::Drop(reason) => drop(reason),
+    }
+}
+
+/// The verdict on packets of a client, joined to one; those that pass may have been translated.
+///
+/// A superframe is judged once, by its first packet: what the coalescer has joined to it is of the same flow, and has
+/// nothing that a verdict could depend on and the first has not.
+pub(crate) fn judge_from_client(
+    gates: &Gates,
+    snapshot: &Snapshot,
+    now: Time,
+    key: Option<PeerKey>,
+    gathered: &mut Gathered<'_>,
+) -> Judged {
+    let (Some(table), Some(peer)) = (snapshot.gate.as_deref(), key) else {
+        return Judged::Refused(DropReason::NoGrant);
+    };
+    let later = Later {
+        bytes: gathered.later_bytes(),
+        tcp_flags: gathered.later_tcp_flags(),
+    };
+    let packets = gathered.packets() as u32;
+    let packet = gathered.first();
+    let Ok(client) = IpView::parse(packet).map(|view| view.source()) else {
+        return Judged::Refused(DropReason::Malformed);
+    };
+    let frame = Frame {
+        packets,
+        later,
+        ..Frame::packet(packet)
+    };
+    let mut waiting = Vec::new();
+    match gates.admit_from_client(table, now, client, peer, frame, &mut waiting) {
+        Verdict::Admit(_) => Judged::Passes,
+        Verdict::AdmitFirst(_) => {
+            waiting.retain_mut(|packet| passes(gates, table, now, client, peer, packet));
+            Judged::Releases(waiting)
+        }
+        Verdict::Drop(DropReason::Fragment) if gates.hold(now, client, peer, packet) => {
+            Judged::Waits
+        }
+        Verdict::Drop(reason) => Judged::Refused(reason),
+    }
+}
+
+/// The verdict on a client's packets.
+pub(crate) enum Judged {
+    Passes,
+    /// They are a first fragment, and behind it pass later ones that came before it.
+    Releases(Vec<Box<[u8]>>),
+    /// They are a later fragment that waits for the first one.
+    Waits,
+    Refused(DropReason),
+}
+
+/// Whether a fragment that waited for the first one passes behind it.
+#[cold]
+fn passes(
+    gates: &Gates,
+    table: &GateTable,
+    now: Time,
+    client: IpAddr,
+    peer: PeerKey,
+    packet: &mut [u8],
+) -> bool {
+    let frame = Frame::packet(packet);
+    let verdict = gates.admit_from_client(table, now, client, peer, frame, &mut Vec::new());
+    matches!(verdict, Verdict::Admit(_))
+}

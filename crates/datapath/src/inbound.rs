@@ -1,0 +1,421 @@
+//! The road in: datagrams received together → records opened in place → packets checked → delivered.
+
+use crate::context::Context;
+use crate::counters::Dropped;
+use crate::delivery::Delivery;
+use crate::event::{Event, HandshakeMessage};
+use crate::lane::Lane;
+use crate::shell::{Datagrams, Receive, Received, Shell};
+use crate::snapshot::{InUse, Receiving, Snapshot};
+use crate::splitter::narrow_mtu;
+use crate::superframes::Superframes;
+use crate::unrouted::Refusal;
+use culvert_base::LocalAddress;
+use culvert_packet::ecn::{self, Decapsulation, Ecn};
+use culvert_packet::icmp::{self, Unexpected};
+use culvert_packet::ip::IpView;
+use culvert_packet::{Accept, Coalescer, MtuMessage, clamp_mss};
+use culvert_session::parse::{DataHeader, Message};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Receives that one turn carries in: as many superframes as the outbound direction gets.
+pub(crate) const RECEIVE_BUFFERS: usize = 4;
+
+/// Datagrams that one receive takes from a lane for what is urgent: with those of full size, a fifth of the bytes of a
+/// superframe. The turn with the most looks has nine, one first and two around each of four superframes that go out, so whoever
+/// marks all as urgent takes two fifths of what the rest has.
+pub(crate) const PRIORITY_BUFFERS: usize = 8;
+
+/// Bytes of the tag behind each record's plaintext.
+const TAG_LEN: usize = DATA_OVERHEAD - DATA_HEADER_LEN;
+
+/// What one worker needs to receive.
+pub(crate) struct Inbound<R> {
+    bulk: R,
+    priority: R,
+    coalescer: Coalescer,
+    superframes: Superframes,
+    /// Room to put a superframe together that the TUN refused in parts; allocated on first need.
+    refused: Vec<u8>,
+}
+
+/// Where the datagrams of one receive came from.
+#[derive(Clone, Copy)]
+struct Arrival {
+    stride: usize,
+    source: SocketAddr,
+    local: Option<LocalAddress>,
+    outer_ecn: Ecn,
+}
+
+impl<R: Received> Inbound<R> {
+    pub(crate) fn new(accept: Accept) -> Self {
+        Self {
+            bulk: R::with_runs(RECEIVE_BUFFERS),
+            priority: R::with_runs(PRIORITY_BUFFERS),
+            coalescer: Coalescer::new(accept),
+            superframes: Superframes::new(accept),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Replaces what is kept of `lane` by what one receive call returns.
+    pub(crate) fn fetch<S: Shell<Received = R>>(&mut self, lane: Lane, shell: &mut S) -> Receive {
+        let received = match lane {
+            Lane::V4 | Lane::V6 => &mut self.bulk,
+            Lane::PriorityV4 | Lane::PriorityV6 => &mut self.priority,
+        };
+        shell.receive(lane, received)
+    }
+
+    /// Carries in one run of what was fetched. What the TUN refuses is counted.
+    pub(crate) fn carry<S: Shell<Received = R>>(
+        &mut self,
+        lane: Lane,
+        run: usize,
+        in_use: &mut InUse,
+        context: &mut Context<S>,
+    ) {
+        let received = match lane {
+            Lane::V4 | Lane::V6 => &mut self.bulk,
+            Lane::PriorityV4 | Lane::PriorityV6 => &mut self.priority,
+        };
+        let Some(entry) = received.run(run) else {
+            return;
+        };
+        if entry.bytes.is_empty() {
+            context.counters.count_drop(Dropped::DatagramUnknown, 1);
+            return;
+        }
+        if entry.is_truncated || entry.stride == 0 {
+            context.counters.count_drop(Dropped::DatagramTruncated, 1);
+            return;
+        }
+        let Datagrams {
+            bytes,
+            stride,
+            source,
+            local,
+            ecn,
+            ..
+        } = entry;
+        let arrival = Arrival {
+            stride,
+            source,
+            local,
+            outer_ecn: ecn,
+        };
+        context
+            .counters
+            .received
+            .record(bytes.len().div_ceil(stride));
+        if let Some(accept) = self.superframes.tried_again(context.now) {
+            self.coalescer.set_accept(accept);
+        }
+        let is_doubted = self.superframes.is_doubted();
+        let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, is_doubted);
+        open_all(&mut delivery, in_use, context, bytes, arrival);
+        delivery.flush(&in_use.snapshot, context, bytes);
+        let (refused, taken) = (delivery.refused_kinds(), delivery.taken_kinds());
+        if refused != Accept::NONE || taken != Accept::NONE {
+            self.note_superframes(refused, taken, context);
+        }
+    }
+}
+
+impl<R: Received> Inbound<R> {
+    #[cold]
+    fn note_superframes<S: Shell>(&mut self, refused: Accept, taken: Accept, context: &Context<S>) {
+        let news = self.superframes.note(refused, taken, context.now);
+        if let Some(kinds) = news.off {
+            self.coalescer.set_accept(self.superframes.accept());
+            context.tell(Event::SuperframesRefused(kinds));
+        }
+        if let Some(kinds) = news.on {
+            context.tell(Event::SuperframesTaken(kinds));
+        }
+    }
+}
+
+/// Opens the records of one receive, run by run of one key, and hands their packets to `delivery`.
+fn open_all<S: Shell>(
+    delivery: &mut Delivery<'_>,
+    in_use: &mut InUse,
+    context: &mut Context<S>,
+    bytes: &mut [u8],
+    arrival: Arrival,
+) {
+    let mut start = 0;
+    while start < bytes.len() {
+        let record_end = (start + arrival.stride).min(bytes.len());
+        let datagram = &bytes[start..record_end];
+        start = match Message::parse(datagram) {
+            Some(Message::Data(DataHeader { receiver, .. })) => {
+                let end = end_of_run(bytes, record_end, arrival.stride, receiver);
+                let run = start..end;
+                open_run(delivery, in_use, context, bytes, run, receiver, arrival);
+                end
+            }
+            Some(Message::Initiation(_) | Message::Response(_) | Message::CookieReply(_)) => {
+                hand_over(context, datagram, arrival);
+                record_end
+            }
+            None => {
+                context.counters.count_drop(Dropped::DatagramUnknown, 1);
+                record_end
+            }
+        };
+    }
+}
+
+/// Where the run of data messages for `index` ends that goes on at `at`.
+fn end_of_run(bytes: &[u8], mut at: usize, stride: usize, index: Index) -> usize {
+    while at < bytes.len() {
+        let end = (at + stride).min(bytes.len());
+        match DataHeader::parse(&bytes[at..end]) {
+            Some(header) if header.receiver == index => at = end,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Hands a handshake message to the control thread.
+fn hand_over<S: Shell>(context: &Context<S>, datagram: &[u8], arrival: Arrival) {
+    let Some(message) = HandshakeMessage::new(datagram, arrival.source, arrival.local) else {
+        context.counters.count_drop(Dropped::DatagramUnknown, 1);
+        return;
+    };
+    if !context.hand_over(message) {
+        context.counters.count_drop(Dropped::HandshakeQueueFull, 1);
+    }
+}
+
+/// Opens `bytes[run]`, all for one key, and offers what is inside for delivery.
+fn open_run<S: Shell>(
+    delivery: &mut Delivery<'_>,
+    in_use: &mut InUse,
+    context: &mut Context<S>,
+    bytes: &mut [u8],
+    run: Range<usize>,
+    index: Index,
+    arrival: Arrival,
+) {
+    if !in_use.snapshot.receiving.contains_key(&index) {
+        // The key may be younger than this turn: a peer answers a handshake response at once.
+        context.refresh(in_use);
+    }
+    let snapshot = &in_use.snapshot;
+    let count = run.len().div_ceil(arrival.stride);
+    let Some(receiving) = snapshot.receiving.get(&index) else {
+        context
+            .counters
+            .count_drop(Dropped::UnknownIndex, count as u64);
+        return;
+    };
+    let transport = &receiving.transport;
+    let opened = transport.open_batch(&mut bytes[run.clone()], arrival.stride, context.now);
+    context.count_refused(&opened);
+    if opened.opened().is_empty() {
+        return;
+    }
+    delivery.begin(&receiving.peer, snapshot, context, bytes);
+    let mut data = 0;
+    let mut received_bytes = 0;
+    let mut own_source = None;
+    // Segments that are sent to this peer have to pass the path to it.
+    let narrow = narrow_mtu(&receiving.peer);
+    for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
+        if !opened.opened().contains(number) {
+            continue;
+        }
+        let record = start..(start + arrival.stride).min(run.end);
+        received_bytes += record.len();
+        let inner = record.start + DATA_HEADER_LEN..record.end - TAG_LEN;
+        if inner.is_empty() {
+            continue;
+        }
+        let verdict = admit(
+            snapshot,
+            receiving,
+            &mut bytes[inner.clone()],
+            arrival.outer_ecn,
+            &mut own_source,
+        );
+        if verdict.is_err()
+            && let Some(message) = MtuMessage::parse(&bytes[inner.clone()])
+        {
+            context.hear_of_mtu(&receiving.peer, message);
+            continue;
+        }
+        data += 1;
+        match verdict {
+            Ok(Admitted { len, marked }) => {
+                if marked {
+                    context.counters.congestion_marked.add(1);
+                }
+                let packet = inner.start..inner.start + len;
+                if let Some(mtu) = narrow {
+                    clamp_mss(&mut bytes[packet.clone()], mtu);
+                }
+                delivery.push(bytes, packet);
+            }
+            Err(Dropped::SourceNotAllowed)
+                if hear_refusal(snapshot, receiving, context, &bytes[inner.clone()]) => {}
+            Err(reason) => context.counters.count_drop(reason, 1),
+        }
+    }
+    let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
+    if confirmed {
+        wait_for_key(in_use, context, index);
+    }
+}
+
+/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under: a
+/// peer that has lost its memory knows no other, and the first answer to it must not be lost. Where handshakes crossed,
+/// another one may stay.
+///
+/// A newer snapshot alone is no sign of it: the control thread may have published another change. Where
+/// the time runs out ([`KeyWait`](super::key_wait::KeyWait)), the answer goes under the key before, which
+/// most peers still know.
+fn wait_for_key<S: Shell>(in_use: &mut InUse, context: &mut Context<S>, index: Index) {
+    let began = context.shell.now();
+    let at_most = context.key_wait.left(began);
+    let mut waited = Duration::ZERO;
+    while is_unconfirmed(&in_use.snapshot, index) && waited < at_most {
+        if !context.refresh(in_use) {
+            context.shell.yield_now();
+        }
+        waited = context.shell.now().saturating_since(began);
+    }
+    context.key_wait.spend(waited);
+}
+
+/// A key that is gone waits for nothing.
+fn is_unconfirmed(snapshot: &Snapshot, index: Index) -> bool {
+    let receiving = snapshot.receiving.get(&index);
+    receiving.is_some_and(|receiving| receiving.is_unconfirmed)
+}
+
+/// What an authentic run means for its peer: it lives, and this is where. True where it is the first
+/// under a key that this end made as responder.
+fn note_arrival<S: Shell>(
+    context: &mut Context<S>,
+    receiving: &Receiving,
+    index: Index,
+    data: usize,
+    received_bytes: usize,
+    arrival: Arrival,
+) -> bool {
+    let Receiving {
+        transport, peer, ..
+    } = receiving;
+    peer.roam(arrival.source, arrival.local);
+    peer.rx_bytes
+        .fetch_add(received_bytes as u64, Ordering::Relaxed);
+    if data > 0 {
+        peer.activity.data_received(context.now);
+    } else {
+        peer.activity.keepalive_received(context.now);
+    }
+    let confirmed = transport.confirm(context.now);
+    if confirmed {
+        context.tell(Event::Confirmed(peer.id, index));
+    }
+    if transport.wants_rekey_on_receive(context.now) {
+        context.want_handshake(peer);
+    }
+    confirmed
+}
+
+/// Reads a packet whose source is not the peer's as an ICMP error about one that this end has sent to the peer.
+#[cold]
+fn about_own_packet<'a>(
+    snapshot: &Snapshot,
+    peer: PeerId,
+    packet: &IpView<'a>,
+) -> Option<Unexpected<'a>> {
+    let inside = snapshot.inside?;
+    icmp::about_own_packet(
+        packet,
+        |address| inside.contains(address),
+        |address| snapshot.routes.owner(address) == Some(peer),
+    )
+}
+
+/// Hands over what the peer says of a packet that it does not let pass. False where it says no such thing.
+#[cold]
+fn hear_refusal<S: Shell>(
+    snapshot: &Snapshot,
+    receiving: &Receiving,
+    context: &Context<S>,
+    packet: &[u8],
+) -> bool {
+    let Ok(view) = IpView::parse(packet) else {
+        return false;
+    };
+    let Some(Unexpected::Refused(quoted, kind)) =
+        about_own_packet(snapshot, receiving.peer.id, &view)
+    else {
+        return false;
+    };
+    let refusal = match kind {
+        icmp::Unreachable::Prohibited => Refusal::Prohibited,
+        _ => Refusal::Unreachable,
+    };
+    context.hand_over_refused(quoted, refusal);
+    true
+}
+
+struct Admitted {
+    /// Bytes of the packet; what follows is padding.
+    len: usize,
+    /// The outer congestion mark was taken over.
+    marked: bool,
+}
+
+/// Checks that an opened packet is well-formed and from its peer, and combines the congestion bits.
+///
+/// `own_source` remembers the last address that was found to be the peer's.
+fn admit(
+    snapshot: &Snapshot,
+    receiving: &Receiving,
+    inner: &mut [u8],
+    outer: Ecn,
+    own_source: &mut Option<IpAddr>,
+) -> Result<Admitted, Dropped> {
+    let Ok(view) = IpView::parse(inner) else {
+        return Err(Dropped::InnerMalformed);
+    };
+    if !own_source.is_some_and(|own| view.is_from(own)) {
+        let source = view.source();
+        // "…checks that the source address of the inner packet routes to the peer the key is for"
+        // (WireGuard paper, section 2): by longest match, not by any match.
+        if snapshot.routes.owner(source) == Some(receiving.peer.id) {
+            *own_source = Some(source);
+        } else if !matches!(
+            about_own_packet(snapshot, receiving.peer.id, &view),
+            Some(Unexpected::Relayed)
+        ) {
+            return Err(Dropped::SourceNotAllowed);
+        }
+    }
+    let len = view.total_len();
+    let inner_ecn = view.ecn();
+    match ecn::decapsulate(inner_ecn, outer) {
+        Decapsulation::Keep => Ok(Admitted { len, marked: false }),
+        Decapsulation::SetEct1 => {
+            ecn::set(&mut inner[..len], Ecn::Ect1);
+            Ok(Admitted { len, marked: true })
+        }
+        Decapsulation::SetCe => {
+            ecn::mark_ce(&mut inner[..len]);
+            Ok(Admitted { len, marked: true })
+        }
+        Decapsulation::Drop => Err(Dropped::CongestionOverNotEct),
+    }
+}

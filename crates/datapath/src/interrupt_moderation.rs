@@ -1,0 +1,93 @@
+//! Pausing between turns under a stream of single UDP packets, as network cards do.
+//!
+//! Such a stream fills no superframe: each packet is a read of its own, and a worker that is as fast as
+//! its sender finds one or two at a time, each time at the price of a poll and of a send through the
+//! whole network stack. A pause of [`PAUSE`] while the queue is empty lets a batch come together in
+//! the TUN instead, and leaves the core to the programs that send and receive. It is as long as
+//! what drivers of network cards wait by default before they interrupt (`ethtool -c`).
+//!
+//! TCP never pauses: it sends superframes, and would lose its own clock.
+
+use crate::mix::Mix;
+use culvert_session::Time;
+use std::time::Duration;
+
+/// How long a worker pauses.
+pub const PAUSE: Duration = Duration::from_micros(50);
+
+/// The stream is judged anew after this time.
+const WINDOW: Duration = Duration::from_millis(1);
+
+/// Watches what a worker carries out.
+pub(crate) struct InterruptModeration {
+    mix: Mix,
+    is_on: bool,
+}
+
+impl InterruptModeration {
+    pub(crate) fn new() -> Self {
+        Self {
+            mix: Mix::new(Time::ZERO),
+            is_on: false,
+        }
+    }
+
+    /// Notes a frame: a single packet of UDP, or anything else.
+    pub(crate) fn note(&mut self, is_single_udp: bool) {
+        self.mix.note(is_single_udp, 1);
+    }
+
+    /// Whether to pause, at `now`, before looking again.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        if now.has_passed(self.mix.began(), WINDOW) {
+            // A window that began long ago holds little for its length: then there is no stream.
+            self.is_on = self.mix.judge(now);
+        }
+        self.is_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: u64) -> Time {
+        Time::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_stream_of_udp_packets_is_moderated_and_ends_with_it() {
+        let mut moderation = InterruptModeration::new();
+        assert!(!moderation.is_due(at(10_000)));
+        for _ in 0..50 {
+            moderation.note(true);
+        }
+        assert!(!moderation.is_due(at(10_999)));
+        assert!(moderation.is_due(at(11_000)));
+        assert!(moderation.is_due(at(11_500)));
+        assert!(!moderation.is_due(at(12_000)), "nothing came since");
+    }
+
+    #[test]
+    fn a_stream_with_tcp_beside_it_is_not_moderated() {
+        let mut moderation = InterruptModeration::new();
+        moderation.is_due(at(10_000));
+        for _ in 0..100 {
+            moderation.note(true);
+        }
+        for _ in 0..13 {
+            moderation.note(false);
+        }
+        assert!(!moderation.is_due(at(11_000)));
+    }
+
+    #[test]
+    fn packets_that_came_slowly_are_no_stream() {
+        let mut moderation = InterruptModeration::new();
+        moderation.is_due(at(10_000));
+        for _ in 0..100 {
+            moderation.note(true);
+        }
+        assert!(!moderation.is_due(at(20_000)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a worker decides about packets, without a kernel: frames, datagrams and time in; batches, frames and counters
+//! out.
+//!
+//! [`DataPath`] carries both directions of one worker. It reads and writes through its [`Shell`], which the engine makes
+//! of kernel devices and the simulation of queues in memory. A [`Snapshot`] says which peers, keys and routes there are.
+//! [`WorkerCounters`] count what was carried, and by which reason what was [`Dropped`].
+//!
+//! The road out ([`outbound`]): a frame of the TUN is routed to a peer, judged by the gate, cut into records of a batch, and the
+//! batch is sealed and sent. The road in ([`inbound`]): records are opened, their packets checked, coalesced, judged and
+//! written to the TUN ([`delivery`]). A frame that has no key yet waits ([`staging`]).
+
+#![forbid(unsafe_code)]
+
+mod allowed_ips;
+mod batch;
+mod busy_poll;
+mod codel;
+mod context;
+mod copies;
+mod counters;
+mod data_path;
+mod delivery;
+mod event;
+mod gate;
+mod gates;
+mod icmp_rate;
+mod inbound;
+mod interrupt_moderation;
+mod key_wait;
+mod lane;
+mod mechanisms;
+mod mix;
+mod mtu_answers;
+mod offload_retry;
+mod outbound;
+mod own;
+mod peer;
+mod queue_bound;
+mod queues;
+mod refusals;
+mod send_limit;
+mod service_routes;
+mod shell;
+mod snapshot;
+mod splitter;
+mod staging;
+mod superframes;
+mod sync;
+#[cfg(test)]
+mod testing;
+mod transmit;
+mod turns;
+mod unrouted;
+
+pub use allowed_ips::{AllowedIps, Prefix};
+pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
+pub use data_path::{DataPath, Options, Rest};
+pub use event::{Command, Event, HandshakeMessage};
+pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL, millis};
+pub use interrupt_moderation::PAUSE;
+pub use lane::Lane;
+pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
+pub use mix::Mix;
+pub use outbound::MIN_PATH_MTU;
+pub use peer::{Peer, Sending, ip_and_udp_len};
+pub use service_routes::ServiceRoutes;
+pub use shell::{
+    Datagrams, Ended, QueueAccount, Ready, Receive, Received, Renewed, SendFault, Shell,
+};
+pub use snapshot::{Inside, Receiving, ReceivingKeys, Road, Snapshot};
+pub use unrouted::{Refusal, Unrouted};

@@ -1,0 +1,280 @@
+//! What workers and the control thread share of one peer.
+
+use crate::offload_retry::OffloadRetry;
+use crate::turns::Turns;
+use culvert_base::{Destination, LocalAddress};
+use culvert_policy::gate::PeerKey;
+use culvert_session::{Activity, PeerId, PublicKey, Time, Transport};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is believed of any handshake: a busy host takes as long on the same network.
+const CREDIBLE_ROUND_TRIP_US: u32 = 4_000;
+
+/// For how long a path that refused a run of datagrams for their size is taken to be narrow, unless its MTU is learned
+/// before: as RFC 1191 section 6.3 recommends for an increase.
+const NARROW_FOR: Duration = Duration::from_secs(600);
+
+/// A peer as the workers see it. Lives as long as anyone still seals for it.
+pub struct Peer {
+    /// Its number.
+    pub id: PeerId,
+    /// Its key.
+    pub public_key: PublicKey,
+    /// What the timers are told.
+    pub activity: Arc<Activity>,
+    /// Locked for the few instructions of a copy or a comparison, once per batch.
+    endpoint: Mutex<Option<Destination>>,
+    /// Bytes that went to it.
+    pub tx_bytes: AtomicU64,
+    /// Bytes that came from it.
+    pub rx_bytes: AtomicU64,
+    /// Set by the worker that asked for a handshake, cleared by the control thread when it heard:
+    /// one request at a time waits in the control thread's queue.
+    pub handshake_wanted: AtomicBool,
+    /// Until when datagrams go to the endpoint one by one, since segmented sends were refused, in nanoseconds of the clock;
+    /// 0 where none was.
+    apart_until: AtomicU64,
+    /// Refusals that [`Self::apart_until`] follows from.
+    segmentation: Mutex<OffloadRetry>,
+    /// Whether a segmented send that succeeds changes anything.
+    is_segmentation_doubted: AtomicBool,
+    /// MTU of the path to the endpoint where it is known to be too small for full-size records;
+    /// 0 otherwise.
+    pub path_mtu: AtomicU16,
+    /// A packet of full size left by the path to the endpoint, and the control thread was told.
+    pub full_size_left: AtomicBool,
+    /// Probes of the path MTU that left, and whose answers have not come: no further answer is heard.
+    probes_out: AtomicU16,
+    /// Microseconds that a message and its answer take by the path to the endpoint; 0 where that is not known.
+    round_trip_us: AtomicU32,
+    /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
+    gate_key: AtomicU64,
+}
+
+impl Peer {
+    /// A peer without an endpoint.
+    #[must_use]
+    pub fn new(id: PeerId, public_key: PublicKey, activity: Arc<Activity>) -> Self {
+        Self {
+            id,
+            public_key,
+            activity,
+            endpoint: Mutex::new(None),
+            tx_bytes: AtomicU64::new(0),
+            rx_bytes: AtomicU64::new(0),
+            handshake_wanted: AtomicBool::new(false),
+            apart_until: AtomicU64::new(0),
+            segmentation: Mutex::default(),
+            is_segmentation_doubted: AtomicBool::new(false),
+            path_mtu: AtomicU16::new(0),
+            full_size_left: AtomicBool::new(false),
+            probes_out: AtomicU16::new(0),
+            round_trip_us: AtomicU32::new(0),
+            gate_key: AtomicU64::new(0),
+        }
+    }
+
+    /// By which number the gate's table knows the peer.
+    pub fn gate_key(&self) -> Option<PeerKey> {
+        let key = self.gate_key.load(Ordering::Relaxed).checked_sub(1)?;
+        u32::try_from(key).ok().map(PeerKey)
+    }
+
+    /// Sets the number by which the gate's table knows the peer.
+    pub fn set_gate_key(&self, PeerKey(key): PeerKey) {
+        self.gate_key.store(u64::from(key) + 1, Ordering::Relaxed);
+    }
+
+    /// Where to send, and from which of our addresses.
+    pub fn endpoint(&self) -> Option<Destination> {
+        *self.lock()
+    }
+
+    /// Sets the endpoint by configuration: the host chooses the source address anew.
+    pub fn set_endpoint(&self, address: SocketAddr) {
+        let before = self.lock().replace(Destination {
+            address,
+            source: None,
+        });
+        self.forget_mtu();
+        if before.is_none_or(|before| before.address != address) {
+            self.forget_path();
+        }
+    }
+
+    /// An authentic message came from `from`, to our address `local`: answer by the same way.
+    ///
+    /// "…the endpoint is … the source IP address and port of the most recent correctly-
+    /// authenticated packet" (WireGuard paper, section 2.1).
+    pub fn roam(&self, from: SocketAddr, local: Option<LocalAddress>) {
+        let heard = Destination {
+            address: from,
+            source: local,
+        };
+        let mut endpoint = self.lock();
+        if *endpoint != Some(heard) {
+            let moved = endpoint.is_none_or(|old| old.address != from);
+            *endpoint = Some(heard);
+            drop(endpoint);
+            if moved {
+                self.forget_path();
+            }
+        }
+    }
+
+    /// Lets the host choose the source address of what is sent next.
+    pub fn forget_source(&self) {
+        if let Some(endpoint) = self.lock().as_mut() {
+            endpoint.source = None;
+        }
+    }
+
+    /// Whether several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel refuses a
+    /// run of datagrams that the path has no room for.
+    pub fn takes_runs_of(&self, len: usize, to: &Destination, now: Time) -> bool {
+        let path_mtu = usize::from(self.path_mtu.load(Ordering::Relaxed));
+        !self.is_segmentation_off(now)
+            && (path_mtu == 0 || len + ip_and_udp_len(&to.address) <= path_mtu)
+    }
+
+    /// Notes that the path takes `path_mtu` bytes. Where that was why a run of datagrams of `refused_len` bytes was refused,
+    /// shorter ones may leave together again.
+    pub fn note_path_mtu(&self, path_mtu: u16, refused_len: Option<usize>, to: &SocketAddr) {
+        self.path_mtu.store(path_mtu, Ordering::Relaxed);
+        if refused_len.is_some_and(|len| len + ip_and_udp_len(to) > usize::from(path_mtu)) {
+            self.allow_segmentation();
+        }
+    }
+
+    /// Whether datagrams go to the endpoint one by one at the moment.
+    pub fn is_segmentation_off(&self, now: Time) -> bool {
+        now.as_nanos() < self.apart_until.load(Ordering::Relaxed)
+    }
+
+    /// Whether segmented sends to the endpoint were refused of late.
+    pub fn was_segmentation_refused(&self) -> bool {
+        self.apart_until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that a segmented send was refused because of its size: the path is narrow, and stays so.
+    pub fn segmentation_too_big(&self, now: Time) {
+        let until = now.saturating_add(NARROW_FOR).as_nanos();
+        self.apart_until.store(until, Ordering::Relaxed);
+    }
+
+    /// Notes that a segmented send was refused for another reason. True where none is made for a while.
+    pub fn segmentation_refused(&self, now: Time) -> bool {
+        let mut segmentation = self.lock_segmentation();
+        let is_off = segmentation.refused(now);
+        if let Some(until) = segmentation.again_at() {
+            self.apart_until.store(until.as_nanos(), Ordering::Relaxed);
+        }
+        self.is_segmentation_doubted.store(true, Ordering::Relaxed);
+        is_off
+    }
+
+    /// Notes that a segmented send was taken.
+    pub fn segmentation_accepted(&self) {
+        if self.is_segmentation_doubted.load(Ordering::Relaxed) {
+            self.allow_segmentation();
+        }
+    }
+
+    fn allow_segmentation(&self) {
+        self.lock_segmentation().accepted();
+        self.is_segmentation_doubted.store(false, Ordering::Relaxed);
+        self.apart_until.store(0, Ordering::Relaxed);
+    }
+
+    fn lock_segmentation(&self) -> MutexGuard<'_, OffloadRetry> {
+        self.segmentation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what was learned of the path: it is another one.
+    pub fn forget_path(&self) {
+        self.forget_mtu();
+        self.round_trip_us.store(0, Ordering::Relaxed);
+    }
+
+    /// Forgets what the path refuses, which may have changed.
+    pub fn forget_mtu(&self) {
+        self.allow_segmentation();
+        self.path_mtu.store(0, Ordering::Relaxed);
+        self.full_size_left.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that so many probes of the path MTU leave, instead of those before.
+    pub fn expect_probe_answers(&self, count: u16) {
+        self.probes_out.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether an answer to a probe is one of those that are expected: a peer that answers more often than it was asked
+    /// does not fill the control thread's queue.
+    pub fn takes_probe_answer(&self) -> bool {
+        let taken = self
+            .probes_out
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        taken.is_ok()
+    }
+
+    /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice
+    /// the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`], so that a path that has grown longer is believed in time.
+    pub fn note_round_trip(&self, round_trip: Duration) {
+        let new = u32::try_from(round_trip.as_micros())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        let known = match self.round_trip_us.load(Ordering::Relaxed) {
+            0 => new,
+            old => new.min(old.saturating_mul(2).max(CREDIBLE_ROUND_TRIP_US)),
+        };
+        self.round_trip_us.store(known, Ordering::Relaxed);
+    }
+
+    /// How long a message and its answer take by the path to the endpoint, where that is known.
+    pub fn round_trip(&self) -> Option<Duration> {
+        match self.round_trip_us.load(Ordering::Relaxed) {
+            0 => None,
+            us => Some(Duration::from_micros(us.into())),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Destination>> {
+        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of the headers in front of a datagram to this address.
+pub fn ip_and_udp_len(to: &SocketAddr) -> usize {
+    const UDP_HEADER_LEN: usize = 8;
+    let ip_header_len = if to.is_ipv4() { 20 } else { 40 };
+    ip_header_len + UDP_HEADER_LEN
+}
+
+/// The key that a peer's records are sealed with, and whose turn it is to send.
+///
+/// Workers reserve counters with one atomic addition and seal at the same time; batches then leave
+/// in the order of their counters, so that a receiver with a small replay window loses nothing.
+pub struct Sending {
+    /// The key.
+    pub transport: Arc<Transport>,
+    /// Which batch leaves next.
+    pub turns: Turns,
+}
+
+impl Sending {
+    /// A key under which nothing has left yet.
+    #[must_use]
+    pub fn new(transport: Arc<Transport>) -> Self {
+        Self {
+            transport,
+            turns: Turns::new(),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Which TUN queue is read next: the priority queues first, the others by deficit round robin.
+//!
+//! The kernel sorts packets into the queues by flow (`culvert_tun::Steering`), so that an
+//! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
+//! (Shreedhar and Varghese, SIGCOMM 1995) then gives each queue the same number of bytes.
+
+use crate::codel::Codel;
+use crate::counters::{Dropped, WorkerCounters};
+use crate::queue_bound::QueueBound;
+use crate::shell::{Ended, QueueAccount, Shell};
+use culvert_base::frames::{PRIORITY_QUEUES, QueueFault, URGENT_QUEUE};
+use culvert_session::Time;
+use std::time::Duration;
+
+/// Bytes that a queue may read per round: one full superframe.
+const QUANTUM_BYTES: i64 = 64 * 1024;
+
+/// Frames read from the priority queues before the others get a turn: what belongs there is small
+/// and rare, and a flood of it must not starve the rest.
+const PRIORITY_BURST_FRAMES: u32 = 32;
+
+/// Reads that may fail one after the other before the queue is left alone until something arrives in it: each loses a
+/// frame, and a worker has others to read.
+const MAX_READ_FAILURES: u32 = 16;
+
+/// How long a queue may refuse packets because its account is wrong, which only an administrator who changes its length
+/// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
+const RECHECK_AFTER: Duration = Duration::from_secs(10);
+
+/// The TUN queues of one worker, and which of them may have something to read.
+pub(crate) struct Queues<A> {
+    /// Of each queue, where the kernel bounds them in bytes.
+    books: Vec<Book<A>>,
+    /// Bytes that each queue may still read in this round.
+    deficits: Vec<i64>,
+    /// Bit `i`: queue `i` has not been found empty since it was last reported readable.
+    ready: u64,
+    /// The queue that is being served.
+    current: usize,
+    /// Whether the first [`PRIORITY_QUEUES`] are those.
+    has_priority: bool,
+    priority_burst: u32,
+    /// When to look for what no event has told of.
+    recheck_at: Time,
+}
+
+/// What is known of what waits in a queue.
+struct Book<A> {
+    account: A,
+    codel: Codel,
+    bound: QueueBound,
+    /// When it was last looked at.
+    published_at: Time,
+}
+
+/// A frame that was read.
+pub(crate) struct Received {
+    /// Bytes, the virtio-net header included.
+    pub(crate) len: usize,
+    /// It comes from the urgent queue.
+    pub(crate) is_urgent: bool,
+    /// The queue, where it is time to say [where its frames go](Queues::note_path).
+    pub(crate) queue: Option<usize>,
+    /// Its queue has stood for too long: the sender is to be told.
+    pub(crate) is_congested: bool,
+}
+
+impl<A: QueueAccount> Queues<A> {
+    /// At most 64 queues: more than any steering asks for. As many accounts as queues, or none.
+    pub(crate) fn new(count: usize, accounts: Vec<A>, has_priority: bool) -> Self {
+        assert!(count <= u64::BITS as usize);
+        assert!(accounts.is_empty() || accounts.len() == count);
+        Self {
+            books: accounts.into_iter().map(Book::new).collect(),
+            deficits: vec![0; count],
+            current: 0,
+            // A frame may have arrived before the queue was watched.
+            ready: all_of(count),
+            has_priority,
+            priority_burst: 0,
+            recheck_at: Time::ZERO,
+        }
+    }
+
+    /// Something has come to the queues whose bits are set.
+    pub(crate) const fn set_ready(&mut self, queues: u64) {
+        self.ready |= queues;
+    }
+
+    /// How long at most the worker may sleep, where that matters: see [`Self::recheck`].
+    pub(crate) fn rechecks_after(&self) -> Option<Duration> {
+        (!self.books.is_empty()).then_some(RECHECK_AFTER)
+    }
+
+    /// Has every queue read, once in a while. One whose account is wrong may refuse all packets although it is empty
+    /// ([`Account::found_empty`]), and then nothing else would have it read.
+    pub(crate) fn recheck(&mut self, now: Time) {
+        if !self.books.is_empty() && now >= self.recheck_at {
+            self.recheck_at = now.saturating_add(RECHECK_AFTER);
+            self.ready = all_of(self.deficits.len());
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready != 0
+    }
+
+    /// Whether what waits is counted: [`Self::has_urgent`] is up to date then, without an event.
+    pub(crate) fn are_counted(&self) -> bool {
+        !self.books.is_empty()
+    }
+
+    /// Whether something waits in the urgent queue. Costs no system call.
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.has_priority && (self.ready >> URGENT_QUEUE & 1 == 1 || self.was_queued(URGENT_QUEUE))
+    }
+
+    /// Whether the kernel has counted more in the queue than was read.
+    fn was_queued(&self, queue: usize) -> bool {
+        let book = self.books.get(queue);
+        book.is_some_and(|book| book.account.has_waiting())
+    }
+
+    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_urgent` asks for it,
+    /// the urgent queue alone.
+    ///
+    /// A read that fails for the moment is counted as the loss of a frame, which the kernel has taken off its queue by then.
+    ///
+    /// # Errors
+    /// A read failed for good.
+    pub(crate) fn receive<S: Shell<Account = A>>(
+        &mut self,
+        shell: &mut S,
+        buffer: &mut [u8],
+        now: Time,
+        only_urgent: bool,
+        counters: &WorkerCounters,
+    ) -> Result<Option<Received>, Ended> {
+        let mut failures = 0;
+        while if only_urgent {
+            self.has_urgent()
+        } else {
+            self.ready != 0
+        } {
+            let queue = if only_urgent {
+                URGENT_QUEUE
+            } else {
+                self.choose()
+            };
+            match shell.read_frame(queue, buffer) {
+                Ok(len) => {
+                    self.deficits[queue] -= len as i64;
+                    return Ok(Some(self.note_read(queue, len, now)));
+                }
+                Err(QueueFault::NotReady) => {
+                    self.ready &= !(1 << queue);
+                    self.deficits[queue] = 0;
+                    if let Some(Book { account, codel, .. }) = self.books.get_mut(queue) {
+                        account.found_empty();
+                        codel.found_empty(account.taken(), now);
+                    }
+                }
+                Err(QueueFault::Gone | QueueFault::Broken) => {
+                    self.ready &= !(1 << queue);
+                    return Err(Ended);
+                }
+                Err(QueueFault::Refused | QueueFault::Passing | QueueFault::Down) => {
+                    counters.count_drop(Dropped::TunReadFailed, 1);
+                    failures += 1;
+                    if failures == MAX_READ_FAILURES {
+                        self.ready &= !(1 << queue);
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        self.priority_burst = 0;
+        Ok(None)
+    }
+
+    /// Notes that a frame of `len` bytes was read from `queue`.
+    fn note_read(&mut self, queue: usize, len: usize, now: Time) -> Received {
+        let mut received = Received {
+            len,
+            is_urgent: self.has_priority && queue == URGENT_QUEUE,
+            queue: None,
+            is_congested: false,
+        };
+        let is_bulk = self.is_bulk(queue);
+        if let Some(book) = self.books.get_mut(queue) {
+            // Once a turn at least: on a slow link it takes long to come to many bytes.
+            if book.account.take(len) || now != book.published_at {
+                book.published_at = now;
+                let waiting = book.account.publish();
+                let taken = book.account.taken();
+                received.queue = Some(queue);
+                received.is_congested = book.codel.note(taken, waiting, len, now) && is_bulk;
+            }
+        }
+        received
+    }
+
+    /// Notes that a frame of `queue` goes by a path of this `round_trip`, where that is known.
+    pub(crate) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: Time) {
+        let Book { account, bound, .. } = &mut self.books[queue];
+        if let Some(bytes) = bound.note(round_trip, now) {
+            account.set_bound(bytes);
+        }
+    }
+
+    /// At least one queue is ready.
+    fn choose(&mut self) -> usize {
+        if self.has_priority {
+            // Without waiting for the next look at events.
+            if self.was_queued(URGENT_QUEUE) {
+                self.ready |= 1 << URGENT_QUEUE;
+            }
+            let first = self.ready.trailing_zeros() as usize;
+            let has_others = self.ready >> PRIORITY_QUEUES != 0;
+            if !self.is_bulk(first) && (self.priority_burst < PRIORITY_BURST_FRAMES || !has_others)
+            {
+                self.priority_burst += 1;
+                return first;
+            }
+            self.priority_burst = 0;
+        }
+        loop {
+            if self.is_bulk(self.current)
+                && self.ready >> self.current & 1 == 1
+                && self.deficits[self.current] > 0
+            {
+                return self.current;
+            }
+            self.current = (self.current + 1) % self.deficits.len();
+            if self.is_bulk(self.current) && self.ready >> self.current & 1 == 1 {
+                self.deficits[self.current] += QUANTUM_BYTES;
+            }
+        }
+    }
+
+    fn is_bulk(&self, queue: usize) -> bool {
+        !(self.has_priority && queue < PRIORITY_QUEUES)
+    }
+}
+
+/// A bit for each of `queues`.
+fn all_of(queues: usize) -> u64 {
+    u64::MAX.checked_shr(u64::BITS - queues as u32).unwrap_or(0)
+}
+
+impl<A> Book<A> {
+    fn new(account: A) -> Self {
+        Self {
+            account,
+            codel: Codel::default(),
+            bound: QueueBound::default(),
+            published_at: Time::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MemoryShell, NoAccount};
+    use culvert_base::frames::MAX_FRAME_BYTES;
+
+    #[test]
+    fn a_read_that_fails_is_counted_as_a_lost_frame_and_the_next_frame_is_read() {
+        let mut shell = MemoryShell::new(1);
+        shell.queues[0].push_back(Err(QueueFault::Passing));
+        shell.queues[0].push_back(Ok(b"a frame".to_vec()));
+        let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
+        let counters = WorkerCounters::default();
+        let mut buffer = vec![0; MAX_FRAME_BYTES];
+        let mut receive = || queues.receive(&mut shell, &mut buffer, Time::ZERO, false, &counters);
+        let received = receive().unwrap().map(|received| received.len);
+        assert_eq!(received, Some("a frame".len()));
+        assert!(receive().unwrap().is_none());
+        assert_eq!(counters.dropped(Dropped::TunReadFailed), 1);
+    }
+
+    #[test]
+    fn a_queue_that_is_gone_ends_the_worker() {
+        let mut shell = MemoryShell::new(1);
+        shell.queues[0].push_back(Err(QueueFault::Gone));
+        let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
+        let counters = WorkerCounters::default();
+        let mut buffer = vec![0; MAX_FRAME_BYTES];
+        let received = queues.receive(&mut shell, &mut buffer, Time::ZERO, false, &counters);
+        assert!(received.is_err());
+    }
+}
