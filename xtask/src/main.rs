@@ -1,12 +1,13 @@
-//! Checks of the repository itself: `cargo xtask layering` and `cargo xtask docs`; and `cargo xtask
+//! Checks of the repository itself: `cargo xtask layering`, `cargo xtask circles` and `cargo xtask docs`; `cargo xtask
 //! licences`, which packages need, `cargo xtask sbom`, which releases need, and `cargo xtask site`, which `make docs`
 //! needs; and `cargo xtask promises`, which breaks what the threat model promises.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
-//! they hold are data: `layering/rules.rs`.
+//! they hold are data: `layering/rules.rs` and `circles.toml`.
 
 #![forbid(unsafe_code)]
 
+mod circles;
 mod documents;
 mod layering;
 mod licences;
@@ -19,14 +20,17 @@ mod source;
 mod tree;
 
 use anyhow::{Context, Result, anyhow, bail};
+use circles::Circles;
 use metadata::Workspace;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask layering|docs|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
+const USAGE: &str = "usage: cargo xtask circles [--lower]|layering|docs|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
+  circles   prints the circles between files of a crate, with what closes them;
+            with --lower, takes those that are gone out of xtask/circles.toml
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
-            and that no type of secrets derives its comparison
+            that no type of secrets derives its comparison, and that no file joins a circle
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate,
             tests/promises.toml fits the code and docs/threat-model.md
   promises  breaks the code as tests/promises.toml says, and lists the tests that do not notice (as root, hours);
@@ -41,7 +45,23 @@ const USAGE: &str = "usage: cargo xtask layering|docs|promises [WORD …]|mutant
 fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let problems = match (arguments.next().as_deref(), arguments.next()) {
-        (Some("layering"), None) => layering::check(&root()?, &Workspace::load()?)?,
+        (Some("circles"), None) => {
+            let root = root()?;
+            let circles = Circles::find(&root, &Workspace::load()?)?;
+            std::io::stdout().write_all(circles.text().as_bytes())?;
+            circles.check(&root)?
+        }
+        (Some("circles"), Some(option)) if option == "--lower" => {
+            let root = root()?;
+            Circles::find(&root, &Workspace::load()?)?.lower(&root)?;
+            Vec::new()
+        }
+        (Some("layering"), None) => {
+            let (root, workspace) = (root()?, Workspace::load()?);
+            let mut problems = layering::check(&root, &workspace)?;
+            problems.extend(Circles::find(&root, &workspace)?.check(&root)?);
+            problems
+        }
         (Some("docs"), None) => {
             let mut problems = documents::check(&root()?, &Workspace::load()?)?;
             problems.extend(promises::check(&root()?)?);

@@ -1,5 +1,7 @@
 //! As much of Rust's grammar as it takes to see which paths a file names, and a walk over files.
 
+pub(crate) mod mentions;
+
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
