@@ -144,7 +144,7 @@ fn compare(found: &[Found], known: &[Entry]) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a circle, if it is not within one of the known ones.
+/// The problem with a circle that is not within one of the known ones.
 fn grown(Found { entry, edges }: &Found, known: &[Entry]) -> Option<String> {
     let Entry { package, files } = entry;
     let is_among =

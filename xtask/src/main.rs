@@ -14,6 +14,7 @@ mod licences;
 mod metadata;
 mod mutants;
 mod promises;
+mod prose;
 mod sbom;
 mod site;
 mod source;
@@ -22,17 +23,21 @@ mod tree;
 use anyhow::{Context, Result, anyhow, bail};
 use circles::Circles;
 use metadata::Workspace;
+use prose::Texts;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask circles [--lower]|layering|docs|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
+const USAGE: &str = "usage: cargo xtask circles [--lower]|layering|docs [--sentences [WORD …]|--lower]|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
   circles   prints the circles between files of a crate, with what closes them;
             with --lower, takes those that are gone out of xtask/circles.toml
   layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
             that no type of secrets derives its comparison, and that no file joins a circle
   docs      relative links and anchors resolve, ARCHITECTURE.md names every crate,
-            tests/promises.toml fits the code and docs/threat-model.md
+            tests/promises.toml fits the code and docs/threat-model.md, and no file has more long sentences,
+            clauses in the place of nouns and broken tables than xtask/prose.toml says; prints how long sentences
+            of documents are. With --sentences, lists the longest; with words behind it, all findings in files
+            that have one of them in their path. With --lower, lowers the numbers of xtask/prose.toml
   promises  breaks the code as tests/promises.toml says, and lists the tests that do not notice (as root, hours);
             with words, only where the file or a test has one of them in its name
   mutants   breaks the code by small changes, and lists those that no test notices and tests/mutants.txt does not
@@ -63,9 +68,23 @@ fn main() -> Result<ExitCode> {
             problems
         }
         (Some("docs"), None) => {
-            let mut problems = documents::check(&root()?, &Workspace::load()?)?;
-            problems.extend(promises::check(&root()?)?);
+            let (root, texts) = (root()?, Texts::read(&root()?)?);
+            std::io::stdout().write_all(texts.means().as_bytes())?;
+            let mut problems = documents::check(&root, &Workspace::load()?)?;
+            problems.extend(promises::check(&root)?);
+            problems.extend(texts.check(&root)?);
             problems
+        }
+        (Some("docs"), Some(option)) if option == "--sentences" => {
+            let words: Vec<String> = arguments.collect();
+            let text = Texts::read(&root()?)?.longest(&words);
+            std::io::stdout().write_all(text.as_bytes())?;
+            Vec::new()
+        }
+        (Some("docs"), Some(option)) if option == "--lower" => {
+            let root = root()?;
+            Texts::read(&root)?.lower(&root)?;
+            Vec::new()
         }
         (Some("promises"), word) => {
             let words: Vec<String> = word.into_iter().chain(arguments).collect();

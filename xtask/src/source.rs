@@ -1,5 +1,6 @@
 //! As much of Rust's grammar as it takes to see which paths a file names, and a walk over files.
 
+pub(crate) mod comments;
 pub(crate) mod mentions;
 
 use anyhow::{Context, Result};

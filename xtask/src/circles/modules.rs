@@ -27,7 +27,7 @@ pub(super) struct Module {
     pub(super) mentions: Mentions,
 }
 
-/// What a path leads to.
+/// The end of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Module(ModuleId),
@@ -85,7 +85,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// What `path` leads to in the module `from`; nothing where that is outside of the crate or a variable.
+    /// The end of `path` in the module `from`; nothing for variables and items of other crates.
     pub(super) fn resolve(&self, from: ModuleId, path: &[String]) -> Option<Found> {
         self.follow(from, path, &mut Followed::new())
     }
@@ -106,7 +106,7 @@ impl Tree {
             };
             found = match name.as_str() {
                 "super" => Found::Module(self.modules[module].parent),
-                // What nobody declares is made by a macro of that module.
+                // A macro of that module makes items that nobody declares.
                 _ => self
                     .look_up(module, name, followed)
                     .unwrap_or_else(|| Found::Item(module, name.clone())),
@@ -115,7 +115,7 @@ impl Tree {
         Some(found)
     }
 
-    /// What `name` is in a module.
+    /// The meaning of `name` in a module.
     fn look_up(&self, module: ModuleId, name: &str, followed: &mut Followed) -> Option<Found> {
         let it = &self.modules[module];
         if let Some(&child) = it.children.get(name) {

@@ -42,7 +42,7 @@ pub(crate) enum Imported {
     Glob,
 }
 
-/// Where to look.
+/// The code to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Everything, tests and the modules within included.
