@@ -4,6 +4,7 @@ mod markdown;
 
 use crate::metadata::{Member, Workspace};
 use crate::source;
+use crate::source::comments::{Kind, comments};
 use anyhow::{Context, Result};
 use markdown::Link;
 use std::fs;
@@ -14,15 +15,12 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for path in source::files(root, "md")? {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        problems.extend(broken_links(root, &path, &markdown::links(&text)));
+        problems.extend(broken_links(root, &path, &markdown::links(&text, 1)));
     }
     // Documentation comments link to documents by path, which rustdoc does not check.
     for path in source::files(root, "rs")? {
         let text = fs::read_to_string(&path)?;
-        let links: Vec<Link> = markdown::links(&markdown::documentation(&text))
-            .into_iter()
-            .filter(|link| link.target.starts_with('.'))
-            .collect();
+        let links = documented_links(&text).with_context(|| path.display().to_string())?;
         problems.extend(broken_links(root, &path, &links));
     }
     let architecture = root.join("ARCHITECTURE.md");
@@ -31,6 +29,16 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
         Err(error) => vec![format!("ARCHITECTURE.md: {error}")],
     });
     Ok(problems)
+}
+
+/// The links of documentation comments to files.
+fn documented_links(source: &str) -> Result<Vec<Link>> {
+    let mut comments = comments(source)?;
+    comments.retain(|comment| comment.kind != Kind::Plain);
+    let links = comments
+        .iter()
+        .flat_map(|comment| markdown::links(&comment.text, comment.line));
+    Ok(links.filter(|link| link.target.starts_with('.')).collect())
 }
 
 /// Links of the file at `path` to files or headings that are not there.
@@ -46,7 +54,7 @@ fn broken_links(root: &Path, path: &Path, links: &[Link]) -> Vec<String> {
     links.iter().filter_map(broken).collect()
 }
 
-/// Why a link of the file at `from` leads nowhere. Links to elsewhere (with a scheme) are not
+/// The reason for which a link of the file at `from` leads nowhere. Links to elsewhere (with a scheme) are not
 /// followed.
 fn broken(from: &Path, target: &str) -> Option<String> {
     let scheme = target.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -121,12 +129,20 @@ mod tests {
 
     #[test]
     fn a_problem_tells_file_and_line() {
-        let links = markdown::links("one\n\n[two](missing.md)\n");
+        let links = markdown::links("one\n\n[two](missing.md)\n", 1);
         let root = Path::new("/nowhere");
         assert_eq!(
             broken_links(root, &root.join("docs/a.md"), &links),
             ["docs/a.md:3: (missing.md) leads to no file"]
         );
+    }
+
+    #[test]
+    fn only_documentation_comments_of_a_source_file_are_documents() {
+        let source = "//! [a](./b.md)\n// [c](./d.md)\nfn f() {} // [e](./f.md)\n/// [g](./h.md) [i]\nfn g() {}\n";
+        let links = documented_links(source).expect("Rust");
+        let lines: Vec<usize> = links.iter().map(|link| link.line).collect();
+        assert_eq!(lines, [1, 4]);
     }
 
     #[test]

@@ -6,7 +6,8 @@ mod secrets;
 
 use crate::metadata::{Member, Workspace};
 use crate::source;
-use anyhow::{Context, Result};
+use crate::source::mentions::{Mentions, Scope};
+use anyhow::Result;
 use rules::{
     CONFINED, EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, PURE_PATHS,
     UNSAFE,
@@ -22,21 +23,22 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
     problems.extend(purity(workspace));
     for member in &workspace.members {
         for path in &member.roots {
-            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
             let shown = shown(root, path);
-            problems.extend(unsafe_code(&member.name, &shown, &text));
+            problems.extend(unsafe_code(&member.name, &shown, &source::parse(path)?));
         }
         problems.extend(lints(root, member)?);
-        if member.folder.starts_with(root.join("crates")) {
-            for path in source::files(&member.folder.join("src"), "rs")? {
-                let code = source::code(&fs::read_to_string(&path)?);
-                problems.extend(secrets::derived_comparisons(&shown(root, &path), &code));
-            }
+        let is_product = member.folder.starts_with(root.join("crates"));
+        let is_pure = PURE.contains(&member.name.as_str());
+        if !is_product && !is_pure {
+            continue;
         }
-        if PURE.contains(&member.name.as_str()) {
-            for path in source::files(&member.folder.join("src"), "rs")? {
-                let text = fs::read_to_string(&path)?;
-                problems.extend(impure_names(&shown(root, &path), &text));
+        for path in source::files(&member.folder.join("src"), "rs")? {
+            let (shown, file) = (shown(root, &path), source::parse(&path)?);
+            if is_product {
+                problems.extend(secrets::derived_comparisons(&shown, &file));
+            }
+            if is_pure {
+                problems.extend(impure_names(&shown, &file));
             }
         }
     }
@@ -130,10 +132,16 @@ fn walk<'w>(
 }
 
 /// A root that neither forbids unsafe code nor may hold it.
-fn unsafe_code(name: &str, shown: &str, root_text: &str) -> Option<String> {
-    let code = source::code(root_text);
-    let denies = CONFINED.contains(&name) && code.contains("#![deny(unsafe_code)]");
-    let forbids = denies || code.contains("#![forbid(unsafe_code)]");
+fn unsafe_code(name: &str, shown: &str, file: &syn::File) -> Option<String> {
+    let has = |lint_level: &str| {
+        file.attrs.iter().any(|attribute| match &attribute.meta {
+            syn::Meta::List(list) => {
+                list.path.is_ident(lint_level) && list.tokens.to_string() == "unsafe_code"
+            }
+            _ => false,
+        })
+    };
+    let forbids = has("forbid") || CONFINED.contains(&name) && has("deny");
     match (UNSAFE.contains(&name), forbids) {
         (true, true) => Some(format!(
             "{shown} forbids unsafe code: take {name} off the list in xtask/src/layering/rules.rs"
@@ -154,22 +162,29 @@ fn lints(root: &Path, member: &Member) -> Result<Option<String>> {
     }))
 }
 
-/// What a source file of a pure crate names although it may not.
-fn impure_names(shown: &str, text: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (line, path) in source::paths(text) {
-        let path = path.replace("core::", "std::");
-        let starts_impure = |impure: &str| {
-            path.strip_prefix(impure)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        let names_impure = path.split("::").any(|name| IMPURE_NAMES.contains(&name));
-        let is_impure = IMPURE_PATHS.iter().any(|impure| starts_impure(impure));
-        if names_impure || is_impure && !PURE_PATHS.contains(&path.as_str()) {
-            problems.push(format!("{shown}:{line}: a pure crate may not use {path}"));
-        }
-    }
-    problems
+/// Paths in a source file of a pure crate that it may not name.
+fn impure_names(shown: &str, file: &syn::File) -> Vec<String> {
+    let mentions = Mentions::of(&file.items, Scope::File);
+    let imports = mentions.imports.iter().map(|it| (it.line, &it.path));
+    let paths = mentions.paths.iter().map(|it| (it.line, &it.path));
+    let mut named: Vec<(usize, String)> = imports
+        .chain(paths)
+        .map(|(line, path)| (line, path.join("::").replace("core::", "std::")))
+        .collect();
+    named.sort_unstable();
+    named.retain(|(_, path)| is_impure(path));
+    let problem = |(line, path)| format!("{shown}:{line}: a pure crate may not use {path}");
+    named.into_iter().map(problem).collect()
+}
+
+fn is_impure(path: &str) -> bool {
+    let starts_impure = |impure: &&str| {
+        let rest = path.strip_prefix(*impure);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    let names_impure = path.split("::").any(|name| IMPURE_NAMES.contains(&name));
+    let is_data = PURE_PATHS.contains(&path);
+    names_impure || !is_data && IMPURE_PATHS.iter().any(starts_impure)
 }
 
 fn shown(root: &Path, path: &Path) -> String {

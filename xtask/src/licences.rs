@@ -4,12 +4,12 @@
 
 use crate::metadata;
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use cargo_metadata::{Metadata, Package};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How files that hold a licence, or what it asks to be passed on, are called at the beginning.
+/// The beginnings of names of files that hold a licence, or a notice that it asks to pass on.
 const NAMES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
 
 /// The longest such file, in bytes: AWS-LC's, which has those of all that went into it, is 60 KiB.
@@ -25,8 +25,8 @@ Where a crate may be used under one of several licences, each text that comes wi
 /// # Errors
 /// Where a crate comes without any text and is not of a licence in `texts`, a directory with a file for
 /// each, called as SPDX does.
-pub(crate) fn write(metadata: &Value, program: &str, texts: &Path) -> Result<String> {
-    let crates = linked(metadata, program).context("unexpected cargo metadata")?;
+pub(crate) fn write(metadata: &Metadata, program: &str, texts: &Path) -> Result<String> {
+    let crates = linked(metadata, program).with_context(|| format!("no package {program}"))?;
     ensure!(!crates.is_empty(), "{program} is linked with nothing");
     let mut by_text: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for linked in &crates {
@@ -58,28 +58,24 @@ struct Linked {
     folder: PathBuf,
 }
 
-/// `None` where the JSON is not of the form that cargo documents.
-fn linked(metadata: &Value, program: &str) -> Option<Vec<Linked>> {
+/// `None` where there is no such program.
+fn linked(metadata: &Metadata, program: &str) -> Option<Vec<Linked>> {
     let packages = metadata::Linked::of(metadata, program)?.packages;
-    // What has no source is ours.
-    let foreign = packages.values().filter(|one| !one["source"].is_null());
-    foreign.map(|package| Linked::parse(package)).collect()
+    // A package without a source is ours.
+    let foreign = packages.values().filter(|one| one.source.is_some());
+    Some(foreign.map(|package| Linked::of(package)).collect())
 }
 
 impl Linked {
-    fn parse(package: &Value) -> Option<Self> {
-        let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
-        let licence = package["license"].as_str().unwrap_or("see its text");
-        let authors = package["authors"].as_array()?.iter();
-        let authors: Vec<_> = authors.filter_map(Value::as_str).collect();
-        Some(Self {
-            title: format!("{name} {version} ({licence})"),
+    fn of(package: &Package) -> Self {
+        let licence = package.license.as_deref().unwrap_or("see its text");
+        let manifest = package.manifest_path.as_std_path();
+        Self {
+            title: format!("{} {} ({licence})", package.name, package.version),
             licence: licence.to_owned(),
-            authors: authors.join(", "),
-            folder: Path::new(package["manifest_path"].as_str()?)
-                .parent()?
-                .to_owned(),
-        })
+            authors: package.authors.join(", "),
+            folder: manifest.parent().unwrap_or(manifest).to_owned(),
+        }
     }
 }
 
@@ -133,36 +129,25 @@ fn normalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::metadata::example::{Example, metadata};
 
     /// A program linked with `a` and `b`, and built with `c`, whose folders are in `dir`.
-    fn metadata(dir: &Path) -> Value {
-        let package = |name: &str, source: Value| {
+    fn program(dir: &Path) -> Metadata {
+        let foreign = |name: &'static str| {
             let folder = dir.join(name);
             fs::create_dir_all(&folder).expect("a directory");
-            json!({
-                "id": name, "name": name, "version": "1.0.0", "license": "MIT OR Apache-2.0",
-                "authors": ["Ada"], "source": source, "manifest_path": folder.join("Cargo.toml"),
-            })
+            Example {
+                folder,
+                ..Example::foreign(name, "1.0.0", &[])
+            }
         };
-        let node = |id: &str, deps: Value| json!({"id": id, "deps": deps});
-        let dep = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
-        let deps = json!([
-            dep("a", Value::Null),
-            dep("b", Value::Null),
-            dep("c", json!("build"))
-        ]);
-        json!({
-            "packages": [
-                package("program", Value::Null),
-                package("a", json!("registry")),
-                package("b", json!("registry")),
-                package("c", json!("registry")),
-            ],
-            "resolve": {"nodes": [
-                node("program", deps), node("a", json!([])), node("b", json!([])), node("c", json!([])),
-            ]},
-        })
+        let on = [("a", None), ("b", None), ("c", Some("build"))];
+        metadata(&[
+            Example::ours("program", &on),
+            foreign("a"),
+            foreign("b"),
+            foreign("c"),
+        ])
     }
 
     fn scratch(name: &str) -> PathBuf {
@@ -175,14 +160,14 @@ mod tests {
     #[test]
     fn a_text_stands_once_below_all_crates_that_have_it() {
         let dir = scratch("once");
-        let metadata = metadata(&dir);
+        let metadata = program(&dir);
         fs::write(dir.join("a/LICENSE-MIT"), "Permission\r\n").expect("a file");
         fs::write(dir.join("b/License.txt"), "Permission").expect("a file");
         fs::write(dir.join("b/NOTICE"), "Made by Ada").expect("a file");
         let text = write(&metadata, "program", &dir.join("texts")).expect("a text");
         fs::remove_dir_all(&dir).expect("gone");
         assert_eq!(text.matches("Permission").count(), 1, "{text}");
-        assert!(text.contains("a 1.0.0 (MIT OR Apache-2.0)\nb 1.0.0 (MIT OR Apache-2.0)\n---"));
+        assert!(text.contains("a 1.0.0 (MIT/Apache-2.0)\nb 1.0.0 (MIT/Apache-2.0)\n---"));
         assert!(text.contains("Made by Ada"));
         assert!(!text.contains("c 1.0.0"), "it is not linked: {text}");
     }
@@ -190,14 +175,14 @@ mod tests {
     #[test]
     fn a_crate_without_a_text_gets_that_of_its_licence_or_is_an_error() {
         let dir = scratch("none");
-        let metadata = metadata(&dir);
+        let metadata = program(&dir);
         fs::write(dir.join("a/LICENSE"), "Permission").expect("a file");
         let texts = dir.join("texts");
         let error = write(&metadata, "program", &texts).expect_err("b has none");
         assert!(
             error
                 .to_string()
-                .starts_with("b 1.0.0 (MIT OR Apache-2.0) comes without")
+                .starts_with("b 1.0.0 (MIT/Apache-2.0) comes without")
         );
         fs::write(texts.join("MIT.txt"), "The MIT License").expect("a file");
         let text = write(&metadata, "program", &texts).expect("a text");

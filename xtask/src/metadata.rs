@@ -1,20 +1,24 @@
-//! What `cargo metadata` says of the workspace, as far as the checks need it.
+//! The workspace and its dependencies, by `cargo metadata`.
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result};
+use cargo_metadata::{
+    DependencyKind, Metadata, MetadataCommand, NodeDep, Package, PackageId, TargetKind,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 
-/// What packages are made for.
+#[cfg(test)]
+pub(crate) mod example;
+
+/// The platform of the packages.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The packages of the workspace and everything they depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     pub(crate) members: Vec<Member>,
-    /// By package name, what it depends on at run time, on any platform. Two versions of a package
-    /// are one here.
+    /// By package name, what it depends on at run time, on any platform. Older versions of a package have a name with
+    /// the version: `rand_core 0.6.4`.
     pub(crate) dependencies: BTreeMap<String, Vec<String>>,
 }
 
@@ -31,41 +35,28 @@ pub(crate) struct Member {
 impl Workspace {
     /// Asks cargo.
     pub(crate) fn load() -> Result<Self> {
-        Self::parse(&ask(&[])?).context("unexpected cargo metadata")
+        Self::of(&ask(&[])?).context("cargo metadata resolved nothing")
     }
 
-    /// `None` where the JSON is not of the form that cargo documents.
-    fn parse(metadata: &Value) -> Option<Self> {
-        let packages = metadata["packages"].as_array()?;
-        let names: BTreeMap<&str, &str> = packages
-            .iter()
-            .map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
-            .collect::<Option<_>>()?;
-        let labels = labels(packages);
-        let mut workspace = Self::default();
-        let member_ids = metadata["workspace_members"].as_array()?;
-        for package in packages {
-            if member_ids.contains(&package["id"]) {
-                workspace.members.push(Member::parse(package)?);
-            }
+    fn of(metadata: &Metadata) -> Option<Self> {
+        let names = names(&metadata.packages);
+        let packages = metadata.workspace_packages().into_iter();
+        let mut members: Vec<Member> = packages.map(Member::of).collect();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut dependencies: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for node in &metadata.resolve.as_ref()?.nodes {
+            let normal = node.deps.iter().filter(|it| is_normal(it));
+            let entry = dependencies.entry(names.get(&node.id)?.clone());
+            let on: Option<Vec<_>> = normal.map(|it| names.get(&it.pkg).cloned()).collect();
+            entry.or_default().extend(on?);
         }
-        workspace.members.sort_by(|a, b| a.name.cmp(&b.name));
-        for node in metadata["resolve"]["nodes"].as_array()? {
-            let id = node["id"].as_str()?;
-            let name = labels.get(id).map_or(*names.get(id)?, String::as_str);
-            let entry = workspace.dependencies.entry(name.to_owned()).or_default();
-            for dependency in node["deps"].as_array()? {
-                if is_normal(dependency) {
-                    let id = dependency["pkg"].as_str()?;
-                    let name = labels.get(id).map_or(*names.get(id)?, String::as_str);
-                    entry.push(name.to_owned());
-                }
-            }
-        }
-        Some(workspace)
+        Some(Self {
+            members,
+            dependencies,
+        })
     }
 
-    /// What `name` depends on directly.
+    /// The direct dependencies of `name`.
     pub(crate) fn dependencies_of(&self, name: &str) -> &[String] {
         self.dependencies.get(name).map_or(&[], Vec::as_slice)
     }
@@ -75,70 +66,49 @@ impl Workspace {
     }
 }
 
-/// What older versions of crates are called, by their ids: `rand_core 0.6.4`. The newest has the name.
-fn labels(packages: &[Value]) -> BTreeMap<&str, String> {
-    let parts = |package: &Value| -> Vec<u64> {
-        let version = package["version"].as_str().unwrap_or_default();
-        version
-            .split('.')
-            .map_while(|part| part.parse().ok())
-            .collect()
-    };
-    let is_older = |package: &&Value| {
+/// The newest version of a package has the name alone, others with their version.
+fn names(packages: &[Package]) -> BTreeMap<&PackageId, String> {
+    let is_older = |package: &Package| {
         let mut others = packages.iter();
-        others.any(|other| other["name"] == package["name"] && parts(other) > parts(package))
+        others.any(|other| other.name == package.name && other.version > package.version)
     };
-    let label = |package: &Value| {
-        let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
-        Some(format!("{name} {version}"))
+    let name = |package: &Package| match is_older(package) {
+        true => format!("{} {}", package.name, package.version),
+        false => package.name.to_string(),
     };
-    let older = packages.iter().filter(is_older);
-    older
-        .filter_map(|package| Some((package["id"].as_str()?, label(package)?)))
-        .collect()
+    packages.iter().map(|it| (&it.id, name(it))).collect()
 }
 
 impl Member {
-    fn parse(package: &Value) -> Option<Self> {
-        let manifest = PathBuf::from(package["manifest_path"].as_str()?);
-        let is_product = |target: &&Value| {
-            let kinds = target["kind"].as_array();
-            kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "lib" || kind == "bin"))
-        };
-        let targets = package["targets"].as_array()?.iter().filter(is_product);
-        Some(Self {
-            name: package["name"].as_str()?.to_owned(),
-            folder: manifest.parent()?.to_owned(),
-            roots: targets
-                .map(|target| target["src_path"].as_str().map(PathBuf::from))
-                .collect::<Option<_>>()?,
-        })
+    fn of(package: &Package) -> Self {
+        let manifest = package.manifest_path.as_std_path();
+        let is_product = |kind: &TargetKind| matches!(kind, TargetKind::Lib | TargetKind::Bin);
+        let targets = package.targets.iter();
+        let products = targets.filter(|target| target.kind.iter().any(is_product));
+        Self {
+            name: package.name.to_string(),
+            folder: manifest.parent().unwrap_or(manifest).to_owned(),
+            roots: products.map(|it| it.src_path.clone().into()).collect(),
+        }
     }
 }
 
 /// The packages that a program is linked with, itself included, in the order of their ids.
 pub(crate) struct Linked<'a> {
-    /// As cargo describes each.
-    pub(crate) packages: BTreeMap<&'a str, &'a Value>,
-    /// The ids of the packages that each depends on directly.
-    pub(crate) dependencies: BTreeMap<&'a str, Vec<&'a str>>,
+    pub(crate) packages: BTreeMap<&'a PackageId, &'a Package>,
+    /// The direct dependencies of each.
+    pub(crate) dependencies: BTreeMap<&'a PackageId, Vec<&'a PackageId>>,
 }
 
 impl<'a> Linked<'a> {
-    /// `None` where the JSON is not of the form that cargo documents, or has no such program.
-    pub(crate) fn of(metadata: &'a Value, program: &str) -> Option<Self> {
-        let all = metadata["packages"].as_array()?;
-        let all: BTreeMap<&str, &Value> = all
-            .iter()
-            .map(|package| Some((package["id"].as_str()?, package)))
-            .collect::<Option<_>>()?;
-        let nodes = metadata["resolve"]["nodes"].as_array()?;
-        let nodes: BTreeMap<&str, &Vec<Value>> = nodes
-            .iter()
-            .map(|node| Some((node["id"].as_str()?, node["deps"].as_array()?)))
-            .collect::<Option<_>>()?;
-        let is_program = |package: &&&Value| package["name"] == program;
-        let mut open = vec![all.values().find(is_program)?["id"].as_str()?];
+    /// `None` where there is no such program.
+    pub(crate) fn of(metadata: &'a Metadata, program: &str) -> Option<Self> {
+        let all = metadata.packages.iter();
+        let all: BTreeMap<&PackageId, &Package> = all.map(|it| (&it.id, it)).collect();
+        let nodes = metadata.resolve.as_ref()?.nodes.iter();
+        let nodes: BTreeMap<&PackageId, &[NodeDep]> =
+            nodes.map(|node| (&node.id, node.deps.as_slice())).collect();
+        let mut open = vec![&all.values().find(|package| package.name == program)?.id];
         let mut linked = Self {
             packages: BTreeMap::new(),
             dependencies: BTreeMap::new(),
@@ -148,9 +118,7 @@ impl<'a> Linked<'a> {
                 continue;
             }
             let direct = nodes.get(id)?.iter().filter(|one| is_normal(one));
-            let mut direct: Vec<&str> = direct
-                .map(|one| one["pkg"].as_str())
-                .collect::<Option<_>>()?;
+            let mut direct: Vec<&PackageId> = direct.map(|one| &one.pkg).collect();
             direct.sort_unstable();
             direct.dedup();
             open.extend(&direct);
@@ -160,76 +128,55 @@ impl<'a> Linked<'a> {
     }
 }
 
-/// What cargo says of packages for the platform that the program is packaged for.
-pub(crate) fn of_target() -> Result<Value> {
+/// The packages, resolved for the platform that the program is packaged for.
+pub(crate) fn of_target() -> Result<Metadata> {
     ask(&["--filter-platform", TARGET])
 }
 
-fn ask(further: &[&str]) -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--locked"])
-        .args(further)
-        .output()
-        .context("cargo cannot be started")?;
-    ensure!(
-        output.status.success(),
-        "cargo metadata failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(serde_json::from_slice(&output.stdout)?)
+fn ask(further: &[&str]) -> Result<Metadata> {
+    let options = ["--locked"].iter().chain(further);
+    let options: Vec<String> = options.map(|it| (*it).to_owned()).collect();
+    let metadata = MetadataCommand::new().other_options(options).exec();
+    metadata.context("cargo metadata")
 }
 
 /// Neither for tests nor for build scripts, which run elsewhere.
-pub(crate) fn is_normal(dependency: &Value) -> bool {
-    let kinds = dependency["dep_kinds"].as_array();
-    kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
+fn is_normal(dependency: &NodeDep) -> bool {
+    let mut kinds = dependency.dep_kinds.iter();
+    kinds.any(|it| it.kind == DependencyKind::Normal)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::example::{Example, metadata};
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn dependencies_for_tests_and_build_scripts_do_not_count() {
-        let dependency = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
-        let package = |name: &str| {
-            json!({
-                "id": format!("{name}-id"),
-                "name": name,
-                "manifest_path": format!("/w/{name}/Cargo.toml"),
-                "targets": [
-                    {"kind": ["lib"], "src_path": format!("/w/{name}/src/lib.rs")},
-                    {"kind": ["test"], "src_path": format!("/w/{name}/tests/a.rs")},
-                ],
-            })
-        };
-        let metadata = json!({
-            "packages": [package("a"), package("b"), package("c"), package("d")],
-            "workspace_members": ["a-id"],
-            "resolve": {"nodes": [{
-                "id": "a-id",
-                "deps": [
-                    dependency("b-id", Value::Null),
-                    dependency("c-id", json!("dev")),
-                    dependency("d-id", json!("build")),
-                ],
-            }]},
-        });
-        let workspace = Workspace::parse(&metadata).expect("well-formed metadata");
+        let on = [("b", None), ("c", Some("dev")), ("d", Some("build"))];
+        let metadata = metadata(&[
+            Example::ours("a", &on),
+            Example::ours("b", &[]),
+            Example::foreign("c", "1.0.0", &[]),
+            Example::foreign("d", "1.0.0", &[]),
+        ]);
+        let workspace = Workspace::of(&metadata).expect("a workspace");
         assert_eq!(workspace.dependencies_of("a"), ["b"]);
         assert!(workspace.dependencies_of("z").is_empty());
-        assert!(workspace.is_member("a") && !workspace.is_member("b"));
+        assert!(workspace.is_member("a") && !workspace.is_member("c"));
         assert_eq!(workspace.members[0].folder, PathBuf::from("/w/a"));
-        assert_eq!(
-            workspace.members[0].roots,
-            [PathBuf::from("/w/a/src/lib.rs")]
-        );
+        let root = PathBuf::from("/w/a/src/lib.rs");
+        assert_eq!(workspace.members[0].roots, [root], "tests are no product");
     }
 
     #[test]
-    fn other_json_is_refused() {
-        assert!(Workspace::parse(&json!({"packages": []})).is_none());
+    fn an_older_version_is_a_package_of_its_own() {
+        let metadata = metadata(&[
+            Example::ours("a", &[("c", None), ("c@0.9.0", None)]),
+            Example::foreign("c@0.9.0", "0.9.0", &[]),
+            Example::foreign("c", "0.10.0", &[]),
+        ]);
+        let workspace = Workspace::of(&metadata).expect("a workspace");
+        assert_eq!(workspace.dependencies_of("a"), ["c", "c 0.9.0"]);
     }
 }

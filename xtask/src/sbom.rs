@@ -3,6 +3,7 @@
 
 use crate::metadata::Linked;
 use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Metadata, Package, PackageId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,25 +49,26 @@ const BUNDLED: [Bundled; 2] = [
 /// # Errors
 /// Where a crate of a registry has no checksum in `lock`, or the version of a C library is not found.
 pub(crate) fn write(
-    metadata: &Value,
+    metadata: &Metadata,
     program: &str,
     lock: &str,
     timestamp: &str,
 ) -> Result<String> {
-    let linked = Linked::of(metadata, program).context("unexpected cargo metadata")?;
+    let linked = Linked::of(metadata, program);
+    let linked = linked.with_context(|| format!("no package {program}"))?;
     let checksums = checksums(lock)?;
     let mut components = Vec::new();
     let mut root = None;
     for package in linked.packages.values() {
         let mut component = component(package, &checksums)?;
-        if package["name"] == program {
+        if package.name == program {
             component["type"] = json!("application");
             root = Some(component);
         } else {
             components.push(component);
         }
     }
-    let references = |ids: &[&str]| -> Vec<String> {
+    let references = |ids: &[&PackageId]| -> Vec<String> {
         ids.iter()
             .map(|id| reference(linked.packages[id]))
             .collect()
@@ -102,42 +104,40 @@ fn checksums(lock: &str) -> Result<BTreeMap<(String, String), String>> {
         .collect())
 }
 
-/// What a package is called within the bill.
-fn reference(package: &Value) -> String {
-    let text = |key: &str| package[key].as_str().unwrap_or_default();
-    format!("pkg:cargo/{}@{}", text("name"), text("version"))
+/// The name of a package within the bill.
+fn reference(package: &Package) -> String {
+    format!("pkg:cargo/{}@{}", package.name, package.version)
 }
 
-fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
-    let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
-    let (name, version, licence) = (text("name"), text("version"), text("license"));
+fn component(package: &Package, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
+    let (name, version) = (package.name.to_string(), package.version.to_string());
     let mut component = json!({
         "type": "library",
         "bom-ref": reference(package),
         "name": name,
         "version": version,
     });
-    if !licence.is_empty() {
+    if let Some(licence) = &package.license {
         // Older crates write a slash for OR, which SPDX does not know.
         let expression = licence.replace('/', " OR ");
         component["licenses"] = json!([{"expression": expression}]);
     }
     // A package without a source is ours, and in no registry.
-    if !package["source"].is_null() {
+    if package.source.is_some() {
         let checksum = checksums.get(&(name.clone(), version));
         let checksum = checksum.with_context(|| format!("Cargo.lock has no checksum of {name}"))?;
         component["purl"] = json!(reference(package));
         component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);
     }
     if let Some(bundled) = BUNDLED.iter().find(|one| one.in_crate == name) {
-        component["components"] = json!([bundled.component(&text("manifest_path"))?]);
+        component["components"] = json!([bundled.component(package.manifest_path.as_std_path())?]);
     }
     Ok(component)
 }
 
 impl Bundled {
-    fn component(&self, manifest: &str) -> Result<Value> {
-        let folder = Path::new(manifest).parent().unwrap_or(Path::new(""));
+    fn component(&self, manifest: &Path) -> Result<Value> {
+        let folder = manifest.parent().unwrap_or(Path::new(""));
         let header = folder.join(self.header);
         let text = fs::read_to_string(&header)
             .with_context(|| format!("{}: run cargo fetch", header.display()))?;
@@ -168,6 +168,7 @@ impl Bundled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metadata::example::{Example, metadata};
 
     const LOCK: &str = r#"
         [[package]]
@@ -181,33 +182,23 @@ mod tests {
     "#;
 
     /// A program that is linked with `ours`, by it with `a`, and with SQLite, and that is built with `c`.
-    fn metadata(folder: &Path) -> Value {
-        let package = |name: &str, version: &str, source: Value| {
-            json!({
-                "id": name, "name": name, "version": version, "license": "MIT/Apache-2.0", "source": source,
-                "manifest_path": folder.join("Cargo.toml"),
-            })
+    fn program(folder: &Path) -> Metadata {
+        let on = [
+            ("ours", None),
+            ("libsqlite3-sys", None),
+            ("c", Some("build")),
+        ];
+        let sqlite = Example {
+            folder: folder.to_owned(),
+            ..Example::foreign("libsqlite3-sys", "0.1.0", &[])
         };
-        let dep = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
-        let deps = json!([
-            dep("ours", Value::Null),
-            dep("libsqlite3-sys", Value::Null),
-            dep("c", json!("build"))
-        ]);
-        json!({
-            "packages": [
-                package("program", "0.1.0", Value::Null),
-                package("ours", "0.1.0", Value::Null),
-                package("a", "1.0.0", json!("registry")),
-                package("c", "1.0.0", json!("registry")),
-                package("libsqlite3-sys", "0.1.0", json!("registry")),
-            ],
-            "resolve": {"nodes": [
-                {"id": "program", "deps": deps},
-                {"id": "ours", "deps": [dep("a", Value::Null)]},
-                {"id": "a", "deps": []}, {"id": "c", "deps": []}, {"id": "libsqlite3-sys", "deps": []},
-            ]},
-        })
+        metadata(&[
+            Example::ours("program", &on),
+            Example::ours("ours", &[("a", None)]),
+            Example::foreign("a", "1.0.0", &[]),
+            Example::foreign("c", "1.0.0", &[]),
+            sqlite,
+        ])
     }
 
     fn scratch(name: &str, header: &str) -> std::path::PathBuf {
@@ -219,7 +210,7 @@ mod tests {
 
     fn bill(name: &str, header: &str, lock: &str) -> Result<Value> {
         let dir = scratch(name, header);
-        let text = write(&metadata(&dir), "program", lock, "2026-01-31T12:00:00Z");
+        let text = write(&program(&dir), "program", lock, "2026-01-31T12:00:00Z");
         fs::remove_dir_all(dir).expect("gone");
         Ok(serde_json::from_str(&text?)?)
     }

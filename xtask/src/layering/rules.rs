@@ -22,7 +22,7 @@ pub(super) const PURE: [&str; 18] = [
     "culvert-wire",
 ];
 
-/// What no pure crate may reach, directly or through others: system calls, runtimes, clocks,
+/// Packages that no pure crate may reach, directly or through others: system calls, runtimes, clocks,
 /// sources of randomness, and what stands on them (TLS, databases, web servers).
 pub(super) const IMPURE: [&str; 28] = [
     "async-io",
@@ -80,7 +80,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What each crate of the workspace may depend on directly, of the workspace. A crate that is not
+/// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
 pub(super) const EDGES: [(&str, &[&str]); 38] = [
@@ -341,8 +341,8 @@ pub(super) const EDGES: [(&str, &[&str]); 38] = [
     ("xtask", &[]),
 ];
 
-/// Who may depend directly on what reaches the operating system or is an async runtime. Whoever is
-/// listed nowhere may.
+/// The only crates that may depend directly on packages which reach the operating system or are an async runtime. A
+/// package that is not listed is free for all.
 pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
     (
         "getrandom",
@@ -400,9 +400,9 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
 /// it, but those of [`CONFINED`].
 pub(super) const UNSAFE: [&str; 3] = ["culvert-bpf", "culvert-tun", "culvert-udp"];
 
-/// Crates whose root may deny unsafe code instead of forbidding it, so that one module that must
-/// have it can say so: the vector instructions of `aead`, the sums of `packet` compiled for them, one call of
-/// the C library in `host`, and the ring of `io-models`, which nothing of the product uses.
+/// Crates whose root may deny unsafe code instead of forbidding it, so that one module can allow it: the vector
+/// instructions of `aead`, the sums of `packet` compiled for them, one call of the C library in `host`, and the
+/// io_uring of `io-models`. Nothing of the product uses the last one.
 pub(super) const CONFINED: [&str; 4] = [
     "culvert-aead",
     "culvert-host",

@@ -102,7 +102,7 @@ fn schema(name: &str, schema: &Value) -> String {
     text
 }
 
-/// What a value is, in words, with a link to the schema that says more.
+/// The type of a value in words, with a link to the schema that says more.
 fn kind(schema: &Value) -> String {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or_default();

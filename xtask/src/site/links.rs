@@ -1,71 +1,54 @@
 //! Links of documents: on the site they lead to pages; those to source files are text there.
 
 use super::navigation::Documents;
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 /// The text of the document at `source`, as a page.
 pub(super) fn lead_to_pages(text: &str, source: &str, documents: &Documents) -> String {
-    let mut out = String::new();
-    let mut fence = None;
-    // Text of a paragraph, in which a link's text may span lines.
-    let mut prose = String::new();
-    for line in text.split_inclusive('\n') {
-        let start = line.trim_start();
-        let marker = ["```", "~~~"]
-            .into_iter()
-            .find(|marker| start.starts_with(marker));
-        match (fence, marker) {
-            (None, None) => prose.push_str(line),
-            (None, Some(_)) => {
-                out += &rewrite(&std::mem::take(&mut prose), source, documents);
-                out += line;
-                fence = marker;
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        let Event::Start(
+            Tag::Link {
+                link_type: LinkType::Inline,
+                dest_url,
+                ..
             }
-            (Some(open), close) => {
-                out += line;
-                if close == Some(open) {
-                    fence = None;
-                }
-            }
+            | Tag::Image {
+                link_type: LinkType::Inline,
+                dest_url,
+                ..
+            },
+        ) = event
+        else {
+            continue;
+        };
+        // `[text](target)`: the text may have brackets, the target has none.
+        let Some(middle) = text[range.clone()].rfind("](") else {
+            continue;
+        };
+        let target = range.start + middle..range.end;
+        if let Some(page) = to_page(&dest_url, source, documents) {
+            edits.push((target, format!("]({page})")));
+        } else {
+            let opening = text[range.start..].find('[').map_or(0, |at| at + 1);
+            edits.push((range.start..range.start + opening, String::new()));
+            edits.push((target, String::new()));
         }
     }
-    out + &rewrite(&prose, source, documents)
-}
-
-fn rewrite(prose: &str, source: &str, documents: &Documents) -> String {
-    let mut out = String::new();
-    let mut rest = prose;
-    let mut in_code = false;
-    // Where in `out` the brackets that are open begin.
-    let mut open = Vec::new();
-    while let Some(char) = rest.chars().next() {
-        let (now, after) = rest.split_at(char.len_utf8());
-        rest = after;
-        match char {
-            '`' => in_code = !in_code,
-            '[' if !in_code => open.push(out.len()),
-            ']' if !in_code => {
-                let start = open.pop();
-                let target = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-                if let (Some(start), Some((target, after))) = (start, target) {
-                    rest = after;
-                    match to_page(target, source, documents) {
-                        Some(target) => out += &format!("]({target})"),
-                        None => drop(out.remove(start)),
-                    }
-                    continue;
-                }
-            }
-            // A code span does not go on in the next paragraph, whatever was left open.
-            '\n' if rest.starts_with('\n') => in_code = false,
-            _ => {}
-        }
-        out += now;
+    edits.sort_by_key(|(range, _)| range.start);
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for (range, replacement) in edits {
+        out += &text[at..range.start];
+        out += &replacement;
+        at = range.end;
     }
-    out
+    out + &text[at..]
 }
 
-/// Where a link leads on the site; `None` where that is no page.
+/// The target of a link on the site; `None` where that is no page.
 fn to_page(target: &str, source: &str, documents: &Documents) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") || target.starts_with('#') {
         return Some(target.to_owned());
