@@ -22,6 +22,9 @@ const PICTURES: &str = "target/screenshots";
 /// Where `make study` leaves its charts, which docs/performance.md shows.
 const CHARTS: &str = "docs/performance";
 
+/// Pictures that documents show.
+const SHOWN: &str = "docs/pictures";
+
 /// Writes the source of the site into `out`. Files that are as wanted are not touched, so that a server that
 /// watches them sees what changed.
 pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
@@ -62,6 +65,10 @@ pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
     for chart in files(&root.join(CHARTS), |name| name.ends_with(".svg"))? {
         let bytes = fs::read(root.join(CHARTS).join(&chart))?;
         write(&source.join("performance").join(&chart), &bytes)?;
+    }
+    for picture in files(&root.join(SHOWN), |_| true)? {
+        let bytes = fs::read(root.join(SHOWN).join(&picture))?;
+        write(&source.join("pictures").join(&picture), &bytes)?;
     }
     write(&out.join("zensical.toml"), settings(&sections).as_bytes())
 }

@@ -15,21 +15,21 @@ pub const URGENT_QUEUE: usize = 0;
 /// The queue of acknowledgements, where a device has priority queues.
 pub const ACKNOWLEDGEMENT_QUEUE: usize = 1;
 
-/// How many queues come before the bulk queues, where a device has priority queues.
+/// The number of queues before the bulk queues, if a device has priority queues.
 pub const PRIORITY_QUEUES: usize = 2;
 
-/// The bound that a queue has to begin with, and the lowest: about what a single flow keeps in flight inside the host at
-/// 10 Gbit/s and 1.5 ms, and what the second-level caches of two cores hold. Measured: docs/performance.md, "Bounds of
+/// The first bound of a queue, and the lowest. A single flow keeps about as much in flight inside the host at 10 Gbit/s
+/// and 1.5 ms, and the second-level caches of two cores hold as much. Measured: docs/performance.md, "Bounds of
 /// queues".
 pub const MIN_BOUND_BYTES: u64 = 2 << 20;
 
 /// The highest: what comes on top of it in one burst is lost, or kept by TCP where it is this host's, and slows its sender.
 pub const MAX_BOUND_BYTES: u64 = 16 << 20;
 
-/// What a packet counts at least: about what the kernel needs to keep a small one.
+/// The least that a packet counts: about the memory that the kernel needs for a small one.
 pub const MIN_PACKET_BYTES: u64 = 2048;
 
-/// What a frame counts that was read, its virtio-net header included in `frame_len`.
+/// The bytes that a frame counts once it is read. `frame_len` includes its virtio-net header.
 #[must_use]
 pub fn counted_bytes(frame_len: usize) -> u64 {
     let packet = frame_len.saturating_sub(VNET_HEADER_BYTES) as u64;

@@ -1,4 +1,4 @@
-//! Where datagrams go and come from.
+//! The addresses of datagrams.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -56,7 +56,7 @@ pub struct LocalAddress {
     pub interface: u32,
 }
 
-/// Where datagrams go, and from which of our addresses.
+/// The destination of datagrams, and the one of our addresses that they come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
     /// The peer.

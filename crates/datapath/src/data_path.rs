@@ -36,21 +36,21 @@ const PRIORITY_BUDGET_FRAMES: usize = 32;
 /// over a socket that is broken would take the processor from all others.
 const MAX_RECEIVE_FAILURES: u8 = 8;
 
-/// How a data path is made.
+/// The parts of a data path.
 pub struct Options<A> {
     /// The worker's number, below 64.
     pub worker: usize,
-    /// How many TUN queues it reads, at most 64.
+    /// The number of TUN queues that it reads, at most 64.
     pub queues: usize,
     /// Of each queue, where the kernel bounds them in bytes; otherwise empty.
     pub accounts: Vec<A>,
-    /// Whether the first of the queues are the TUN's priority queues.
+    /// True if the first of the queues are the TUN's priority queues.
     pub has_priority: bool,
-    /// What the TUN takes coalesced.
+    /// The kinds of superframes that the TUN takes.
     pub accept: Accept,
-    /// What makes it fast.
+    /// The mechanisms that make it fast.
     pub mechanisms: Mechanisms,
-    /// Where it counts.
+    /// Its counters.
     pub counters: Arc<WorkerCounters>,
     /// Of a device whose packets are judged.
     pub gates: Option<Arc<Gates>>,
@@ -79,7 +79,7 @@ pub struct DataPath<S: Shell> {
     signals: VecDeque<(PeerId, Signal)>,
 }
 
-/// What a worker does before it looks at its devices again.
+/// The rest of a worker before it looks at its devices again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing: there is work.
@@ -135,7 +135,7 @@ impl<S: Shell> DataPath<S> {
         &mut self.context.shell
     }
 
-    /// When the last turn began.
+    /// The beginning of the last turn.
     pub const fn now(&self) -> Time {
         self.context.now
     }
@@ -145,7 +145,7 @@ impl<S: Shell> DataPath<S> {
         &mut self.context.mix
     }
 
-    /// What to do before the next turn.
+    /// The rest before the next turn.
     pub fn rest(&mut self) -> Rest {
         let has_signals = !self.signals.is_empty() || !self.context.mtu_answers.is_empty();
         let is_busy = self.ready.contains(&true)
@@ -240,7 +240,7 @@ impl<S: Shell> DataPath<S> {
 
     fn adopt_sockets(&mut self) {
         let shell = &self.context.shell;
-        // What arrived before the sockets were watched.
+        // Datagrams may have arrived before the sockets were watched.
         self.ready = Lane::ALL.map(|lane| shell.has_socket(lane));
         if self.ready.contains(&true) {
             let is_limited = self.context.mechanisms.has(Mechanism::Backlog);
@@ -313,7 +313,7 @@ impl<S: Shell> DataPath<S> {
                 self.carry_in(lane, run)?;
             }
         }
-        // What the host has answered by now, such as an echo.
+        // The host may have answered by now, such as an echo.
         self.carry_priority_out()
     }
 
@@ -334,7 +334,7 @@ impl<S: Shell> DataPath<S> {
                 (runs, may_have_more)
             }
             Receive::Failed => {
-                // What is there already tells of itself no more.
+                // No event will tell of datagrams that are there already.
                 self.context.counters.udp_receive_failures.add(1);
                 let failures = &mut self.receive_failures[lane as usize];
                 *failures += 1;
@@ -375,7 +375,7 @@ impl<S: Shell> DataPath<S> {
         Ok(())
     }
 
-    /// Finds out which lanes something with priority has come to. Costs no system call. What is counted joins its queue a moment
+    /// Finds out which lanes something with priority has come to. Costs no system call. A counted datagram joins its queue a moment
     /// later, so a lane may be found empty now: the event that follows is taken in before the next turn.
     fn note_arrivals(&mut self) {
         for lane in Lane::PRIORITY {

@@ -1,4 +1,4 @@
-//! What workers and the control thread tell each other.
+//! Events and commands between workers and the control thread.
 
 use crate::unrouted::Refusal;
 use culvert_base::LocalAddress;
@@ -7,7 +7,7 @@ use culvert_session::parse::INITIATION_LEN;
 use culvert_session::{GenerationChange, Index, PeerId};
 use std::net::{IpAddr, SocketAddr};
 
-/// What a worker tells the control thread.
+/// News of a worker for the control thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// A packet waits, or the key grows old.
@@ -37,7 +37,7 @@ pub enum Event {
     SuperframesTaken(Accept),
 }
 
-/// What the control thread asks of a worker.
+/// A request of the control thread to a worker.
 #[derive(Debug)]
 pub enum Command {
     /// Seal an empty record for the peer.
@@ -57,7 +57,7 @@ pub enum Command {
     Refuse {
         /// The frame.
         frame: Box<[u8]>,
-        /// What its sender hears.
+        /// The answer to its sender.
         refusal: Refusal,
     },
 }
@@ -76,7 +76,7 @@ pub struct HandshakeMessage {
     len: u8,
     /// Its sender.
     pub source: SocketAddr,
-    /// Where it came to.
+    /// The address that it came to.
     pub local: Option<LocalAddress>,
 }
 

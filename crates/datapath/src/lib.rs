@@ -1,4 +1,4 @@
-//! What a worker decides about packets, without a kernel: frames, datagrams and time in; batches, frames and counters
+//! The decisions of a worker about packets, without a kernel: frames, datagrams and time in; batches, frames and counters
 //! out.
 //!
 //! [`DataPath`] carries both directions of one worker. It reads and writes through its [`Shell`], which the engine makes

@@ -83,7 +83,7 @@ impl Cursor {
     }
 }
 
-/// How many packets a frame holds; one where it can't be cut.
+/// The packets in a frame; one if it can't be cut.
 pub(crate) fn packets_in(frame: &[u8]) -> u64 {
     let cut = frame.split_first_chunk::<VNET_HEADER_LEN>();
     let cut = cut.and_then(|(vnet, packet)| {

@@ -23,7 +23,7 @@ pub struct Peer {
     pub id: PeerId,
     /// Its key.
     pub public_key: PublicKey,
-    /// What the timers are told.
+    /// The news for the timers.
     pub activity: Arc<Activity>,
     /// Locked for the few instructions of a copy or a comparison, once per batch.
     endpoint: Mutex<Option<Destination>>,

@@ -94,7 +94,7 @@ pub trait Shell {
     /// Hands a handshake message to the control thread. False where there is no room for its sender.
     fn hand_over(&self, message: HandshakeMessage) -> bool;
 
-    /// What the control thread asks for next.
+    /// The next request of the control thread.
     fn next_command(&mut self) -> Option<Command>;
 
     /// The newest snapshot, where it is newer than `generation`, which is brought up to date.
@@ -132,7 +132,7 @@ pub enum Receive {
     NoSocket,
     /// So many runs of datagrams have come.
     Runs {
-        /// How many.
+        /// Their number.
         runs: usize,
         /// There may be more.
         may_have_more: bool,
@@ -160,13 +160,13 @@ pub struct Datagrams<'a> {
     pub is_truncated: bool,
     /// Their sender.
     pub source: SocketAddr,
-    /// Where they came to.
+    /// The address that they came to.
     pub local: Option<LocalAddress>,
     /// The congestion bits of their outer header.
     pub ecn: Ecn,
 }
 
-/// Why datagrams did not leave. Nothing was sent.
+/// The reason for which datagrams did not leave. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFault {
     /// The send buffer is full.

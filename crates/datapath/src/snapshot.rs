@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The addresses of this end in the tunnel. An ICMP error that quotes a packet from there to a peer passes from that peer,
-/// whatever router behind it wrote the error, and packets from anywhere else are not sent: a peer would drop them without a
+/// whatever router behind it wrote the error. Packets from anywhere else are not sent: a peer would drop them without a
 /// word. A device that is not told of any keeps to allowed IPs alone, as WireGuard does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
@@ -34,7 +34,7 @@ impl Inside {
 
 /// What workers need to know to carry packets, at one moment.
 pub struct Snapshot {
-    /// Whose an inner address is.
+    /// The owners of inner addresses.
     pub routes: Arc<AllowedIps<PeerId>>,
     /// By the number of [`PeerId`].
     pub peers: Vec<Option<Road>>,
@@ -93,11 +93,11 @@ impl Snapshot {
 /// The snapshot that a worker uses.
 pub(crate) struct InUse {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// What has changed since the worker last adopted a snapshot.
+    /// Changes since the worker last adopted a snapshot.
     pub(crate) news: Option<News>,
 }
 
-/// What a newer snapshot has brought.
+/// The news of a newer snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum News {
     /// Peers, keys or routes alone.
@@ -121,7 +121,7 @@ pub struct Road {
 pub struct Receiving {
     /// The key.
     pub transport: Arc<Transport>,
-    /// Whose it is.
+    /// Its peer.
     pub peer: Arc<Peer>,
     /// A responder's key that the control thread has not yet heard to be confirmed by data.
     pub is_unconfirmed: bool,

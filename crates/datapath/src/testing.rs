@@ -21,9 +21,9 @@ const WALL_AT_ZERO: Duration = Duration::from_secs(1_800_000_000);
 /// Devices in memory.
 pub(crate) struct MemoryShell {
     pub(crate) now: Time,
-    /// How far the wall clock has been set ahead.
+    /// The time by which the wall clock has been set ahead.
     pub(crate) wall_ahead: Duration,
-    /// What each TUN queue has to read.
+    /// The frames and faults that each TUN queue gives.
     pub(crate) queues: Vec<VecDeque<Result<Vec<u8>, QueueFault>>>,
     /// The outcomes of the next writes to the TUN; none is success.
     pub(crate) write_faults: RefCell<VecDeque<QueueFault>>,

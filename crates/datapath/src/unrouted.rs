@@ -17,7 +17,7 @@ pub struct Unrouted {
     refused: Option<Refusal>,
 }
 
-/// What the sender of a packet without a route hears.
+/// The answer to the sender of a packet without a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// An administrator does not allow it.

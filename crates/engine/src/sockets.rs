@@ -4,7 +4,7 @@ use culvert_datapath::{Lane, Snapshot};
 use culvert_udp::Socket;
 use std::sync::Arc;
 
-/// What workers see: a snapshot, and the sockets that belong to it.
+/// The view of the workers: a snapshot, and the sockets that belong to it.
 pub(crate) struct View {
     pub(crate) path: Arc<Snapshot>,
     /// Those of each worker; `None` while the link is down.

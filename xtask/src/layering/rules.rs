@@ -430,7 +430,7 @@ pub(super) const IMPURE_PATHS: [&str; 15] = [
     "std::time::SystemTime",
 ];
 
-/// What of those modules pure crates may use all the same: it is data.
+/// Names in those modules that pure crates may use all the same: they are data.
 pub(super) const PURE_PATHS: [&str; 1] = ["std::io::IoSlice"];
 
 /// Names that in a pure crate can only mean the standard library's, however they were imported.

@@ -61,11 +61,11 @@ fn to_page(target: &str, source: &str, documents: &Documents) -> Option<String> 
     let path = normal(&folder.join(file));
     let from = documents.get(source)?;
     let up = "../".repeat(from.matches('/').count());
-    if let Some(chart) = path
+    if let Some(picture) = path
         .strip_prefix("docs/")
-        .filter(|path| path.ends_with(".svg"))
+        .filter(|path| path.ends_with(".svg") || path.ends_with(".png"))
     {
-        return Some(format!("{up}{chart}"));
+        return Some(format!("{up}{picture}"));
     }
     let page = documents.get(&path)?;
     Some(format!("{up}{page}{anchor}"))

@@ -24,10 +24,11 @@ pub(super) struct Entry {
 }
 
 /// Documents of the repository's root that are pages.
-const ROOT: [&str; 5] = [
+const ROOT: [&str; 6] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "KNOWN-ISSUES.md",
     "SECURITY.md",
 ];
@@ -38,8 +39,10 @@ const ORDER: [(&str, &[&str]); 5] = [
         "Start",
         &[
             "index.md",
+            "docs/README.md",
             "docs/concepts.md",
             "docs/install.md",
+            "docs/glossary.md",
             "CHANGELOG.md",
         ],
     ),
@@ -80,9 +83,11 @@ const ORDER: [(&str, &[&str]); 5] = [
         "Inside",
         &[
             "ARCHITECTURE.md",
+            "docs/access-road.md",
             "docs/access.md",
             "docs/packet-road.md",
             "docs/protocol-aes.md",
+            "CONTRIBUTING.md",
         ],
     ),
 ];

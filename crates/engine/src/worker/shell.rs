@@ -39,7 +39,7 @@ pub(super) struct KernelShell {
     poller: Poller,
     shared: Arc<Shared>,
     unrouted: Option<SyncSender<Unrouted>>,
-    /// What has ended the worker.
+    /// The error that has ended the worker.
     error: Option<io::Error>,
 }
 
@@ -72,7 +72,7 @@ impl KernelShell {
         })
     }
 
-    /// What has ended the worker.
+    /// The error that has ended the worker.
     pub(super) fn take_error(&mut self) -> io::Error {
         let error = self.error.take();
         error.unwrap_or_else(|| io::Error::other("the worker ended"))
@@ -254,7 +254,7 @@ impl Shell for KernelShell {
     }
 
     fn set_send_buffer(&self, lane: Lane, bytes: usize) {
-        // What the kernel compares with is twice the number it is given.
+        // The kernel compares with twice the number that it is given.
         if let Some(socket) = self.socket(lane)
             && let Err(error) = socket.set_send_buffer(bytes / 2)
         {

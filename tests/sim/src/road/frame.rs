@@ -95,7 +95,7 @@ pub(crate) fn tcp(ends: Ends, flow: u32, first: u64, segments: usize) -> Vec<u8>
     [&vnet[..], &packet].concat()
 }
 
-/// What a frame carries.
+/// The contents of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// Numbered packets of a flow, in their order, and whether the first is marked for congestion.

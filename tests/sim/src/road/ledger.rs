@@ -1,4 +1,4 @@
-//! What was sent, and what has to hold of what arrives.
+//! The packets that were sent, and the rules for those that arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Ledger {
     flows: BTreeMap<(Way, u32), Flow>,
     /// The network keeps the order of datagrams, so that packets of a flow arrive in theirs.
     pub keeps_order: bool,
-    /// What has gone wrong.
+    /// Breaches of the rules.
     pub faults: Vec<String>,
     /// Packets that arrived with a congestion mark.
     pub marked: u64,

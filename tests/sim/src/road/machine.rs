@@ -25,7 +25,7 @@ pub(crate) const MTU: u16 = 1420;
 /// Turns of one instant: more would mean that a worker is never done.
 const MAX_TURNS: usize = 10_000;
 
-/// How a machine is made.
+/// The parts of a machine.
 pub(crate) struct Setup {
     pub(crate) address: SocketAddr,
     pub(crate) private_key: PrivateKey,
@@ -119,7 +119,7 @@ impl Machine {
         self.path.shell_mut()
     }
 
-    /// What clients may reach is this from here on.
+    /// Sets the grants of clients from here on.
     pub(crate) fn set_gate(&mut self, table: GateTable) {
         self.gate = Some(Arc::new(table));
         self.is_dirty = true;
@@ -145,7 +145,7 @@ impl Machine {
         panic!("a worker is never done");
     }
 
-    /// What leaves at this instant, handshake messages first.
+    /// The datagrams that leave at this instant, handshake messages first.
     pub(crate) fn leave(&mut self) -> Vec<Leaving> {
         let handshakes = std::mem::take(&mut self.handshakes);
         let handshakes = handshakes.into_iter().map(|(to, bytes)| Leaving {
@@ -196,7 +196,7 @@ impl Machine {
             .collect();
         for message in messages {
             let datagram = message.datagram();
-            // What is refused is counted by the tests of the handshakes.
+            // The tests of the handshakes count refusals.
             let _refused = self
                 .shaker
                 .handle_datagram(datagram, message.source, false, clock);

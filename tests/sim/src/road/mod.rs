@@ -1,6 +1,7 @@
-//! Packets of programs through client and gateway to a resource and back, under the virtual clock: the shipped
-//! [`DataPath`](culvert_datapath::DataPath) and [`Handshaker`](culvert_session::Handshaker) at either end, a network
-//! that loses, duplicates and reorders between them, and a [`Ledger`] that knows what was sent and what policy allows.
+//! Packets of programs through client and gateway to a resource and back, under the virtual clock.
+//!
+//! Either end is the shipped [`DataPath`](culvert_datapath::DataPath) and [`Handshaker`](culvert_session::Handshaker). The
+//! network between them loses, duplicates and reorders. A [`Ledger`] knows what was sent and what policy allows.
 
 mod frame;
 mod ledger;

@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// Payloads of UDP packets.
 const LENGTHS: [usize; 4] = [12, 100, 700, 1_380];
 
-/// What a flow carries.
+/// The contents of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// UDP packets with priority or of any length, which the resource answers.
@@ -45,19 +45,19 @@ pub enum Kind {
 /// A flow of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// What.
+    /// Its contents.
     pub kind: Kind,
     /// Frames in each millisecond, of a thousand.
     pub frames_per_s: u32,
-    /// Whether the grant allows it.
+    /// True if the grant allows it.
     pub is_allowed: bool,
-    /// Whether its sender understands congestion marks.
+    /// True if its sender understands congestion marks.
     pub has_ecn: bool,
 }
 
 /// The whole of it.
 pub struct Scene {
-    /// What was sent and has arrived.
+    /// The packets that were sent and have arrived.
     pub ledger: Ledger,
     /// Datagrams with data that the network has lost, and copies that it made.
     pub lost: u64,
@@ -200,7 +200,7 @@ impl Scene {
         self.gateway.counters.tun_frames_sent.read()
     }
 
-    /// What both machines have dropped, by reason.
+    /// The packets that both machines have dropped, by reason.
     #[must_use]
     pub fn dropped(&self) -> BTreeMap<&'static str, u64> {
         let mut all = self.client.dropped();
@@ -237,7 +237,7 @@ impl Scene {
         self.take_inside();
     }
 
-    /// What the machines send goes into the network.
+    /// Puts the datagrams of the machines into the network.
     fn leave(&mut self) {
         for is_gateway in [false, true] {
             let machine = match is_gateway {

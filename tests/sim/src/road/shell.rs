@@ -133,7 +133,7 @@ impl SimShell {
         self.arrived[lane as usize].push_back(datagram);
     }
 
-    /// What is ready.
+    /// The devices that are ready.
     pub(crate) fn ready(&self) -> Ready {
         let mut ready = Ready {
             is_woken: true,
@@ -339,7 +339,7 @@ impl Received for SimReceived {
     }
 }
 
-/// What the two ends of a queue share.
+/// The numbers that the two ends of a queue share.
 struct Count {
     queued: Cell<u64>,
     told: Cell<u64>,
