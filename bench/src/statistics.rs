@@ -117,13 +117,6 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
 }
 
-/// How far the most is from the least.
-pub(crate) fn range(values: &[f64]) -> f64 {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if values.is_empty() { 0.0 } else { most - least }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

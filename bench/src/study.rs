@@ -7,7 +7,6 @@
 //! others share drifts by the hour, and the spread of a figure is to tell of that.
 
 mod ablation;
-mod agreement;
 mod chart;
 mod corking;
 mod counted;
@@ -56,9 +55,6 @@ pub(crate) struct Arguments {
     /// Measure nothing: make the page and the charts anew from the results that are there.
     #[arg(long)]
     page_only: bool,
-    /// Say on what the results do not agree with those of another run, in this directory; the page says it too.
-    #[arg(long)]
-    against: Option<PathBuf>,
     /// Where results and charts go; otherwise docs/performance, and target/study-quick for a quick run.
     #[arg(long)]
     results: Option<PathBuf>,
@@ -165,12 +161,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     });
     let sheets = read(&results)?;
     page::print(&sheets)?;
-    if let Some(other) = arguments.against {
-        let said = agreement::compare(&sheets, &read(&other)?);
-        page::say(&said)?;
-        let path = results.join(agreement::FILE);
-        fs::write(&path, said).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     page::write(&page, &results, &sheets)?;
     eprintln!("the page is {}", page.display());
     eprintln!(

@@ -30,8 +30,8 @@ const CYCLES_A_STEP: f64 = 6.0;
 
 const SPEEDS: &str = "speeds of this machine, one core";
 const GB_PER_S: &str = "GB/s";
-pub(crate) const NS_PER_BYTE: &str = "nanoseconds a byte";
-pub(crate) const CYCLES_PER_BYTE: &str = "cycles a byte";
+const NS_PER_BYTE: &str = "nanoseconds a byte";
+const CYCLES_PER_BYTE: &str = "cycles a byte";
 const COPY: &str = "copy within the caches";
 
 /// What two cores hand to each other in turn: a few superframes, as where the receiver keeps up with its sender.

@@ -41,10 +41,10 @@ const OUTER: Subnet = Subnet(1);
 
 /// Tables of the part.
 const BY_RATE: &str = "TCP by rate of the link, Gbit/s";
-pub(crate) const SHARE_BY_RATE: &str = "share of the bare link, %";
+const SHARE_BY_RATE: &str = "share of the bare link, %";
 const PING_BY_RATE: &str = "ping under load by rate of the link, ms";
 const BY_WEATHER: &str = "TCP over delay and loss, Mbit/s";
-pub(crate) const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
+const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
 const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 
 /// How the link itself is called.

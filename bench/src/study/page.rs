@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 
 use super::sheet::{At, Sheet};
-use super::{Part, agreement, chart};
+use super::{Part, chart};
 use crate::machine::Machine;
 
 /// What the page says around tables and charts. `{{part:table}}` stands for a table, `{{part}}` for
@@ -29,15 +29,6 @@ pub(crate) fn print(sheets: &[(Part, Sheet)]) -> Result<()> {
         }
         writeln!(out, "\n{}", origin(sheet, sheets))?;
     }
-    Ok(())
-}
-
-/// Prints one thing more.
-///
-/// # Errors
-/// When standard output is closed.
-pub(crate) fn say(text: &str) -> Result<()> {
-    writeln!(io::stdout().lock(), "\n{text}")?;
     Ok(())
 }
 
@@ -79,8 +70,6 @@ fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)])
             .first()
             .map(|(_, sheet)| machine(&sheet.machine))
             .unwrap_or_default(),
-        ["agreement"] => fs::read_to_string(results.join(agreement::FILE))
-            .unwrap_or_else(|_| "*No second run has been held against this one yet.*".to_owned()),
         ["flame", name, title] => picture(&format!("flame-{name}.svg"), title),
         ["bars", part, name, title, columns] => {
             let file = file_name(part, &format!("{name} {columns}"));
@@ -121,7 +110,7 @@ fn missing(part: &str) -> String {
 }
 
 /// When it was measured, and of which commit, each behind a comma.
-pub(crate) fn when_and_of_what(sheet: &Sheet) -> String {
+fn when_and_of_what(sheet: &Sheet) -> String {
     let mut text = String::new();
     let written = i64::try_from(sheet.written_at_s).ok();
     if let Some(time) = written.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
@@ -189,7 +178,7 @@ fn table(sheet: &Sheet, name: &str) -> String {
 }
 
 /// The median, and in brackets the least and the most where there are several.
-pub(super) fn cell(samples: &[f64]) -> String {
+fn cell(samples: &[f64]) -> String {
     let Some(median) = crate::statistics::median(samples) else {
         return "–".to_owned();
     };
@@ -228,7 +217,7 @@ mod tests {
             let mut words = order.split(':');
             let named = match words.next().unwrap() {
                 "bars" | "lines" => words.next().unwrap(),
-                "machine" | "flame" | "agreement" => continue,
+                "machine" | "flame" => continue,
                 part => part,
             };
             use clap::ValueEnum;
