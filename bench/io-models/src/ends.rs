@@ -7,12 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use culvert_tun::{Device, Options, Queue, VNET_HEADER_BYTES};
 use culvert_udp::{Destination, Family, MAX_GSO_BYTES, MAX_SEGMENTS, Socket};
 
-use crate::{Error, Model};
+use crate::error::Error;
+use crate::model::Model;
 
 /// The longest frame of an interface without superframes: the header and a packet of the MTU.
 pub(crate) const FRAME_MAX_BYTES: usize = culvert_tun::MAX_FRAME_BYTES;
 
-/// What tunnel to make.
+/// The tunnel to make.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
     /// The name of the interface.
@@ -20,7 +21,7 @@ pub struct Plan {
     /// The UDP port to listen at.
     #[arg(long)]
     pub port: u16,
-    /// Where the other end listens.
+    /// The address of the other end.
     #[arg(long)]
     pub peer: SocketAddr,
     /// The interface's MTU in bytes.
@@ -91,7 +92,7 @@ impl Ends {
     /// Carries one packet out, if there is one.
     ///
     /// # Errors
-    /// What reading the TUN says.
+    /// Errors of reading the TUN.
     pub(crate) fn carry_out(&self, frame: &mut [u8]) -> io::Result<()> {
         let len = match self.tun.receive(frame) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -108,7 +109,7 @@ impl Ends {
     /// Carries one packet in, if there is one.
     ///
     /// # Errors
-    /// What receiving says.
+    /// Errors of receiving.
     pub(crate) fn carry_in(&self, packet: &mut [u8]) -> io::Result<()> {
         use rustix::io::Errno;
         use rustix::net::RecvFlags;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use culvert_aead::{Key, Layout, Suite, TAG_LEN};
 
+use super::lab::Lab;
+use super::part::Part;
 use super::profile::{COPY as COPY_PROFILED, COPY_AND_SUM};
 use super::sheet::{At, Sheet};
-use super::{Lab, Part};
 
 /// How long each speed is measured.
 const MEASURE_FOR: Duration = Duration::from_millis(300);

@@ -6,9 +6,9 @@ use anyhow::Result;
 use culvert_io_models::Weather;
 use culvert_lab::{LinkShape, Namespace, Subnet};
 
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
 use super::wire::Wire;
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::metric::Metric;

@@ -8,9 +8,11 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 
+use super::chart;
+use super::part::Part;
 use super::sheet::{At, Sheet};
-use super::{Part, chart};
 use crate::machine::Machine;
+use crate::statistics::{digits, median};
 
 /// What the page says around tables and charts. `{{part:table}}` stands for a table, `{{part}}` for
 /// where the figures of a part come from, `{{machine}}` for what they were measured on, and
@@ -179,7 +181,7 @@ fn table(sheet: &Sheet, name: &str) -> String {
 
 /// The median, and in brackets the least and the most where there are several.
 fn cell(samples: &[f64]) -> String {
-    let Some(median) = crate::statistics::median(samples) else {
+    let Some(median) = median(samples) else {
         return "–".to_owned();
     };
     let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
@@ -187,17 +189,6 @@ fn cell(samples: &[f64]) -> String {
     match samples.len() {
         1 => digits(median),
         _ => format!("{} ({}–{})", digits(median), digits(least), digits(most)),
-    }
-}
-
-/// About three digits that mean something.
-pub(super) fn digits(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }
 
