@@ -8,9 +8,11 @@
 mod attack;
 mod handshakes;
 mod newcomer;
+mod strangers;
+mod waits;
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +27,9 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use self::handshakes::Options;
+use self::strangers::{Strangers, TARGET_V6};
+use self::waits::{GIVEN_UP, report};
 use crate::console::answer::{Asker, give_password};
 use crate::portal::client::greet;
 use crate::portal::process::Process;
@@ -33,17 +38,11 @@ use crate::portal::world::{Size, World};
 /// The longest that anybody may wait.
 const TARGET: Duration = Duration::from_secs(1);
 
-/// A wait of this length counts as no answer.
-const GIVEN_UP: Duration = Duration::from_secs(30);
-
 /// Between two rounds: a machine begins one session a second.
 const PAUSE: Duration = Duration::from_millis(1_100);
 
 /// File descriptors besides those of the strangers.
 const OTHER_DESCRIPTORS: u64 = 256;
-
-/// The address that strangers of one site go to.
-const TARGET_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
 /// Times of signing in and of a machine's session under strangers' idle connections, and a WireGuard handshake
 /// under their initiations.
@@ -61,12 +60,8 @@ pub(crate) struct Arguments {
     /// Sign-ins and sessions to measure. An address has 20 sign-ins at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
-    /// Initiations a second that strangers send; 0 is as many as one thread can.
-    #[arg(long, default_value_t = 20_000)]
-    initiations_per_s: u32,
-    /// Handshakes to measure under each flood.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
-    handshakes: u8,
+    #[command(flatten)]
+    handshakes: Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,54 +72,10 @@ enum Part {
     Handshakes,
 }
 
-/// The networks of the strangers.
-#[derive(Clone, Copy, Debug)]
-enum Strangers {
-    OneAddress,
-    /// Each connection from another /64 of one /48, until all 65,536 were used.
-    OneSite,
-}
-
-impl Strangers {
-    /// The end that is flooded.
-    const fn target(self) -> IpAddr {
-        match self {
-            Self::OneAddress => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Self::OneSite => IpAddr::V6(TARGET_V6),
-        }
-    }
-
-    /// The number of their addresses.
-    const fn addresses(self) -> usize {
-        match self {
-            Self::OneAddress => 1,
-            Self::OneSite => 0x1_0000,
-        }
-    }
-
-    /// The address of a connection or initiation, by its number.
-    fn address(self, number: usize) -> IpAddr {
-        match self {
-            Self::OneAddress => IpAddr::V4(Ipv4Addr::new(127, 0, 0, 5)),
-            Self::OneSite => {
-                let network = u16::try_from(number % 0x1_0000).unwrap_or_default();
-                IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, network, 0, 0, 0, 1))
-            }
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::OneAddress => "of one address",
-            Self::OneSite => "of the 65,536 /64 of one /48",
-        }
-    }
-}
-
 /// Measures, and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let namespace = Namespace::new()?;
-    // Whoever owns a /48 may send from all of it.
+    // The owner of a /48 may send from all of it.
     namespace.run("sysctl -q -w net.ipv6.ip_nonlocal_bind=1")?;
     namespace.run("ip -6 route add local 2001:db8:1::/48 dev lo")?;
     namespace.run(&format!("ip -6 address add {TARGET_V6}/128 dev lo nodad"))?;
@@ -143,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     if arguments.only != Some(Part::Connections) {
-        slowest = slowest.max(handshakes::measure(arguments, &namespace)?);
+        slowest = slowest.max(handshakes::measure(&arguments.handshakes, &namespace)?);
     }
     ensure!(
         slowest <= TARGET,
@@ -212,22 +163,6 @@ async fn measure(arguments: &Arguments, strangers: Strangers) -> Result<Duration
         longest = longest.max(report(&mut out, name, times)?);
     }
     Ok(longest)
-}
-
-/// Prints the median and the longest of some times, and returns the longest.
-fn report(out: &mut impl Write, name: &str, mut times: Vec<Duration>) -> Result<Duration> {
-    times.sort_unstable();
-    let at = |index: usize| times.get(index).copied().unwrap_or_default();
-    let (median, most) = (at(times.len() / 2), at(times.len().saturating_sub(1)));
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    writeln!(
-        out,
-        "  {name:20} median {:>7.1} ms, longest {:>7.1} ms, of {}",
-        ms(median),
-        ms(most),
-        times.len()
-    )?;
-    Ok(most)
 }
 
 async fn timed(what: &str, does: impl Future<Output = Result<()>>) -> Result<Duration> {

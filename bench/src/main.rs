@@ -10,6 +10,7 @@
 
 mod bed;
 mod calls;
+mod comparison;
 mod console;
 mod door;
 mod effort;
@@ -31,18 +32,10 @@ mod targets;
 mod tcp;
 mod udp;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use anyhow::{Context, Result};
-use clap::{Parser, Subcommand, ValueEnum};
-
-use crate::bed::Bed;
-use crate::effort::Effort;
-use crate::record::Record;
-use crate::statistics::Samples;
-use crate::subject::Subject;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 
 /// Measures Culvert, its peers and the bare link side by side.
 #[derive(Debug, Parser)]
@@ -50,24 +43,8 @@ use crate::subject::Subject;
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// One short round, without the slowest peers: under three minutes, for a first impression.
-    #[arg(long)]
-    quick: bool,
-    /// Only these peers: wireguard-go, tailscale, gotatun, boringtun.
-    #[arg(long, value_delimiter = ',')]
-    peers: Option<Vec<String>>,
-    /// Only these parts.
-    #[arg(long, value_delimiter = ',')]
-    only: Option<Vec<Part>>,
-    /// How many rounds, instead of one (quick) or three.
-    #[arg(long)]
-    rounds: Option<u32>,
-    /// Further arguments for both `culvert wg`, split at spaces, such as "--workers 2".
-    #[arg(long, default_value = "", allow_hyphen_values = true)]
-    culvert_args: String,
-    /// Where to write the results; otherwise a new file in bench/results.
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    comparison: comparison::Options,
 }
 
 /// What else is measured than tunnels beside each other.
@@ -83,19 +60,6 @@ enum Command {
     Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
-}
-
-/// What can be measured on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// Throughput, processor time and reordering.
-    Tcp,
-    /// Loss-free rates.
-    Udp,
-    /// Round-trip times, idle and under TCP load.
-    Ping,
-    /// Links shaped to 1, 5 and 10 Gbit/s.
-    Links,
 }
 
 fn main() -> ExitCode {
@@ -129,7 +93,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),
         Some(Command::Proxy(arguments)) => match plain::run(&arguments)? {},
-        None => compare_tunnels(arguments),
+        None => comparison::run(arguments.comparison),
     }
 }
 
@@ -142,78 +106,5 @@ fn require_release() -> Result<()> {
         "{} is newer than the release build: `cargo build --release -p culvert`, or name the program to measure by CULVERT_BIN",
         program.display()
     );
-    Ok(())
-}
-
-fn compare_tunnels(arguments: Arguments) -> Result<()> {
-    let effort = Effort::new(arguments.quick, arguments.rounds);
-    let (subjects, _said) =
-        subject::choose(&effort, arguments.peers.as_deref(), &arguments.culvert_args)?;
-    let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
-
-    let start = Instant::now();
-    let mut samples = Samples::default();
-    for round in 1..=effort.rounds {
-        machine::settle();
-        for subject in &subjects {
-            let seconds = start.elapsed().as_secs();
-            eprintln!(
-                "[{seconds:4} s] round {round} of {}: {}",
-                effort.rounds, subject.name
-            );
-            let result = measure(subject, &effort, round, parts, &mut samples);
-            samples.note(subject, result);
-        }
-    }
-
-    let verdicts = targets::judge(&samples);
-    report::print(&subjects, &samples, &verdicts)?;
-    let record = Record::new(&effort, &subjects, &samples, &verdicts);
-    let path = record
-        .write(arguments.json)
-        .context("cannot write the results")?;
-    eprintln!(
-        "measured for {} s; results in {}",
-        start.elapsed().as_secs(),
-        path.display()
-    );
-    Ok(())
-}
-
-/// One turn of one subject. A measurement that fails is noted and the next one tried; an error is
-/// returned only when the subject cannot run at all.
-fn measure(
-    subject: &Subject,
-    effort: &Effort,
-    round: u32,
-    parts: &[Part],
-    samples: &mut Samples,
-) -> Result<()> {
-    let bed = Bed::new(subject)?;
-    if parts.contains(&Part::Ping) {
-        let result = tcp::idle_ping(&bed, effort, samples);
-        samples.note(subject, result);
-    }
-    if parts.contains(&Part::Tcp) {
-        for congestion_control in effort.congestion_controls {
-            let result = tcp::throughput(&bed, effort, congestion_control, samples);
-            samples.note(subject, result);
-        }
-    }
-    if parts.contains(&Part::Ping) {
-        let result = tcp::ping_under_load(&bed, effort, samples);
-        samples.note(subject, result);
-    }
-    if parts.contains(&Part::Udp) && effort.measures_udp_of(subject) {
-        udp::loss_free_rates(&bed, effort, samples);
-    }
-    if parts.contains(&Part::Links) && effort.measures_links_of(subject, round) {
-        let result = links::shaped(&bed, effort, samples);
-        samples.note(subject, result);
-    }
-    // An end that has carried nothing but pings has needed little.
-    if parts.contains(&Part::Tcp) {
-        bed.record_peak_memory(samples)?;
-    }
     Ok(())
 }

@@ -117,11 +117,15 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
 }
 
-/// How far the most is from the least.
-pub(crate) fn range(values: &[f64]) -> f64 {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if values.is_empty() { 0.0 } else { most - least }
+/// About three digits that mean something.
+pub(crate) fn digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
 }
 
 #[cfg(test)]

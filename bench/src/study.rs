@@ -3,20 +3,21 @@
 //! Each part writes its results to a file of its own as it goes, so that a run that is interrupted keeps
 //! what it has, and says that it is not whole. The page is made from the files alone.
 //!
-//! A round measures every part once, so that the rounds of a figure lie as far apart as the run is long: a machine that
-//! others share drifts by the hour, and the spread of a figure is to tell of that.
+//! A round measures every part once, so that the rounds of a figure lie as far apart as the run is long. A machine that
+//! others share drifts by the hour, and the spread of a figure shows the drift.
 
 mod ablation;
-mod agreement;
 mod chart;
 mod corking;
 mod counted;
 mod flame;
 mod gateway;
+mod lab;
 mod limits;
 mod links;
 mod models;
 mod page;
+mod part;
 mod peers;
 mod profile;
 mod sheet;
@@ -26,19 +27,17 @@ mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use culvert_lab::Implementation;
 
-use crate::effort::Effort;
+use self::lab::{Lab, Scope};
+use self::part::Part;
+use self::sheet::{At, Sheet};
 use crate::machine;
 use crate::statistics::Samples;
-use crate::subject::{self, Kind, Means, Subject};
-use sheet::{At, Sheet};
 
-/// Where the results of a quick run go.
+/// The directory for the results of a quick run.
 const QUICK_RESULTS: &str = "target/study-quick";
 
 /// Where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
@@ -50,72 +49,25 @@ pub(crate) struct Arguments {
     /// Only these parts; the others keep the results that they have.
     #[arg(long, value_delimiter = ',')]
     only: Option<Vec<Part>>,
-    /// How many rounds, instead of one (quick) or three.
+    /// The number of rounds, instead of one (quick) or three.
     #[arg(long)]
     rounds: Option<u32>,
     /// Measure nothing: make the page and the charts anew from the results that are there.
     #[arg(long)]
     page_only: bool,
-    /// Say on what the results do not agree with those of another run, in this directory; the page says it too.
-    #[arg(long)]
-    against: Option<PathBuf>,
-    /// Where results and charts go; otherwise docs/performance, and target/study-quick for a quick run.
+    /// The directory for results and charts; otherwise docs/performance, and target/study-quick for a quick run.
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Where the page goes; otherwise docs/performance.md, and beside the results for a quick run.
+    /// The file for the page; otherwise docs/performance.md, and beside the results for a quick run.
     #[arg(long)]
     page: Option<PathBuf>,
-}
-
-/// A part of the study, which can be measured on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// Culvert beside its peers and the bare link.
-    Peers,
-    /// Which system calls a TUN descriptor takes.
-    Calls,
-    /// The plain tunnel by each way to wait, the engine, and the bare link.
-    Models,
-    /// What each mechanism is worth.
-    Ablation,
-    /// Where the time goes.
-    Profile,
-    /// Small writes, with batching and without.
-    Corking,
-    /// Links of a rate, with delay and loss.
-    Links,
-    /// Workers and flows.
-    Workers,
-    /// The product's gateway beside a plain tunnel that forwards.
-    Gateway,
-    /// How fast this machine copies and encrypts.
-    Limits,
-}
-
-/// How long to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    Quick,
-    Full,
-}
-
-/// What the parts share.
-#[derive(Debug)]
-pub(crate) struct Lab {
-    scope: Scope,
-    /// Which round this is, of how many.
-    round: u32,
-    rounds: u32,
-    began: Instant,
-    part: Part,
-    results: PathBuf,
 }
 
 /// A part, and what the rounds so far have found.
 struct Course {
     part: Part,
     sheet: Sheet,
-    /// What targets are judged by, where the part has any.
+    /// Samples by which targets are judged, if the part has any.
     samples: Samples,
     /// It could not go on, and why.
     outcome: Result<()>,
@@ -130,12 +82,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Scope::Full
     };
     let results = arguments.results.unwrap_or_else(|| match scope {
-        // What a full run has measured stays.
+        // The results of a full run stay.
         Scope::Quick => culvert_lab::workspace_dir().join(QUICK_RESULTS),
         Scope::Full => docs.join("performance"),
     });
     fs::create_dir_all(&results).with_context(|| format!("cannot make {}", results.display()))?;
-    let began = Instant::now();
+    let mut lab = Lab::new(scope, arguments.rounds, results.clone());
     let parts = arguments.only.as_deref().unwrap_or(Part::value_variants());
     if !arguments.page_only {
         eprintln!(
@@ -144,17 +96,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
             results.display()
         );
     }
-    let mut lab = Lab {
-        scope,
-        round: 1,
-        rounds: arguments.rounds.unwrap_or(match scope {
-            Scope::Quick => 1,
-            Scope::Full => 3,
-        }),
-        began,
-        part: Part::Peers,
-        results: results.clone(),
-    };
     let failures = match arguments.page_only {
         true => 0,
         false => measure(&mut lab, parts)?,
@@ -165,18 +106,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     });
     let sheets = read(&results)?;
     page::print(&sheets)?;
-    if let Some(other) = arguments.against {
-        let said = agreement::compare(&sheets, &read(&other)?);
-        page::say(&said)?;
-        let path = results.join(agreement::FILE);
-        fs::write(&path, said).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     page::write(&page, &results, &sheets)?;
     eprintln!("the page is {}", page.display());
     eprintln!(
         "results in {}; {} s",
         results.display(),
-        began.elapsed().as_secs()
+        lab.elapsed().as_secs()
     );
     anyhow::ensure!(
         failures == 0,
@@ -194,31 +129,21 @@ fn read(results: &Path) -> Result<Vec<(Part, Sheet)>> {
     sheets.collect()
 }
 
-/// The order of a round: there and back by turns, so that what a machine does in the course of a round, such as
-/// getting warm, is not taken for a difference.
-pub(crate) fn in_turn<T: Copy>(items: &[T], round: u32) -> Vec<T> {
-    let mut order = items.to_vec();
-    if round.is_multiple_of(2) {
-        order.reverse();
-    }
-    order
-}
-
 /// Measures `parts`, round by round, and says how much of it failed.
 fn measure(lab: &mut Lab, parts: &[Part]) -> Result<usize> {
     let mut courses: Vec<_> = parts.iter().map(|&part| Course::new(lab, part)).collect();
-    if lab.scope == Scope::Quick {
+    if lab.scope() == Scope::Quick {
         machine::settle();
     }
-    for round in 1..=lab.rounds {
+    for round in 1..=lab.rounds() {
         for course in &mut courses {
-            (lab.round, lab.part) = (round, course.part);
+            lab.turn_to(course.part, round);
             course.go_on(lab)?;
         }
     }
     let mut failures = 0;
     for course in courses {
-        lab.part = course.part;
+        lab.turn_to(course.part, lab.rounds());
         failures += course.finish(lab)?;
     }
     Ok(failures)
@@ -226,15 +151,15 @@ fn measure(lab: &mut Lab, parts: &[Part]) -> Result<usize> {
 
 impl Course {
     fn new(lab: &Lab, part: Part) -> Self {
-        let quick = lab.scope == Scope::Quick;
+        let quick = lab.scope() == Scope::Quick;
         let command = format!(
             "make study STUDY=\"{}--rounds {} --only {}\"",
             if quick { "--quick " } else { "" },
-            lab.rounds,
+            lab.rounds(),
             part.name()
         );
         let mut sheet = Sheet::new(command, quick);
-        sheet.rounds = lab.rounds;
+        sheet.rounds = lab.rounds();
         Self {
             part,
             sheet,
@@ -246,11 +171,11 @@ impl Course {
     /// Measures a round.
     fn go_on(&mut self, lab: &Lab) -> Result<()> {
         let is_once = matches!(self.part, Part::Calls | Part::Profile);
-        if self.outcome.is_err() || (is_once && lab.round > 1) {
+        if self.outcome.is_err() || (is_once && lab.round() > 1) {
             return Ok(());
         }
-        // What a part frees must not slow down the next one; a quick run has no time for that.
-        if lab.scope == Scope::Full {
+        // Memory that a part frees must not slow down the next one; a quick run has no time for that.
+        if lab.scope() == Scope::Full {
             machine::settle();
         }
         let (sheet, samples) = (&mut self.sheet, &mut self.samples);
@@ -299,113 +224,4 @@ fn calls(sheet: &mut Sheet) -> Result<()> {
         sheet.say(at, crate::calls::shown(&call.outcome));
     }
     Ok(())
-}
-
-impl Part {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Peers => "peers",
-            Self::Calls => "calls",
-            Self::Models => "models",
-            Self::Ablation => "ablation",
-            Self::Profile => "profile",
-            Self::Corking => "corking",
-            Self::Links => "links",
-            Self::Workers => "workers",
-            Self::Gateway => "gateway",
-            Self::Limits => "limits",
-        }
-    }
-
-    fn path(self, results: &Path) -> PathBuf {
-        results.join(format!("{}.json", self.name()))
-    }
-}
-
-impl Lab {
-    pub(crate) fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    /// The round that is measured, from 1.
-    pub(crate) fn round(&self) -> u32 {
-        self.round
-    }
-
-    pub(crate) fn rounds(&self) -> u32 {
-        self.rounds
-    }
-
-    pub(crate) fn effort(&self) -> Effort {
-        let quick = self.scope == Scope::Quick;
-        Effort {
-            congestion_controls: &["cubic"],
-            load_s: if quick { 2 } else { 4 },
-            udp_steps: if quick { 5 } else { 8 },
-            ..Effort::new(quick, Some(self.rounds))
-        }
-    }
-
-    /// Where charts go.
-    pub(crate) fn charts(&self) -> &Path {
-        &self.results
-    }
-
-    /// Says what is measured now.
-    pub(crate) fn progress(&self, what: &str) {
-        eprintln!(
-            "[{:4} s] {}, round {} of {}: {what}",
-            self.began.elapsed().as_secs(),
-            self.part.name(),
-            self.round,
-            self.rounds
-        );
-    }
-
-    /// Keeps what has been measured so far; before there is anything, what an earlier run has measured.
-    pub(crate) fn keep(&self, sheet: &mut Sheet) -> Result<()> {
-        if sheet.is_empty() {
-            return Ok(());
-        }
-        sheet.write(&self.part.path(&self.results))
-    }
-
-    /// What another part has measured, if it has.
-    pub(crate) fn sheet_of(&self, part: Part) -> Result<Option<Sheet>> {
-        Sheet::read(&part.path(&self.results))
-    }
-
-    /// Culvert at both ends.
-    #[expect(clippy::unused_self, reason = "a subject of this study")]
-    pub(crate) fn culvert(&self, arguments: &str) -> Subject {
-        Subject {
-            name: "culvert",
-            kind: Kind::Product,
-            means: Means::WireGuard(Implementation::culvert_with(arguments)),
-        }
-    }
-
-    /// The bare link, Culvert with both suites, and the peers that are built; the sheet says which are not.
-    pub(crate) fn tunnels_and_link(&self, sheet: &mut Sheet) -> Result<Vec<Subject>> {
-        let (subjects, missing) = subject::choose(&self.effort(), None, "")?;
-        // Every round finds the same.
-        for line in missing {
-            if !sheet.failures.contains(&line) {
-                sheet.failures.push(line);
-            }
-        }
-        Ok(subjects)
-    }
-
-    /// One round tells how far behind a peer is whose throughput others are always ahead of.
-    #[expect(clippy::unused_self, reason = "a rule of this study")]
-    pub(crate) fn measures_throughput_of(&self, subject: &Subject, round: u32) -> bool {
-        round == 1 || !subject.is_slow_peer()
-    }
-
-    /// In bad weather it is the sender's TCP that suffers, whatever the tunnel: peers cross it once, and not at
-    /// all where there is no time.
-    pub(crate) fn crosses_weather(&self, subject: &Subject, round: u32) -> bool {
-        subject.kind != Kind::Peer || (self.scope == Scope::Full && round == 1)
-    }
 }

@@ -4,8 +4,6 @@ use anyhow::{Result, bail};
 use culvert_io_models::Model;
 use culvert_lab::Implementation;
 
-use crate::effort::Effort;
-
 /// What a subject is compared as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -51,12 +49,12 @@ const PEERS: [(&str, Implementation); 4] = [
 /// The one leads in TCP, the other in UDP and round-trip time: for a first impression they are enough.
 const LEADING_PEERS: usize = 2;
 
-/// The subjects of a run, and a line for each that is left out because it is not built, which is also printed.
+/// The subjects of a run, which has fewer peers when it is quick, and a line for each that is left out because it is not built, which is also printed.
 ///
 /// # Errors
 /// When `only_peers` has an unknown name.
 pub(crate) fn choose(
-    effort: &Effort,
+    quick: bool,
     only_peers: Option<&[String]>,
     culvert_args: &str,
 ) -> Result<(Vec<Subject>, Vec<String>)> {
@@ -68,11 +66,7 @@ pub(crate) fn choose(
             );
         }
     }
-    let default_peers = if effort.quick {
-        LEADING_PEERS
-    } else {
-        PEERS.len()
-    };
+    let default_peers = if quick { LEADING_PEERS } else { PEERS.len() };
     let peers = PEERS
         .into_iter()
         .enumerate()

@@ -20,102 +20,70 @@ mod site;
 mod source;
 mod tree;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use circles::Circles;
+use clap::Parser;
 use metadata::Workspace;
 use prose::Texts;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask circles [--lower]|layering|docs [--sentences [WORD …]|--lower]|promises [WORD …]|mutants WHAT|licences|sbom TIMESTAMP|site PROGRAM DIR
-  circles   prints the circles between files of a crate, with what closes them;
-            with --lower, takes those that are gone out of xtask/circles.toml
-  layering  dependencies, unsafe code and what pure crates may name (invariants 1 to 3),
-            that no type of secrets derives its comparison, and that no file joins a circle
-  docs      relative links and anchors resolve, ARCHITECTURE.md names every crate,
-            tests/promises.toml fits the code and docs/threat-model.md, and no file has more long sentences,
-            clauses in the place of nouns and broken tables than xtask/prose.toml says; prints how long sentences
-            of documents are. With --sentences, lists the longest; with words behind it, all findings in files
-            that have one of them in their path. With --lower, lowers the numbers of xtask/prose.toml
-  promises  breaks the code as tests/promises.toml says, and lists the tests that do not notice (as root, hours);
-            with words, only where the file or a test has one of them in its name
-  mutants   breaks the code by small changes, and lists those that no test notices and tests/mutants.txt does not
-            know: `session` and `policy` whole, of the portal's service and the store `sample`, every sixth
-            (from the Kth on: `sample K`, 0 to 5)
-  licences  prints the licence texts of all crates that the program is linked with
-  sbom      prints the bill of materials of the program (CycloneDX); TIMESTAMP as 2026-01-31T12:00:00Z
-  site      writes the source of the documentation site into DIR; PROGRAM is culvert";
+/// Checks and texts of the repository. Starts as `cargo xtask`.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+enum Command {
+    /// Print the circles between files of a crate, with the lines that close them.
+    Circles {
+        /// Take circles that are gone out of xtask/circles.toml instead.
+        #[arg(long)]
+        lower: bool,
+    },
+    /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that no type of secrets derives
+    /// its comparison, and that no file joins a circle.
+    Layering,
+    /// Check that links and anchors resolve, that ARCHITECTURE.md names every crate, that tests/promises.toml fits the
+    /// code and docs/threat-model.md, and that no file has more findings than xtask/prose.toml says.
+    ///
+    /// Findings are sentences above 35 words, sentences that begin with a clause in the place of a noun, and rows of
+    /// tables below a blank line. It prints the mean length of sentences of the documents as well.
+    Docs {
+        /// Lower the numbers of xtask/prose.toml instead.
+        #[arg(long)]
+        lower: bool,
+        /// List the longest sentences instead; with words, all findings in files that have one of them in their path.
+        #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with = "lower")]
+        sentences: Option<Vec<String>>,
+    },
+    /// Break the code as tests/promises.toml says, and list the tests that do not notice (as root, hours).
+    Promises {
+        /// Only breakages whose file or test has one of these words in its name.
+        words: Vec<String>,
+    },
+    /// Break the code by small changes, and list those that no test notices and tests/mutants.txt does not know.
+    Mutants {
+        /// `session` or `policy` whole; or `sample`, every sixth of the portal's service and the store, and which (0 to 5).
+        #[arg(required = true)]
+        what: Vec<String>,
+    },
+    /// Print the licence texts of all crates that the program is linked with.
+    Licences,
+    /// Print the bill of materials of the program (CycloneDX).
+    Sbom {
+        /// Its date, such as 2026-01-31T12:00:00Z.
+        timestamp: String,
+    },
+    /// Write the source of the documentation site.
+    Site {
+        /// The program `culvert`, which is asked for the reference of its commands.
+        program: PathBuf,
+        /// The directory to write into.
+        out: PathBuf,
+    },
+}
 
 fn main() -> Result<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
-    let problems = match (arguments.next().as_deref(), arguments.next()) {
-        (Some("circles"), None) => {
-            let root = root()?;
-            let circles = Circles::find(&root, &Workspace::load()?)?;
-            std::io::stdout().write_all(circles.text().as_bytes())?;
-            circles.check(&root)?
-        }
-        (Some("circles"), Some(option)) if option == "--lower" => {
-            let root = root()?;
-            Circles::find(&root, &Workspace::load()?)?.lower(&root)?;
-            Vec::new()
-        }
-        (Some("layering"), None) => {
-            let (root, workspace) = (root()?, Workspace::load()?);
-            let mut problems = layering::check(&root, &workspace)?;
-            problems.extend(Circles::find(&root, &workspace)?.check(&root)?);
-            problems
-        }
-        (Some("docs"), None) => {
-            let (root, texts) = (root()?, Texts::read(&root()?)?);
-            std::io::stdout().write_all(texts.means().as_bytes())?;
-            let mut problems = documents::check(&root, &Workspace::load()?)?;
-            problems.extend(promises::check(&root)?);
-            problems.extend(texts.check(&root)?);
-            problems
-        }
-        (Some("docs"), Some(option)) if option == "--sentences" => {
-            let words: Vec<String> = arguments.collect();
-            let text = Texts::read(&root()?)?.longest(&words);
-            std::io::stdout().write_all(text.as_bytes())?;
-            Vec::new()
-        }
-        (Some("docs"), Some(option)) if option == "--lower" => {
-            let root = root()?;
-            Texts::read(&root)?.lower(&root)?;
-            Vec::new()
-        }
-        (Some("promises"), word) => {
-            let words: Vec<String> = word.into_iter().chain(arguments).collect();
-            promises::run(&root()?, &words)?
-        }
-        (Some("mutants"), Some(what)) => {
-            let words: Vec<String> = std::iter::once(what).chain(arguments).collect();
-            mutants::run(&root()?, &words)?
-        }
-        (Some("licences"), None) => {
-            let texts = root()?.join("packaging/licences");
-            let text = licences::write(&metadata::of_target()?, "culvert", &texts)?;
-            std::io::stdout().write_all(text.as_bytes())?;
-            Vec::new()
-        }
-        (Some("sbom"), Some(timestamp)) => {
-            let lock = std::fs::read_to_string(root()?.join("Cargo.lock"))?;
-            let text = sbom::write(&metadata::of_target()?, "culvert", &lock, &timestamp)?;
-            std::io::stdout().write_all(text.as_bytes())?;
-            Vec::new()
-        }
-        (Some("site"), Some(program)) => {
-            let [out] = arguments
-                .collect::<Vec<_>>()
-                .try_into()
-                .map_err(|_| anyhow!("{USAGE}"))?;
-            site::stage(&root()?, Path::new(&program), Path::new(&out))?;
-            Vec::new()
-        }
-        _ => bail!("{USAGE}"),
-    };
+    let problems = run(Command::parse(), &root()?)?;
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -126,6 +94,72 @@ fn main() -> Result<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// Returns the problems that a check has found.
+fn run(command: Command, root: &Path) -> Result<Vec<String>> {
+    match command {
+        Command::Circles { lower } => {
+            let circles = Circles::find(root, &Workspace::load()?)?;
+            if lower {
+                circles.lower(root)?;
+                return Ok(Vec::new());
+            }
+            print(&circles.text())?;
+            circles.check(root)
+        }
+        Command::Layering => {
+            let workspace = Workspace::load()?;
+            let mut problems = layering::check(root, &workspace)?;
+            problems.extend(Circles::find(root, &workspace)?.check(root)?);
+            Ok(problems)
+        }
+        Command::Docs { lower, sentences } => docs(root, lower, sentences.as_deref()),
+        Command::Promises { words } => promises::run(root, &words),
+        Command::Mutants { what } => mutants::run(root, &what),
+        Command::Licences => {
+            let texts = root.join("packaging/licences");
+            print(&licences::write(
+                &metadata::of_target()?,
+                "culvert",
+                &texts,
+            )?)
+        }
+        Command::Sbom { timestamp } => {
+            let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
+            print(&sbom::write(
+                &metadata::of_target()?,
+                "culvert",
+                &lock,
+                &timestamp,
+            )?)
+        }
+        Command::Site { program, out } => {
+            site::stage(root, &program, &out)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn docs(root: &Path, lower: bool, sentences: Option<&[String]>) -> Result<Vec<String>> {
+    let texts = Texts::read(root)?;
+    if lower {
+        texts.lower(root)?;
+        return Ok(Vec::new());
+    }
+    if let Some(words) = sentences {
+        return print(&texts.longest(words));
+    }
+    print(&texts.means())?;
+    let mut problems = documents::check(root, &Workspace::load()?)?;
+    problems.extend(promises::check(root)?);
+    problems.extend(texts.check(root)?);
+    Ok(problems)
+}
+
+fn print(text: &str) -> Result<Vec<String>> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Vec::new())
 }
 
 /// The root folder of the repository in which cargo runs this. The one it was built in may be another, if two share

@@ -5,21 +5,19 @@ mod api;
 mod commands;
 mod links;
 mod navigation;
+mod pages;
 
 use anyhow::{Context, Result, bail};
 use navigation::Section;
-use std::collections::BTreeMap;
+use pages::{Pages, forget_others, write};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// Pages of the site by their path there, such as `docs/portal.md`.
-type Pages = BTreeMap<String, String>;
-
-/// Where browser tests keep pictures of the console.
+/// The folder in which browser tests keep pictures of the console.
 const PICTURES: &str = "target/screenshots";
 
-/// Where `make study` leaves its charts, which docs/performance.md shows.
+/// The folder in which `make study` leaves its charts. docs/performance.md shows them.
 const CHARTS: &str = "docs/performance";
 
 /// Pictures that documents show.
@@ -73,7 +71,7 @@ pub(crate) fn stage(root: &Path, program: &Path, out: &Path) -> Result<()> {
     write(&out.join("zensical.toml"), settings(&sections).as_bytes())
 }
 
-/// What the program says of one of its commands.
+/// The help of one command of the program.
 fn help(program: &Path, path: &[String]) -> Result<String> {
     let words = path.iter().skip(1).map(String::as_str).chain(["--help"]);
     run(program, &words.collect::<Vec<_>>())
@@ -145,32 +143,4 @@ fn settings(sections: &[Section]) -> String {
             toggle.icon = \"lucide/sun\"\ntoggle.name = \"Dark\"\n\
             [[project.theme.palette]]\nmedia = \"(prefers-color-scheme: dark)\"\nscheme = \"slate\"\n\
             toggle.icon = \"lucide/moon\"\ntoggle.name = \"Light\"\n"
-}
-
-/// Removes what an earlier run wrote and this one does not.
-fn forget_others(source: &Path, pages: &Pages) -> Result<()> {
-    let mut folders = vec![source.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if !folder.is_dir() {
-            continue;
-        }
-        for entry in fs::read_dir(&folder)? {
-            let path: PathBuf = entry?.path();
-            let page = path.strip_prefix(source)?.to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if !pages.contains_key(&page) {
-                fs::remove_file(path)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|now| now == content) {
-        return Ok(());
-    }
-    fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
-    fs::write(path, content).with_context(|| path.display().to_string())
 }

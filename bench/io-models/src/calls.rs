@@ -1,26 +1,28 @@
 //! Which system calls a TUN descriptor takes: each is tried, on the running kernel, with a packet that waits
 //! or one to deliver.
 
+mod outcome;
 mod take;
 mod wait;
 mod write;
 
 use std::io;
-use std::time::Duration;
 
 use culvert_base::frames::MAX_FRAME_BYTES;
 use culvert_tun::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
-/// How long a packet takes into the queue of its interface at most; it is there when the call that sends it
+pub use outcome::Outcome;
+
+/// The longest that a packet takes into the queue of its interface. It is there when the call that sends it
 /// returns.
 const PACKET_DEADLINE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -33,7 +35,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What it is, in a few words.
+    /// The purpose in a few words.
     pub fn what(self) -> &'static str {
         match self {
             Self::Take => "take a packet",
@@ -48,39 +50,10 @@ impl Purpose {
 pub struct Call {
     /// Its name, with what matters of its arguments.
     pub name: &'static str,
-    /// What it was to do.
+    /// Its job.
     pub purpose: Purpose,
-    /// What it did.
+    /// Its result.
     pub outcome: Outcome,
-}
-
-/// What came of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It did what it is for.
-    Works,
-    /// It returned something else than what it is for, such as no packet where one waits.
-    Fails(String),
-    /// The kernel refuses it, by this error: `ENOTSOCK`.
-    Refused(String),
-}
-
-impl Outcome {
-    /// Of a call that was to move `expected` bytes; `None` is a packet of any length.
-    fn of<E: Into<io::Error>>(result: Result<usize, E>, expected: Option<usize>) -> Self {
-        match result {
-            Ok(moved) if expected.map_or(moved > 0, |expected| moved == expected) => Self::Works,
-            Ok(moved) => Self::Fails(format!("{moved} bytes")),
-            Err(error) => {
-                let error = error.into();
-                Self::Refused(match error.raw_os_error() {
-                    Some(number) => format!("{:?}", nix::errno::Errno::from_raw(number)),
-                    None => error.to_string(),
-                })
-            }
-        }
-    }
 }
 
 /// Tries every call on `queue`, of an interface without superframes that is up.
@@ -146,6 +119,3 @@ fn arrives(queue: &Queue) -> io::Result<()> {
         _ => Ok(()),
     }
 }
-
-/// How long a call that waits is given.
-const WAIT: Duration = Duration::from_secs(1);

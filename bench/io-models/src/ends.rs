@@ -10,12 +10,13 @@ use culvert_base::{Destination, Family};
 use culvert_tun::{Device, Options, Queue};
 use culvert_udp::Socket;
 
-use crate::{Error, Model};
+use crate::error::Error;
+use crate::model::Model;
 
 /// The longest frame of an interface without superframes: the header and a packet of the MTU.
 pub(crate) const FRAME_MAX_BYTES: usize = culvert_base::frames::MAX_FRAME_BYTES;
 
-/// What tunnel to make.
+/// The tunnel to make.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
     /// The name of the interface.
@@ -23,7 +24,7 @@ pub struct Plan {
     /// The UDP port to listen at.
     #[arg(long)]
     pub port: u16,
-    /// Where the other end listens.
+    /// The address of the other end.
     #[arg(long)]
     pub peer: SocketAddr,
     /// The interface's MTU in bytes.
@@ -94,7 +95,7 @@ impl Ends {
     /// Carries one packet out, if there is one.
     ///
     /// # Errors
-    /// What reading the TUN says.
+    /// Errors of reading the TUN.
     pub(crate) fn carry_out(&self, frame: &mut [u8]) -> io::Result<()> {
         let len = match self.tun.receive(frame) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -111,7 +112,7 @@ impl Ends {
     /// Carries one packet in, if there is one.
     ///
     /// # Errors
-    /// What receiving says.
+    /// Errors of receiving.
     pub(crate) fn carry_in(&self, packet: &mut [u8]) -> io::Result<()> {
         use rustix::io::Errno;
         use rustix::net::RecvFlags;

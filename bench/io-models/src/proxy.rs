@@ -10,47 +10,9 @@ mod threads;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
-use crate::{Ends, Error};
-
-/// How a plain tunnel waits for packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Model {
-    /// One thread, `select`.
-    Select,
-    /// One thread, `poll`.
-    Poll,
-    /// One thread, `epoll`, level-triggered.
-    Epoll,
-    /// A thread for each direction, whose reads wait.
-    Threads,
-    /// One thread, a ring of submissions and one of completions.
-    #[value(name = "io_uring")]
-    IoUring,
-    /// One thread, `poll`, and superframes instead of packets: the road of the engine without its cipher.
-    Superframes,
-}
-
-impl Model {
-    /// Whether one call carries many packets.
-    pub(crate) fn has_superframes(self) -> bool {
-        self == Self::Superframes
-    }
-
-    /// What people call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Select => "select",
-            Self::Poll => "poll",
-            Self::Epoll => "epoll",
-            Self::Threads => "threads",
-            Self::IoUring => "io_uring",
-            Self::Superframes => "superframes",
-        }
-    }
-}
+use crate::ends::Ends;
+use crate::error::Error;
+use crate::model::Model;
 
 /// Carries packets both ways, until that fails.
 ///
@@ -66,7 +28,3 @@ pub fn run(ends: &Arc<Ends>, model: Model) -> Result<Infallible, Error> {
         Model::Superframes => superframes::run(ends),
     }
 }
-
-const TUN: &str = "read the interface";
-const UDP: &str = "receive";
-const WAIT: &str = "wait";

@@ -10,7 +10,7 @@ use std::io;
 use io_uring::{IoUring, opcode, squeue::Entry, types::Fd};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What one operation does with its buffer.
+/// The use of its buffer by one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Read,
@@ -135,7 +135,7 @@ impl<'fds> Ring<'fds> {
 }
 
 impl Ring<'_> {
-    /// What came of the only operation.
+    /// The result of the only operation.
     ///
     /// # Errors
     /// Its error.

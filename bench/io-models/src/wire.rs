@@ -9,7 +9,7 @@ use culvert_base::frames::MAX_FRAME_BYTES;
 use culvert_tun::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What a wire does to packets, each way.
+/// Delay and loss of a wire, each way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weather {
     /// There and back.
@@ -18,10 +18,10 @@ pub struct Weather {
     pub lost_share: f64,
 }
 
-/// What a wire holds at most each way: 10 Gbit/s for 50 ms is 62 MB, and as much again for a burst.
+/// The most that a wire holds each way: 10 Gbit/s for 50 ms is 62 MB, and as much again for a burst.
 const HELD_MAX_BYTES: usize = 128 << 20;
 
-/// How soon a wire that is dropped notices.
+/// The longest until a wire that is dropped notices.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// One direction.
@@ -49,7 +49,7 @@ impl Way {
     /// Carries frames until `over` is set.
     ///
     /// # Errors
-    /// What reading the interface says: it is gone.
+    /// When the interface is gone.
     pub fn carry(mut self, from: &Queue, to: &Queue, over: &AtomicBool) -> io::Result<()> {
         let mut frame = vec![0; MAX_FRAME_BYTES];
         while !over.load(Ordering::Relaxed) {
@@ -121,7 +121,7 @@ impl Way {
     }
 }
 
-/// What the interface refuses is lost, as on any link.
+/// Frames that the interface refuses are lost, as on any link.
 fn pass(frame: &[u8], to: &Queue) {
     let _refused = to.send(&[IoSlice::new(frame)]);
 }

@@ -23,8 +23,8 @@ use nix::sys::socket::{
     sockopt,
 };
 
-use super::Strangers;
 use super::newcomer::Newcomer;
+use super::strangers::Strangers;
 
 /// Bytes of `mac1`, of `mac2` and of a cookie.
 const MAC_LEN: usize = 16;

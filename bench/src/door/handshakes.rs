@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use clap::Args;
 use culvert_lab::{Implementation, Namespace, WireGuardEnd};
 use culvert_session::{PrivateKey, PublicKey};
 
 use super::attack::{Attack, Counts, Kind};
 use super::newcomer::{Newcomer, random};
-use super::{Arguments, GIVEN_UP, Strangers, report};
+use super::strangers::Strangers;
+use super::waits::{GIVEN_UP, report};
 
 const PORT: u16 = 51820;
 const MTU_BYTES: u32 = 1420;
@@ -29,8 +31,19 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// A flood has run for this long before anything is measured, so that the end is under load.
 const LEAD: Duration = Duration::from_secs(2);
 
+/// The rate of the strangers, and the number of measurements.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Initiations a second that strangers send; 0 is as many as one thread can.
+    #[arg(long, default_value_t = 20_000)]
+    initiations_per_s: u32,
+    /// Handshakes to measure under each flood.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
+    handshakes: u8,
+}
+
 /// Handshakes under every kind of flood, printed. Returns the longest.
-pub(super) fn measure(arguments: &Arguments, namespace: &Namespace) -> Result<Duration> {
+pub(super) fn measure(options: &Options, namespace: &Namespace) -> Result<Duration> {
     // Of everybody else.
     namespace.run("ip -6 route add local 3fff::/20 dev lo")?;
     let end = WireGuardEnd::start(&Implementation::culvert(), namespace)?;
@@ -40,7 +53,7 @@ pub(super) fn measure(arguments: &Arguments, namespace: &Namespace) -> Result<Du
     for strangers in [Strangers::OneAddress, Strangers::OneSite] {
         for kind in Kind::ALL {
             let mut keys = Vec::new();
-            for _ in 0..arguments.handshakes {
+            for _ in 0..options.handshakes {
                 peers += 1;
                 keys.push(add_peer(&end, peers)?);
             }
@@ -48,7 +61,7 @@ pub(super) fn measure(arguments: &Arguments, namespace: &Namespace) -> Result<Du
                 end: &end,
                 strangers,
                 kind,
-                per_second: arguments.initiations_per_s,
+                per_second: options.initiations_per_s,
             };
             longest = longest.max(flood.measure(keys)?);
         }

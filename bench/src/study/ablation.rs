@@ -8,8 +8,8 @@ use culvert_datapath::Mechanism;
 use culvert_lab::measure::TcpLoad;
 
 use super::counted::{SystemCalls, gigabytes};
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::tcp::loaded;

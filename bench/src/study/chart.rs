@@ -6,8 +6,8 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::page::digits;
 use super::sheet::{At, Sheet};
+use crate::statistics::digits;
 
 /// Readable on a page that is light or dark: the chart brings its own paper.
 const PAPER: RGBColor = RGBColor(255, 255, 255);

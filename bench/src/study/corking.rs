@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use culvert_lab::Namespace;
 use serde_json::Value;
 
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 
 /// Bytes of each write; the originating document measured 128.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::Lab;
+use super::lab::Lab;
 use super::sheet::Sheet;
 use crate::gateway::SideBySide;
 use crate::statistics::Samples;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use culvert_aead::{Key, Layout, Suite, TAG_LEN};
 
+use super::lab::Lab;
+use super::part::Part;
 use super::profile::{COPY as COPY_PROFILED, COPY_AND_SUM};
 use super::sheet::{At, Sheet};
-use super::{Lab, Part};
 
 /// How long each speed is measured.
 const MEASURE_FOR: Duration = Duration::from_millis(300);
@@ -30,8 +31,8 @@ const CYCLES_A_STEP: f64 = 6.0;
 
 const SPEEDS: &str = "speeds of this machine, one core";
 const GB_PER_S: &str = "GB/s";
-pub(crate) const NS_PER_BYTE: &str = "nanoseconds a byte";
-pub(crate) const CYCLES_PER_BYTE: &str = "cycles a byte";
+const NS_PER_BYTE: &str = "nanoseconds a byte";
+const CYCLES_PER_BYTE: &str = "cycles a byte";
 const COPY: &str = "copy within the caches";
 
 /// What two cores hand to each other in turn: a few superframes, as where the receiver keeps up with its sender.

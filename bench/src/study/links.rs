@@ -6,9 +6,9 @@ use anyhow::Result;
 use culvert_io_models::Weather;
 use culvert_lab::{LinkShape, Namespace, Subnet};
 
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
 use super::wire::Wire;
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::effort::Effort;
 use crate::metric::Metric;
@@ -41,10 +41,10 @@ const OUTER: Subnet = Subnet(1);
 
 /// Tables of the part.
 const BY_RATE: &str = "TCP by rate of the link, Gbit/s";
-pub(crate) const SHARE_BY_RATE: &str = "share of the bare link, %";
+const SHARE_BY_RATE: &str = "share of the bare link, %";
 const PING_BY_RATE: &str = "ping under load by rate of the link, ms";
 const BY_WEATHER: &str = "TCP over delay and loss, Mbit/s";
-pub(crate) const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
+const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
 const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 
 /// How the link itself is called.

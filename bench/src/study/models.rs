@@ -14,8 +14,8 @@ use culvert_lab::measure::TcpLoad;
 use culvert_lab::{Implementation, Namespace, Process, wait_until};
 
 use super::counted::gigabytes;
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::subject::{Kind, Means, Subject};
 use crate::udp;

@@ -8,9 +8,11 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 
+use super::chart;
+use super::part::Part;
 use super::sheet::{At, Sheet};
-use super::{Part, agreement, chart};
 use crate::machine::Machine;
+use crate::statistics::{digits, median};
 
 /// What the page says around tables and charts. `{{part:table}}` stands for a table, `{{part}}` for
 /// where the figures of a part come from, `{{machine}}` for what they were measured on, and
@@ -29,15 +31,6 @@ pub(crate) fn print(sheets: &[(Part, Sheet)]) -> Result<()> {
         }
         writeln!(out, "\n{}", origin(sheet, sheets))?;
     }
-    Ok(())
-}
-
-/// Prints one thing more.
-///
-/// # Errors
-/// When standard output is closed.
-pub(crate) fn say(text: &str) -> Result<()> {
-    writeln!(io::stdout().lock(), "\n{text}")?;
     Ok(())
 }
 
@@ -79,8 +72,6 @@ fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)])
             .first()
             .map(|(_, sheet)| machine(&sheet.machine))
             .unwrap_or_default(),
-        ["agreement"] => fs::read_to_string(results.join(agreement::FILE))
-            .unwrap_or_else(|_| "*No second run has been held against this one yet.*".to_owned()),
         ["flame", name, title] => picture(&format!("flame-{name}.svg"), title),
         ["bars", part, name, title, columns] => {
             let file = file_name(part, &format!("{name} {columns}"));
@@ -121,7 +112,7 @@ fn missing(part: &str) -> String {
 }
 
 /// When it was measured, and of which commit, each behind a comma.
-pub(crate) fn when_and_of_what(sheet: &Sheet) -> String {
+fn when_and_of_what(sheet: &Sheet) -> String {
     let mut text = String::new();
     let written = i64::try_from(sheet.written_at_s).ok();
     if let Some(time) = written.and_then(|seconds| Timestamp::from_second(seconds).ok()) {
@@ -189,8 +180,8 @@ fn table(sheet: &Sheet, name: &str) -> String {
 }
 
 /// The median, and in brackets the least and the most where there are several.
-pub(super) fn cell(samples: &[f64]) -> String {
-    let Some(median) = crate::statistics::median(samples) else {
+fn cell(samples: &[f64]) -> String {
+    let Some(median) = median(samples) else {
         return "–".to_owned();
     };
     let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
@@ -198,17 +189,6 @@ pub(super) fn cell(samples: &[f64]) -> String {
     match samples.len() {
         1 => digits(median),
         _ => format!("{} ({}–{})", digits(median), digits(least), digits(most)),
-    }
-}
-
-/// About three digits that mean something.
-pub(super) fn digits(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }
 
@@ -228,7 +208,7 @@ mod tests {
             let mut words = order.split(':');
             let named = match words.next().unwrap() {
                 "bars" | "lines" => words.next().unwrap(),
-                "machine" | "flame" | "agreement" => continue,
+                "machine" | "flame" => continue,
                 part => part,
             };
             use clap::ValueEnum;

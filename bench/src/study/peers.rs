@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, in_turn};
-use crate::Part as Compared;
+use crate::comparison::{self, Part as Compared};
 use crate::effort::Effort;
 use crate::machine;
 use crate::statistics::Samples;
@@ -30,7 +30,7 @@ pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()>
             true => &all_parts[..],
             false => &all_parts[..1],
         };
-        let result = crate::measure(subject, &effort, round, parts, &mut samples);
+        let result = comparison::measure(subject, &effort, round, parts, &mut samples);
         sheet.note(subject.name, result);
         for failure in samples.failures() {
             sheet

@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use culvert_lab::measure::TcpLoad;
 
 use super::counted::{gigabytes, perf_is_there};
+use super::flame;
+use super::lab::Lab;
 use super::sheet::{At, Sheet};
 use super::stacks::{Stack, Stacks};
-use super::{Lab, flame};
 use crate::bed::Bed;
 
 /// Samples a second of processor time: a prime, so that nothing periodic hides between them.
@@ -85,7 +86,7 @@ fn measure(lab: &Lab, sheet: &mut Sheet, suite: &str, arguments: &str) -> Result
         note_shares(sheet, &format!("{suite}, {end}"), &stacks, seconds_per_gb);
         let name = format!("flame-{}-{end}.svg", suite.to_lowercase().replace('-', ""));
         flame::draw(
-            &lab.charts().join(&name),
+            &lab.results().join(&name),
             &format!("{suite}, the {end}"),
             &stacks,
         )

@@ -183,15 +183,6 @@ impl Sheet {
         distinct(self.cells.iter().map(|cell| cell.table.as_str()))
     }
 
-    /// Every place of every table.
-    pub(crate) fn places(&self) -> impl Iterator<Item = At<'_>> {
-        self.cells.iter().map(|cell| At {
-            table: &cell.table,
-            row: &cell.row,
-            column: &cell.column,
-        })
-    }
-
     /// All values of a place.
     pub(crate) fn samples(&self, at: At<'_>) -> &[f64] {
         let cell = self.cells.iter().find(|cell| cell.is_at(at));

@@ -4,8 +4,8 @@ use anyhow::Result;
 use culvert_lab::measure::{TcpCounters, TcpLoad, busy_of_machine};
 
 use super::counted::gigabytes;
+use super::lab::{Lab, Scope, in_turn};
 use super::sheet::{At, Sheet};
-use super::{Lab, Scope, in_turn};
 use crate::bed::Bed;
 use crate::tcp::float;
 

@@ -1,6 +1,6 @@
 //! Events and commands between workers and the control thread.
 
-use crate::unrouted::Refusal;
+use crate::refusal::Refusal;
 use culvert_base::LocalAddress;
 use culvert_packet::{Accept, MtuMessage, MtuProbe};
 use culvert_session::parse::INITIATION_LEN;

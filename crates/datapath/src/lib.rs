@@ -21,6 +21,7 @@ mod counters;
 mod data_path;
 mod delivery;
 mod event;
+mod frame;
 mod gate;
 mod gates;
 mod icmp_rate;
@@ -37,6 +38,7 @@ mod own;
 mod peer;
 mod queue_bound;
 mod queues;
+mod refusal;
 mod refusals;
 mod send_limit;
 mod service_routes;
@@ -63,9 +65,10 @@ pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use mix::Mix;
 pub use outbound::MIN_PATH_MTU;
 pub use peer::{Peer, Sending, ip_and_udp_len};
+pub use refusal::Refusal;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
     Datagrams, Ended, QueueAccount, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
 pub use snapshot::{Inside, Receiving, ReceivingKeys, Road, Snapshot};
-pub use unrouted::{Refusal, Unrouted};
+pub use unrouted::Unrouted;

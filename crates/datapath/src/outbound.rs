@@ -25,7 +25,6 @@ use culvert_packet::ecn::{self, Ecn};
 use culvert_packet::record::RecordShape;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader, icmp};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, PeerId, PublicKey};
-use resumed::Resumed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,14 +82,13 @@ impl Cursor {
     }
 }
 
-/// The packets in a frame; one if it can't be cut.
-pub(crate) fn packets_in(frame: &[u8]) -> u64 {
-    let cut = frame.split_first_chunk::<VNET_HEADER_LEN>();
-    let cut = cut.and_then(|(vnet, packet)| {
-        let vnet = VnetHeader::parse(vnet).ok()?;
-        Cut::plan(&vnet, packet).ok()
-    });
-    cut.map_or(1, |cut| cut.segments() as u64)
+/// A frame that waits for its turn.
+struct Resumed {
+    frame: Box<[u8]>,
+    /// The snapshot that routes it.
+    generation: u64,
+    /// Whom this end itself has written it for: no gate judges it, and no route leads it.
+    answer_to: Option<PeerId>,
 }
 
 /// What a turn carries.

@@ -1,7 +1,7 @@
 //! Frames that wait for a handshake.
 
 use crate::counters::{Dropped, WorkerCounters};
-use crate::outbound::packets_in;
+use crate::frame::packets_in;
 use culvert_session::PeerId;
 use std::collections::{BTreeMap, VecDeque};
 

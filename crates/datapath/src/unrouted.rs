@@ -1,6 +1,7 @@
 //! Packets that no peer has a route for, and those that a peer refuses, for an owner who may know better.
 
 use crate::event::Command;
+use crate::refusal::Refusal;
 use culvert_packet::VNET_HEADER_LEN;
 use culvert_packet::ip::IpView;
 use std::fmt;
@@ -15,15 +16,6 @@ pub struct Unrouted {
     frame: Box<[u8]>,
     worker: usize,
     refused: Option<Refusal>,
-}
-
-/// The answer to the sender of a packet without a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// An administrator does not allow it.
-    Prohibited,
-    /// There is no way to it now.
-    Unreachable,
 }
 
 impl Unrouted {

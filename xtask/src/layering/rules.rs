@@ -400,8 +400,8 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
 /// it, but those of [`CONFINED`].
 pub(super) const UNSAFE: [&str; 3] = ["culvert-bpf", "culvert-tun", "culvert-udp"];
 
-/// Crates whose root may deny unsafe code instead of forbidding it, so that one module can allow it: the vector
-/// instructions of `aead`, the sums of `packet` compiled for them, one call of the C library in `host`, and the
+/// Crates whose root may deny unsafe code instead of forbidding it, so that one module can allow it. These are
+/// the vector instructions of `aead`, the sums of `packet` compiled for them, one call of the C library in `host`, and the
 /// io_uring of `io-models`. Nothing of the product uses the last one.
 pub(super) const CONFINED: [&str; 4] = [
     "culvert-aead",

@@ -1,6 +1,6 @@
 //! The reference of commands: what the program says of each with `--help`.
 
-use super::Pages;
+use super::pages::Pages;
 use anyhow::{Result, bail};
 
 /// Far more commands than there are: help that lists itself ends here.

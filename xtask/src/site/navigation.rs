@@ -1,6 +1,6 @@
 //! Which documents are pages, and in which order they are offered.
 
-use super::Pages;
+use super::pages::Pages;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::fs;

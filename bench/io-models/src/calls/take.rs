@@ -11,7 +11,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 use rustix::pipe::SpliceFlags;
 use std::os::fd::{AsFd, AsRawFd};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::ring::{Operation, Ring};
 
 type Attempt = fn(&Queue) -> Outcome;

@@ -2,13 +2,17 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use culvert_tun::Queue;
 use nix::sys::select::{FdSet, select};
 use nix::sys::time::{TimeVal, TimeValLike};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 
-use super::{Outcome, WAIT};
+use super::outcome::Outcome;
+
+/// The longest that a call which waits is given.
+const WAIT: Duration = Duration::from_secs(1);
 
 type Feed<'feed> = &'feed dyn Fn() -> io::Result<()>;
 type Attempt = fn(&Queue, Feed<'_>) -> io::Result<Outcome>;
@@ -47,10 +51,10 @@ pub(super) const ATTEMPTS: [(&str, Attempt); 5] = [
     }),
 ];
 
-fn patience(is_to_come: bool) -> std::time::Duration {
+fn patience(is_to_come: bool) -> Duration {
     match is_to_come {
         true => WAIT,
-        false => std::time::Duration::ZERO,
+        false => Duration::ZERO,
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::io::ReadWriteFlags;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use rustix::pipe::SpliceFlags;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::ring::{Operation, Ring};
 
 type Attempt = fn(&Queue, &[u8]) -> Outcome;

@@ -1,8 +1,7 @@
 //! `epoll`: the kernel remembers the descriptors, and returns those that are ready.
 
-use super::{TUN, UDP, WAIT};
-use crate::ends::FRAME_MAX_BYTES;
-use crate::{Ends, Error};
+use crate::ends::{Ends, FRAME_MAX_BYTES};
+use crate::error::{Error, TUN, UDP, WAIT};
 use rustix::event::epoll;
 use std::convert::Infallible;
 use std::mem::MaybeUninit;

@@ -3,10 +3,9 @@
 //! Each direction has one read at a time, since two could end in the wrong order, and as many writes as there
 //! are buffers.
 
-use super::{TUN, UDP, WAIT};
-use crate::ends::FRAME_MAX_BYTES;
+use crate::ends::{Ends, FRAME_MAX_BYTES};
+use crate::error::{Error, TUN, UDP, WAIT};
 use crate::ring::{Completion, Operation, Ring};
-use crate::{Ends, Error};
 use culvert_base::frames::VNET_HEADER_BYTES;
 use rustix::io::Errno;
 use std::convert::Infallible;

@@ -1,8 +1,7 @@
 //! `poll`: as `select`, with an array instead of sets.
 
-use super::{TUN, UDP, WAIT};
-use crate::ends::FRAME_MAX_BYTES;
-use crate::{Ends, Error};
+use crate::ends::{Ends, FRAME_MAX_BYTES};
+use crate::error::{Error, TUN, UDP, WAIT};
 use rustix::event::{PollFd, PollFlags};
 use std::convert::Infallible;
 

@@ -1,8 +1,7 @@
 //! `select`: the kernel is told both descriptors, and looks at both, for each packet.
 
-use super::{TUN, UDP, WAIT};
-use crate::ends::FRAME_MAX_BYTES;
-use crate::{Ends, Error};
+use crate::ends::{Ends, FRAME_MAX_BYTES};
+use crate::error::{Error, TUN, UDP, WAIT};
 use nix::sys::select::{FdSet, select};
 use std::convert::Infallible;
 

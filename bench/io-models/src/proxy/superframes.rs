@@ -3,8 +3,8 @@
 //! cipher, no peers, no keys.
 
 use super::poll::wait;
-use super::{TUN, UDP};
-use crate::{Ends, Error};
+use crate::ends::Ends;
+use crate::error::{Error, TUN, UDP};
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
 use culvert_base::frames::{MAX_FRAME_BYTES, VNET_HEADER_BYTES};
 use culvert_packet::{Accept, Coalescer, Cut, VnetHeader};
@@ -52,7 +52,7 @@ impl Road {
             else {
                 continue;
             };
-            // What can't be cut is no packet.
+            // A frame that can't be cut is no packet.
             if let Ok(cut) = VnetHeader::parse(vnet).and_then(|vnet| Cut::plan(&vnet, packet)) {
                 send(ends, &cut, packet, &mut self.run);
             }

@@ -1,8 +1,7 @@
 //! A thread for each direction: reads wait by themselves, and no call asks what is ready.
 
-use super::{TUN, UDP, WAIT};
-use crate::ends::FRAME_MAX_BYTES;
-use crate::{Ends, Error};
+use crate::ends::{Ends, FRAME_MAX_BYTES};
+use crate::error::{Error, TUN, UDP, WAIT};
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, mpsc};

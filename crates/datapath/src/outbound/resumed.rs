@@ -1,8 +1,9 @@
 //! Frames that do not come from the TUN: those that had no route, and what this end itself has to say.
 
-use super::{Cursor, Outbound, packets_in, usable};
+use super::{Cursor, Outbound, Resumed, usable};
 use crate::context::Context;
 use crate::counters::Dropped;
+use crate::frame::packets_in;
 use crate::shell::Shell;
 use crate::snapshot::Snapshot;
 use culvert_packet::{Cut, VNET_HEADER_LEN, VnetHeader};
@@ -10,15 +11,6 @@ use culvert_session::PeerId;
 
 /// Frames that wait for the snapshot that routes them: as many as one change resumes.
 const MAX_RESUMED: usize = 1024;
-
-/// A frame that waits for its turn.
-pub(crate) struct Resumed {
-    pub(crate) frame: Box<[u8]>,
-    /// The snapshot that routes it.
-    pub(crate) generation: u64,
-    /// Whom this end itself has written it for: no gate judges it, and no route leads it.
-    pub(crate) answer_to: Option<PeerId>,
-}
 
 impl Outbound {
     /// Keeps a frame that goes on under snapshot `generation`, ahead of what is read then.
