@@ -46,7 +46,7 @@ impl Outbound {
         }
     }
 
-    pub(crate) fn take_resumed<S: Shell>(&mut self, context: &Context<S>) -> Option<Resumed> {
+    pub(super) fn take_resumed<S: Shell>(&mut self, context: &Context<S>) -> Option<Resumed> {
         if self.resumed.front()?.generation > context.generation {
             return None;
         }
@@ -54,7 +54,7 @@ impl Outbound {
     }
 
     /// Points the cursor at an answer in the buffer. One whose peer has no key any more is dropped.
-    pub(crate) fn point_at_answer<S: Shell>(
+    pub(super) fn point_at_answer<S: Shell>(
         &mut self,
         snapshot: &Snapshot,
         context: &Context<S>,

@@ -1,7 +1,5 @@
 //! Packets through client, gateway and resource: nothing is reordered, doubled, or past policy, and every drop is counted.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use culvert_sim::Conditions;
 use culvert_sim::road::{Kind, Scene, Traffic, Way};
 use proptest::prelude::*;
