@@ -44,16 +44,21 @@ mod tests {
         for passing in [
             Errno::NOMEM,
             Errno::NOBUFS,
-            Errno::IO,
             Errno::INTR,
-            Errno::INVAL,
             // Not in the table.
             Errno::PERM,
         ] {
             assert_eq!(of(passing), QueueFault::Passing, "{passing}");
             assert!(!of(passing).is_lasting());
         }
-        assert_eq!(of(Errno::AGAIN), QueueFault::NotReady);
+        for (errno, fault) in [
+            (Errno::IO, QueueFault::Down),
+            (Errno::INVAL, QueueFault::Refused),
+            (Errno::AGAIN, QueueFault::NotReady),
+        ] {
+            assert_eq!(of(errno), fault, "{errno}");
+            assert!(!fault.is_lasting());
+        }
         for gone in [Errno::BADFD, Errno::NODEV] {
             assert_eq!(of(gone), QueueFault::Gone, "{gone}");
             assert!(of(gone).is_lasting());
