@@ -1,14 +1,12 @@
 //! Accepts connections, within bounds, until it is told to stop.
 
-use super::bounds::{Bounds, Class};
 use super::certificate::{Certificate, provider};
-use super::connection::Connection;
 use super::hello::{HelloFault, HelloNotices, PREFIX_LEN, say_https};
 use super::io::BoundedIo;
-use super::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use culvert_portal_base::{Bounds, Class, Connection, Metrics};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
