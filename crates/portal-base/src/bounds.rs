@@ -325,7 +325,7 @@ impl Tables {
 
 impl Class {
     /// Its name in metrics and logs.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
             Self::Stranger => "stranger",

@@ -32,4 +32,4 @@ pub use places::{Place, Places};
 pub use problem::{render, take_problem};
 pub use public_address::{Origin, ProxysWord, PublicAddress, UnnamedClient};
 pub use rate_limit::RateLimit;
-pub use uri::{check_address, no_route};
+pub use uri::{MAX_ADDRESS_BYTES, check_address, no_route};

@@ -342,7 +342,7 @@ impl Metrics {
     }
 
     /// Notes how many connections of a class there are.
-    pub fn connections(&self, class: Class, count: usize) {
+    pub(crate) fn connections(&self, class: Class, count: usize) {
         let class = class.name();
         let gauge = self.connections.get_or_create(&OfClass { class });
         gauge.set(i64::try_from(count).unwrap_or(i64::MAX));

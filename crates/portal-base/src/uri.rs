@@ -5,7 +5,7 @@ use axum::http::Uri;
 
 /// Most bytes of a path and query. A form that asks has seven fields at most, of 200 characters
 /// (`form.html` of the console) that take nine bytes each at worst.
-const MAX_ADDRESS_BYTES: usize = 16 * 1024;
+pub const MAX_ADDRESS_BYTES: usize = 16 * 1024;
 
 /// Refuses an address that no form and no program of ours makes.
 ///

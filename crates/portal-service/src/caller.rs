@@ -18,7 +18,7 @@ pub struct Caller {
 
 impl Caller {
     /// The account.
-    pub const fn account(&self) -> AccountId {
+    pub(crate) const fn account(&self) -> AccountId {
         self.principal.account
     }
 

@@ -25,7 +25,7 @@ pub enum ExportFormat {
 
 impl ExportFormat {
     /// The media type.
-    pub const fn media_type(self) -> &'static str {
+    pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::Csv => "text/csv; charset=utf-8; header=present",
             Self::JsonLines => "application/x-ndjson",

@@ -146,7 +146,7 @@ enum Part {
 impl Service {
     /// The newest entry first, in parts of some lines each. A fault in the midst ends the stream with
     /// an error, so that nobody takes half of a log for all of it.
-    pub fn export(
+    pub(crate) fn export(
         self: &Arc<Self>,
         caller: Caller,
         filter: ExportFilter,

@@ -42,7 +42,7 @@ const MAX_HEADERS: usize = 64;
 /// address that is too long gets an answer that says so, and besides a token of a kilobyte and what
 /// proxies add. Beyond it the answer is an empty one with status 431.
 ///
-/// [`MAX_ADDRESS_BYTES`]: super::request::MAX_ADDRESS_BYTES
+/// [`MAX_ADDRESS_BYTES`]: culvert_portal_base::MAX_ADDRESS_BYTES
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Pause after an accept that failed for want of descriptors or memory, so as not to spin.
