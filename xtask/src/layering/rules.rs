@@ -302,7 +302,6 @@ pub(super) const EDGES: [(&str, &[&str]); 43] = [
             "culvert-control-server",
             "culvert-host",
             "culvert-ids",
-            "culvert-link",
             "culvert-log-sinks",
             "culvert-policy",
             "culvert-portal-auth",
