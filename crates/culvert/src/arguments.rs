@@ -594,7 +594,7 @@ mod tests {
 
     #[test]
     fn the_commands_that_the_console_gives_out_are_understood() {
-        use culvert_portal::machine_commands::{CLIENT, GATEWAY, RESOURCES};
+        use culvert_console::machine_commands::{CLIENT, GATEWAY, RESOURCES};
         for command in [GATEWAY, CLIENT, RESOURCES] {
             let words: Vec<_> = command.split_whitespace().collect();
             let Some((&"sudo", words)) = words.split_first() else {

@@ -11,9 +11,8 @@ use clap::{Args, Subcommand};
 use culvert_host::{notify_ready, notify_status, notify_stopping};
 use culvert_ids::AccountId;
 use culvert_policy::Prefix;
-use culvert_portal::{
-    CertificateFiles, Home, Options, Portal, PortalError, SetupState, SetupToken, issue_setup_token,
-};
+use culvert_portal::{CertificateFiles, Home, Options, Portal, PortalError, SetupState};
+use culvert_portal_service::{SetupToken, issue_setup_token};
 use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
 use culvert_store_sql::{SqliteOptions, SqliteStore};
@@ -233,7 +232,8 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         PortalCommand::Run(run) => {
             logging::start_service(run.log_level, &logging::Destination::StandardError)?;
-            let descriptors = culvert_host::raise_descriptors(culvert_portal::DESCRIPTORS_NEEDED);
+            let descriptors =
+                culvert_host::raise_descriptors(culvert_portal_base::DESCRIPTORS_NEEDED);
             runtime.block_on(serve(*run, descriptors))
         }
         PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),

@@ -17,7 +17,7 @@ mod groups;
 mod identity;
 mod logs;
 mod policies;
-mod problem;
+mod problems;
 mod providers;
 mod query;
 mod resources;
@@ -28,15 +28,10 @@ mod sites;
 mod status;
 mod tokens;
 
-pub(crate) use body::{limit_for, read as read_body};
-pub(crate) use exports::stream as stream_export;
-pub(crate) use identity::{ActorInPath, Id, bearer};
-pub(crate) use problem::{render, take_problem};
-
-use crate::service::Service;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use culvert_portal_service::Service;
 use culvert_wire::api::{FieldProblem, Problem};
 use std::sync::Arc;
 use utoipa::PartialSchema;
@@ -50,15 +45,6 @@ use utoipa_axum::routes;
 pub(crate) struct Api {
     pub(crate) service: Arc<Service>,
 }
-
-/// Most bytes of a request's body.
-pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
-
-/// Most bytes of a whole configuration: 10,000 resources and as many policies of 200 bytes each.
-pub(crate) const MAX_APPLY_BYTES: usize = 4 * 1024 * 1024;
-
-/// The one path whose body may have [`MAX_APPLY_BYTES`].
-pub(crate) const APPLY_PATH: &str = "/api/v1/apply";
 
 /// The document that describes the API, as JSON.
 #[must_use]

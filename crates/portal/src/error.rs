@@ -1,6 +1,7 @@
 //! What can go wrong with the portal as a process. What goes wrong with a request is a problem
 //! document of its answer.
 
+use culvert_control_server::{CountriesError, StartError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -46,13 +47,8 @@ pub enum PortalError {
         path: PathBuf,
     },
     /// Configuration: the database of countries can't be used.
-    #[error("{}: {reason}", path.display())]
-    Countries {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Countries(#[from] CountriesError),
     /// Local: the file that says where the portal is holds something else.
     #[error("{} is damaged: start the portal, which writes it anew", path.display())]
     Whereabouts {
@@ -123,6 +119,15 @@ pub enum PortalError {
     /// Local: the operating system gave no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+}
+
+impl From<StartError> for PortalError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(error) => Self::Store(error),
+            StartError::Random(error) => Self::Random(error),
+        }
+    }
 }
 
 /// `EAFNOSUPPORT` of Linux, for which the standard library has no name.

@@ -1,15 +1,11 @@
-//! Parsers of untrusted bytes without a server, for the fuzz targets (feature `fuzzing`). No program calls it.
+//! The heads of requests without a server, for the fuzz targets (feature `fuzzing`). No program calls it.
 
-pub use crate::console::fuzzing::Form;
-pub use crate::oidc::fuzzing::{Believed, id_token};
-
-use crate::api;
-use crate::console::fuzzing::{is_from_here, session};
-use crate::server::{Origin, check_address, protocol};
-use crate::webauthn::{Assertion, Registration, RelyingParty};
+use crate::server::protocol;
 use axum::body::Body;
 use axum::http::{Request, Response};
+use culvert_console::fuzzing::{is_from_here, session};
 use culvert_policy::Prefix;
+use culvert_portal_base::{Origin, bearer, check_address};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -20,57 +16,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 /// Bytes of an answer that are read; an empty answer is shorter.
 const MAX_ANSWER_LEN: usize = 4096;
-
-/// A passkey that the portal would store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
-    /// The challenge that the page sent.
-    pub challenge: Vec<u8>,
-    /// The credential ID.
-    pub credential: Vec<u8>,
-    /// The public key in COSE format.
-    pub public_key: Vec<u8>,
-    /// The signature counter.
-    pub uses: u32,
-}
-
-/// Checks the registration of a new passkey at the portal at `url`; `text` is the browser's JSON.
-pub fn registration(url: &str, text: &str) -> Result<Registered, String> {
-    let party = RelyingParty::of(url).ok_or("no name")?;
-    let registration = Registration::parse(text).map_err(|refusal| refusal.to_string())?;
-    let registered = registration.check(&party);
-    let registered = registered.map_err(|refusal| refusal.to_string())?;
-    Ok(Registered {
-        challenge: registration.challenge().to_vec(),
-        credential: registered.credential,
-        public_key: registered.public_key,
-        uses: registered.uses,
-    })
-}
-
-/// A successful assertion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asserted {
-    /// The challenge that the page sent.
-    pub challenge: Vec<u8>,
-    /// The credential ID.
-    pub credential: Vec<u8>,
-    /// The signature counter.
-    pub uses: u32,
-}
-
-/// Checks an assertion by the key `public_key`; `text` is the browser's JSON.
-pub fn assertion(url: &str, text: &str, public_key: &[u8]) -> Result<Asserted, String> {
-    let party = RelyingParty::of(url).ok_or("no name")?;
-    let assertion = Assertion::parse(text).map_err(|refusal| refusal.to_string())?;
-    let uses = assertion.check(&party, public_key);
-    let uses = uses.map_err(|refusal| refusal.to_string())?;
-    Ok(Asserted {
-        challenge: assertion.challenge().to_vec(),
-        credential: assertion.credential,
-        uses,
-    })
-}
 
 /// What the portal takes from the head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +46,7 @@ pub fn heads(bytes: &[u8], url: &str, peer: IpAddr, trusted: &[Prefix]) -> (Vec<
             is_from_here: is_from_here(url, &request),
             has_short_address: check_address(request.uri()).is_ok(),
             session: session(headers),
-            bearer: api::bearer(headers).map(str::to_owned),
+            bearer: bearer(headers).map(str::to_owned),
         };
         let mut heads = seen.lock().unwrap_or_else(PoisonError::into_inner);
         heads.push(head);

@@ -1,4 +1,4 @@
-use culvert_portal::fuzzing::Form;
+use culvert_console::fuzzing::Form;
 
 /// Fields that a form may have.
 const MAX_FIELDS: usize = 64;

@@ -1,5 +1,5 @@
 use crate::signer::{Signer, decode, encode};
-use culvert_portal::fuzzing;
+use culvert_portal_auth::fuzzing;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 

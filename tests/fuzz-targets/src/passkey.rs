@@ -1,7 +1,7 @@
 use crate::input::Input;
 use crate::signer::{Signer, decode, encode};
 use aws_lc_rs::digest::{SHA256, digest};
-use culvert_portal::fuzzing;
+use culvert_portal_auth::fuzzing;
 use serde_json::{Value, json};
 
 const URL: &str = "https://portal.example:8443";

@@ -1,10 +1,10 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, Shown};
-use super::problem::Problems;
-use crate::fault::Fault;
-use crate::service::Caller;
+use super::problems::Problems;
 use axum::extract::State;
+use culvert_portal_base::Fault;
+use culvert_portal_service::Caller;
 use culvert_wire::api::{Account, AccountPatch};
 
 /// Show the account

@@ -1,10 +1,10 @@
 use super::Api;
 use super::body::Json;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::Query;
-use crate::fault::Fault;
-use crate::service::Caller;
 use axum::extract::State;
+use culvert_portal_base::Fault;
+use culvert_portal_service::Caller;
 use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
 
 /// Make the configuration what the body says

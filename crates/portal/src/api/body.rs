@@ -1,24 +1,9 @@
-//! The bodies of requests: JSON, whole, within bounds and in time.
+//! The bodies of requests: JSON.
 
-use super::{APPLY_PATH, MAX_APPLY_BYTES, MAX_BODY_BYTES};
-use crate::fault::Fault;
-use axum::body::Body;
 use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::header;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use culvert_portal_base::{Fault, limit_for, read_body};
 use serde::de::DeserializeOwned;
-use std::time::Duration;
-
-/// For how long a client may take over a body: 4 MiB at 150 kB/s.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Most bytes of a body for the path.
-pub(crate) fn limit_for(path: &str) -> usize {
-    match path {
-        APPLY_PATH => MAX_APPLY_BYTES,
-        _ => MAX_BODY_BYTES,
-    }
-}
 
 /// A body of JSON that is a `T`. It is the last that a handler takes, after who asks: nobody who is
 /// not known makes the portal read one.
@@ -36,7 +21,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         // The path that is matched: of a nested router's URI the beginning is missing.
         let path = request.extensions().get::<MatchedPath>();
         let limit = limit_for(path.map_or("", MatchedPath::as_str));
-        let bytes = read(request.into_body(), limit).await?;
+        let bytes = read_body(request.into_body(), limit).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -44,17 +29,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 fn is_json(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
-}
-
-/// Reads a whole body.
-pub(crate) async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
-    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await;
-    match collected {
-        Ok(Ok(whole)) => Ok(whole.to_bytes().into()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::TooLarge { limit }),
-        Ok(Err(_)) => Err(Fault::Malformed("the body ended before its end".to_owned())),
-        Err(_) => Err(Fault::Malformed("the body took too long".to_owned())),
-    }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
@@ -131,34 +105,6 @@ mod tests {
             "address":"a.b","filters":[{"protocol":"tcp","ports":[1,"9-1"]}]}"#;
         let fault = parse::<NewResource>(text.as_bytes()).unwrap_err();
         assert!(field_of(fault).starts_with("filters[0]"));
-    }
-
-    /// A body whose chunks come one after another, each after a pause.
-    fn trickle(pause: Duration, chunk: &'static str, count: usize) -> Body {
-        let chunks = futures_util::stream::unfold(0, move |sent| async move {
-            tokio::time::sleep(pause).await;
-            let chunk = Ok::<_, std::io::Error>(chunk);
-            (sent < count).then_some((chunk, sent + 1))
-        });
-        Body::from_stream(chunks)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_comes_slowly_is_read_for_thirty_seconds_and_no_longer() {
-        let second = Duration::from_secs(1);
-        let in_time = read(trickle(second, "a", 20), 100).await;
-        assert_eq!(in_time.unwrap().len(), 20);
-        let began = tokio::time::Instant::now();
-        let late = read(trickle(second, "a", usize::MAX), usize::MAX).await;
-        assert!(matches!(late, Err(Fault::Malformed(_))), "{late:?}");
-        assert_eq!(began.elapsed(), Duration::from_secs(30));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_without_end_is_read_up_to_the_limit() {
-        let endless = trickle(Duration::ZERO, "0123456789", usize::MAX);
-        let refused = read(endless, 100).await;
-        assert_eq!(refused, Err(Fault::TooLarge { limit: 100 }));
     }
 
     #[test]

@@ -1,14 +1,13 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, MaybeIfMatch, Shown};
-use super::identity::Id;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{OfActorQuery, Query};
-use crate::fault::Fault;
-use crate::service::{Caller, ClientAction};
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::ClientId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::{Caller, ClientAction};
 use culvert_wire::api::{Client, ClientPatch, Page};
 
 /// List clients

@@ -1,11 +1,10 @@
 use super::Api;
 use super::body::Json;
-use super::problem::Problems;
-use crate::fault::Fault;
-use crate::server::PublicAddress;
+use super::problems::Problems;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
+use culvert_portal_base::{Fault, PublicAddress};
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
 
 /// Ask that somebody signs in for a machine

@@ -1,11 +1,11 @@
 //! Versions: what is shown has an `ETag`, and a change says which it changes (RFC 9110 §13).
 
-use crate::fault::Fault;
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use culvert_portal_base::Fault;
 use culvert_wire::api::{
     Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site,
     Token,

@@ -1,14 +1,11 @@
 use super::Api;
 use super::logs::{AccessQuery, ChangesQuery, FlowsQuery};
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::Query;
-use crate::fault::Fault;
-use crate::service::{Caller, ExportFilter, ExportFormat, Service};
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
+use axum::response::Response;
+use culvert_portal_base::Fault;
+use culvert_portal_service::{Caller, ExportFilter, stream_export};
 
 /// Export the access log
 ///
@@ -26,7 +23,7 @@ pub(super) async fn access(
     Query(query): Query<AccessQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Access(query.filter()?);
-    stream(&api.service, caller, filter, &format)
+    stream_export(&api.service, caller, filter, &format)
 }
 
 /// Export the change log
@@ -45,7 +42,7 @@ pub(super) async fn changes(
     Query(query): Query<ChangesQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Changes(query.filter()?);
-    stream(&api.service, caller, filter, &format)
+    stream_export(&api.service, caller, filter, &format)
 }
 
 /// Export the flow log
@@ -64,28 +61,5 @@ pub(super) async fn flows(
     Query(query): Query<FlowsQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Flows(query.filter()?);
-    stream(&api.service, caller, filter, &format)
-}
-
-/// A file that is written while it is read.
-pub(crate) fn stream(
-    service: &Arc<Service>,
-    caller: Caller,
-    filter: ExportFilter,
-    format: &str,
-) -> Result<Response, Fault> {
-    // Who may not read it learns nothing of its forms.
-    caller.may_read()?;
-    let format: ExportFormat = format.parse()?;
-    let parts = service.export(caller, filter, format)?;
-    let name = format!(
-        "attachment; filename=\"{}.{}\"",
-        filter.file_name(),
-        format.extension()
-    );
-    let headers = [
-        (header::CONTENT_TYPE, format.media_type().to_owned()),
-        (header::CONTENT_DISPOSITION, name),
-    ];
-    Ok((headers, Body::from_stream(parts)).into_response())
+    stream_export(&api.service, caller, filter, &format)
 }

@@ -1,14 +1,13 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, MaybeIfMatch, Shown};
-use super::identity::Id;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{DrainQuery, OfSiteQuery, Query};
-use crate::fault::Fault;
-use crate::service::{Caller, GatewayAction};
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::GatewayId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::{Caller, GatewayAction};
 use culvert_wire::api::{Gateway, GatewayPatch, Page};
 
 /// List gateways

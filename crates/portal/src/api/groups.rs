@@ -1,14 +1,13 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
-use super::identity::{ActorInPath, Id};
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{NamedQuery, PageQuery, Query};
-use crate::fault::Fault;
-use crate::service::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::GroupId;
+use culvert_portal_base::{ActorInPath, Fault, Id};
+use culvert_portal_service::Caller;
 use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
 
 /// List groups

@@ -1,10 +1,12 @@
 use super::Api;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::Query;
-use crate::fault::Fault;
-use crate::service::{AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest, search_text};
 use axum::extract::State;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
+use culvert_portal_base::Fault;
+use culvert_portal_service::{
+    AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest, search_text,
+};
 use culvert_store::{
     AccessFilter, AccessSeq, ChangeFilter, Decision, EntityId, EntityKind, FlowFilter, FlowSeq, Seq,
 };

@@ -1,14 +1,13 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
-use super::identity::Id;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{PoliciesQuery, Query};
-use crate::fault::Fault;
-use crate::service::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::PolicyId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::Caller;
 use culvert_wire::api::{NewPolicy, Page, Policy, PolicyPatch};
 
 /// List policies

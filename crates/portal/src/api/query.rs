@@ -1,11 +1,11 @@
 //! What stands behind the `?`.
 
-use crate::fault::Fault;
-use crate::service::ListRequest;
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
 use axum::http::request::Parts;
 use culvert_ids::{ActorId, GroupId, ProviderId, ResourceId, SiteId};
+use culvert_portal_base::Fault;
+use culvert_portal_service::ListRequest;
 use culvert_store::ListFilter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -1,10 +1,10 @@
 use super::Api;
 use super::body::Json;
 use super::identity::Bearer;
-use super::problem::Problems;
-use crate::fault::Fault;
+use super::problems::Problems;
 use axum::extract::State;
 use axum::http::StatusCode;
+use culvert_portal_base::Fault;
 use culvert_wire::api::{SetupAnswer, SetupRequest};
 
 /// Make the first owner

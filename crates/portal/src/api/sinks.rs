@@ -1,11 +1,11 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, MaybeIfMatch, Shown};
-use super::problem::Problems;
-use crate::fault::Fault;
-use crate::service::Caller;
+use super::problems::Problems;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use culvert_portal_base::Fault;
+use culvert_portal_service::Caller;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 
 /// List log sinks

@@ -1,10 +1,10 @@
 use super::Api;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{PageQuery, Query};
-use crate::fault::Fault;
-use crate::service::Caller;
 use axum::extract::State;
 use culvert_ids::{ClientId, ResourceId};
+use culvert_portal_base::Fault;
+use culvert_portal_service::Caller;
 use culvert_wire::api::{ClientSession, Explanation, GatewaySession, Page, PortalStatus};
 use serde::Deserialize;
 

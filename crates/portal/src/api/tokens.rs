@@ -1,14 +1,13 @@
 use super::Api;
 use super::body::Json;
 use super::etag::{MaybeIfMatch, Shown};
-use super::identity::Id;
-use super::problem::Problems;
+use super::problems::Problems;
 use super::query::{Query, TokensQuery};
-use crate::fault::Fault;
-use crate::service::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_ids::TokenId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::Caller;
 use culvert_wire::api::{IssuedToken, NewToken, Page, Token};
 
 /// List tokens

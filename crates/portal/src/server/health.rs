@@ -1,14 +1,13 @@
 //! Whether the portal lives, whether it serves, and what it counts.
 
-use super::metrics::{MEDIA_TYPE, Metrics};
 use super::request::text;
-use crate::fault::Fault;
-use crate::service::{Caller, Service};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use culvert_portal_base::{Fault, MEDIA_TYPE, Metrics};
+use culvert_portal_service::{Caller, Service};
 use std::sync::Arc;
 
 /// What these routes share.

@@ -1,6 +1,6 @@
 //! Connections that begin with something other than a TLS hello that the portal can answer, said in the log.
 
-use super::notice::Notice;
+use culvert_portal_base::Notice;
 use rustls::{AlertDescription, InvalidMessage, PeerIncompatible};
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! A connection that can't be held open by doing nothing.
 
-use super::connection::Connection;
+use culvert_portal_base::Connection;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

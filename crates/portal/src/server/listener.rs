@@ -1,14 +1,12 @@
 //! Accepts connections, within bounds, until it is told to stop.
 
-use super::bounds::{Bounds, Class};
 use super::certificate::{Certificate, provider};
-use super::connection::Connection;
 use super::hello::{HelloFault, HelloNotices, PREFIX_LEN, say_https};
 use super::io::BoundedIo;
-use super::metrics::Metrics;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use culvert_portal_base::{Bounds, Class, Connection, Metrics};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -44,7 +42,7 @@ const MAX_HEADERS: usize = 64;
 /// address that is too long gets an answer that says so, and besides a token of a kilobyte and what
 /// proxies add. Beyond it the answer is an empty one with status 431.
 ///
-/// [`MAX_ADDRESS_BYTES`]: super::request::MAX_ADDRESS_BYTES
+/// [`MAX_ADDRESS_BYTES`]: culvert_portal_base::MAX_ADDRESS_BYTES
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Pause after an accept that failed for want of descriptors or memory, so as not to spin.

@@ -1,25 +1,24 @@
 //! A running portal.
 
 use super::address::{Whereabouts, is_behind_another, whereabouts};
-use super::bounds::{Bounds, DESCRIPTORS_NEEDED, Limits};
 use super::certificate::{Certificate, FileLook, Reloaded};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
 use super::hello::HelloNotices;
 use super::home::Home;
 use super::listener::{Server, serve, stopped, tls};
-use super::metrics::Metrics;
 use super::options::Options;
 use super::request::{Gatekeeper, around};
 use crate::PortalError;
 use crate::api::{self, Api};
-use crate::console::{self, Console};
-use crate::service::{Service, SetupToken, birth, issue_setup_token, now};
-use crate::sessions::{Countries, CountryFile, NoCountries, Sessions};
-use crate::sinks::Sinks;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use culvert_console::{self as console, Console};
+use culvert_control_server::{Countries, CountryFile, NoCountries, Sessions};
 use culvert_ids::AccountId;
+use culvert_log_sinks::Sinks;
 use culvert_policy::Prefix;
+use culvert_portal_base::{Bounds, DESCRIPTORS_NEEDED, Limits, Metrics, birth, now};
+use culvert_portal_service::{Service, SetupToken, issue_setup_token};
 use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store};
 use culvert_wire::token::{CertificatePin, Portal as PortalUrl};
 use std::net::{IpAddr, SocketAddr};

@@ -1,18 +1,15 @@
 //! What every request goes through, whatever it asks for.
 
-use super::connection::Connection;
 use super::listener::Peer;
-use super::metrics::Metrics;
-use super::notice::Notice;
-use super::public_address::{Origin, ProxysWord, PublicAddress, UnnamedClient};
-use super::rate_limit::RateLimit;
-use crate::api;
-use crate::fault::Fault;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use culvert_policy::Prefix;
+use culvert_portal_base::{
+    Connection, Fault, Metrics, Notice, Origin, ProxysWord, PublicAddress, RateLimit,
+    UnnamedClient, check_address, limit_for, render,
+};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -29,10 +26,6 @@ const SESSIONS_AT_ONCE: u32 = 2_000;
 
 /// When to come back where others behind the same proxy and address have as many connections as they may.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
-
-/// Bytes of what is asked for, path and query. A form that asks has seven fields at most, of 200
-/// characters (`templates/form.html`) that take nine bytes each at worst.
-pub(crate) const MAX_ADDRESS_BYTES: usize = 16 * 1024;
 
 /// The request's name in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -131,24 +124,13 @@ impl Gatekeeper {
         if path.starts_with(culvert_wire::api::PREFIX) {
             check_address(request.uri())?;
         }
-        let limit = api::limit_for(path);
+        let limit = limit_for(path);
         let announced = request.headers().get(header::CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         match announced {
             Some(length) if length > limit as u64 => Err(Fault::TooLarge { limit }),
             _ => Ok(()),
         }
-    }
-}
-
-/// Refuses an address that no form and no program of ours makes.
-pub(crate) fn check_address(uri: &Uri) -> Result<(), Fault> {
-    let len = uri.path_and_query().map_or(0, |asked| asked.as_str().len());
-    match len > MAX_ADDRESS_BYTES {
-        true => Err(Fault::AddressTooLong {
-            limit: MAX_ADDRESS_BYTES,
-        }),
-        false => Ok(()),
     }
 }
 
@@ -169,7 +151,7 @@ pub(crate) async fn around(
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     };
-    let mut response = api::render(response, &id);
+    let mut response = render(response, &id);
     let status = response.status();
     let took = began.elapsed();
     keeper
@@ -215,11 +197,6 @@ fn request_id() -> String {
     // It is no secret; without random bytes it is just not told apart.
     let _ = getrandom::fill(&mut random);
     format!("{:016x}", u64::from_be_bytes(random))
-}
-
-/// The answer where no route is.
-pub(crate) fn no_route() -> Fault {
-    Fault::NotFound("there is no such path; /api/v1/openapi.json lists those there are".to_owned())
 }
 
 /// A plain answer for people and load balancers.

@@ -1,7 +1,7 @@
 //! Strangers who hold connections open, and everybody else.
 
 use crate::support::{Running, read_metrics};
-use culvert_portal::DESCRIPTORS_NEEDED;
+use culvert_portal_base::DESCRIPTORS_NEEDED;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

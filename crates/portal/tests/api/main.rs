@@ -11,7 +11,7 @@ mod apply;
 mod armed;
 mod armed_console;
 mod armed_routes;
-#[path = "../authenticator/mod.rs"]
+#[path = "../../../../tests/fixtures/authenticator.rs"]
 mod authenticator;
 mod behind_a_proxy;
 mod bounds;

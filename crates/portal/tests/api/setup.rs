@@ -82,8 +82,11 @@ async fn a_new_setup_token_ends_the_old_one() {
     let running = Running::start().await;
     let old = running.setup_token();
     let whereabouts = running.portal.whereabouts();
-    let new =
-        culvert_portal::issue_setup_token(running.store.as_ref(), running.account(), whereabouts);
+    let new = culvert_portal_service::issue_setup_token(
+        running.store.as_ref(),
+        running.account(),
+        whereabouts,
+    );
     let new = new.await.unwrap().token.expose().to_string();
     let mut client = running.client().await.with(&old);
     let body = json!({"owner": "ada"});
@@ -103,7 +106,7 @@ async fn a_new_setup_token_ends_no_other_token() {
     client.get("/api/v1/account").await.expect(200);
     let whereabouts = running.portal.whereabouts();
     let (store, account) = (running.store.as_ref(), running.account());
-    let issued = culvert_portal::issue_setup_token(store, account, whereabouts);
+    let issued = culvert_portal_service::issue_setup_token(store, account, whereabouts);
     issued.await.unwrap();
     client.get("/api/v1/account").await.expect(200);
     let snapshot = running.store.snapshot(account).await.unwrap();

@@ -2,11 +2,11 @@
 
 use axum::body::Body;
 use axum::{Extension, Router};
+use culvert_control_server::{NoCountries, Sessions};
 use culvert_ids::{
     AccountId, ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId, TokenId,
 };
-use culvert_portal::PublicAddress;
-use culvert_portal::sessions::{NoCountries, Sessions};
+use culvert_portal_base::PublicAddress;
 use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, EntityId, Group, Membership, Mutation,
     Policy, Resource, Site, Stamp, Store, Token, TokenScope, TokenUses,

@@ -1,0 +1,224 @@
+//! Clients: everybody's, or one's own.
+
+use super::Console;
+use super::edit::{rename_form, renamed};
+use super::forms::{Asked, Posted, done};
+use super::person::Person;
+use super::view::{Action, Buttons, Cell, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::{ActorId, ClientId};
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::ClientAction;
+use culvert_store::Role;
+use culvert_wire::api::{Client, ClientPatch};
+
+const AT: &str = "/clients";
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let is_own = person.caller.role() == Role::User;
+    let title = if is_own { "My clients" } else { "Clients" };
+    let mut page = person.live_page(title, AT, AT, &console);
+    let request = asked.searched();
+    let service = &console.service;
+    let found = service.clients(&person.caller, &request).await?;
+    let sessions = service.sessions_of_clients(&person.caller, &found.items);
+    let sessions = sessions.await?;
+    let mut rows = Vec::new();
+    for client in found.items {
+        rows.push(vec![
+            Cell::link(format!("{AT}/{}", client.id), &client.name),
+            owner(&console, &person, client.actor).await?,
+            connected(sessions.contains_key(&client.id)),
+            state(&client),
+            Cell::code(client.ipv4),
+            Cell::time(client.last_seen),
+            Cell::text(client.software.as_deref().unwrap_or("–")),
+            Cell::Actions(actions(&person, &client)),
+        ]);
+    }
+    page.done = asked.done();
+    page.sections.push(Section::Form(asked.search(AT)));
+    page.sections.push(Section::Table(Table {
+        title: title.to_owned(),
+        columns: vec![
+            "Name",
+            "Of",
+            "Now",
+            "State",
+            "Address",
+            "Last seen",
+            "Software",
+            "Do",
+        ],
+        rows,
+        empty: "There is none. A client comes into being when it first connects with its token.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+async fn owner(console: &Console, person: &Person, id: ActorId) -> Result<Cell, Fault> {
+    if person.caller.role() == Role::User {
+        return Ok(Cell::text("you"));
+    }
+    let actor = console.service.actor(&person.caller, id).await?;
+    Ok(Cell::link(format!("/people/{}", actor.id), actor.name))
+}
+
+fn connected(is_connected: bool) -> Cell {
+    match is_connected {
+        true => Cell::good("connected"),
+        false => Cell::plain("away"),
+    }
+}
+
+fn state(client: &Client) -> Cell {
+    match (client.revoked, client.verified) {
+        (Some(_), _) => Cell::bad("revoked"),
+        (None, Some(_)) => Cell::good("verified"),
+        (None, None) => Cell::plain("not verified"),
+    }
+}
+
+fn actions(person: &Person, client: &Client) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if client.revoked.is_some() {
+        return actions;
+    }
+    let buttons = Buttons {
+        path: format!("{AT}/{}", client.id),
+        what: &client.name,
+        version: client.version,
+    };
+    if person.may_change() {
+        actions.push(match client.verified {
+            Some(_) => buttons.button("Take verification back", "unverify"),
+            None => buttons.button("Verify", "verify"),
+        });
+    }
+    if person.may_change() || person.caller.role() == Role::User {
+        actions.push(buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It loses all access at once, and comes back by a new token alone.",
+        ));
+    }
+    actions
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<ClientId>,
+) -> Result<Response, Fault> {
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
+    let service = &console.service;
+    let client = service.client(&person.caller, id).await?;
+    let shown = std::slice::from_ref(&client);
+    let sessions = service.sessions_of_clients(&person.caller, shown).await?;
+    let session = sessions.get(&id);
+    page.title.clone_from(&client.name);
+    page.done = asked.done();
+    let text = |at: Option<&str>| Cell::text(at.unwrap_or("–"));
+    let from = client.last_address.map(|address| address.to_string());
+    page.sections.push(Section::Facts {
+        title: "Client".to_owned(),
+        facts: vec![
+            ("Now", connected(session.is_some())),
+            ("State", state(&client)),
+            ("Verified since", Cell::time(client.verified)),
+            ("Of", owner(&console, &person, client.actor).await?),
+            ("Software", text(client.software.as_deref())),
+            ("Last seen", Cell::time(client.last_seen)),
+            ("From", text(from.as_deref())),
+            ("Address", Cell::code(client.ipv4)),
+            ("IPv6 address", Cell::code(client.ipv6)),
+            ("Key", Cell::code(client.public_key)),
+            ("Made", Cell::time(Some(client.created))),
+            ("Do", Cell::Actions(actions(&person, &client))),
+        ],
+    });
+    if let Some(session) = session {
+        page.sections.push(Section::Facts {
+            title: "Connected".to_owned(),
+            facts: vec![
+                ("Since", Cell::time(Some(session.since))),
+                ("Grants in force", Cell::text(session.grants)),
+                ("Resources that it knows", Cell::text(session.resources)),
+            ],
+        });
+    }
+    if person.may_change() {
+        let rename = rename_form(&format!("{AT}/{id}"), &client.name);
+        let delete = Buttons {
+            path: format!("{AT}/{id}"),
+            what: &client.name,
+            version: client.version,
+        };
+        let delete = delete.for_good(
+            "Delete",
+            "delete",
+            "It loses all access at once, and its name and address.",
+        );
+        page.sections
+            .push(Section::Form(rename.with_version(client.version)));
+        page.sections.push(Section::Facts {
+            title: "Take it away".to_owned(),
+            facts: vec![(
+                "With a token that is good it enrols anew",
+                Cell::Actions(vec![delete]),
+            )],
+        });
+    }
+    Ok(page.into_response())
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<ClientId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_client(&person.caller, id, version, ClientPatch { name })
+        .await;
+    let now = async {
+        let client = service.client(&person.caller, id).await?;
+        Ok((client.name, client.version))
+    };
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<ClientId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    service.delete_client(&person.caller, id, version).await?;
+    Ok(done(AT, "deleted"))
+}
+
+pub(super) async fn judge(
+    State(console): State<Console>,
+    Id(id): Id<ClientId>,
+    Posted { person, fields }: Posted,
+    action: ClientAction,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    console
+        .service
+        .judge_client(&person.caller, id, version, action)
+        .await?;
+    Ok(done(AT, "changed"))
+}

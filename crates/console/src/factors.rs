@@ -1,0 +1,308 @@
+//! The own second factor, and signing in with it.
+
+use super::Console;
+use super::drawing::Drawing;
+use super::first::{page, sign_in_again, with_session};
+use super::forms::{Asked, Fields, Posted, done};
+use super::person::{Person, next_page};
+use super::view::{Cell, Field, Form, Page, Section};
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::{Fault, PublicAddress};
+use culvert_portal_service::{Enrolment, OwnFactors, RecoveryCodes};
+
+/// The page of the own second factor.
+pub(super) const AT: &str = "/me/second-factor";
+
+pub(super) fn code_field() -> Field {
+    let mut field = Field::line("code", "Code");
+    if let super::view::Kind::Line { autocomplete, .. } = &mut field.kind {
+        *autocomplete = "one-time-code";
+    }
+    field
+}
+
+/// The form that follows a password that was right.
+pub(super) fn code_form(ticket: &str, next: &str) -> Form {
+    let code = code_field().hint("The six digits that your app shows, or a recovery code.");
+    let mut form = Form::new("Second factor", "/sign-in/code", "Sign in", vec![code]);
+    form.hide("ticket", ticket.to_owned());
+    form.hide("next", next.to_owned());
+    form
+}
+
+/// The second step of signing in.
+pub(super) async fn sign_in(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = next_page(fields.text("next"));
+    let ticket = fields.text("ticket");
+    let begun = console
+        .service
+        .sign_in_by_code(from, ticket, fields.text("code"))
+        .await;
+    match begun {
+        Ok(begun) => Ok(with_session(&begun.token, &next)),
+        Err(Fault::Invalid(problems)) => {
+            let form = code_form(ticket, &next).with_problems(&problems);
+            Ok(page("Sign in", form, Vec::new()).with_status(StatusCode::UNPROCESSABLE_ENTITY))
+        }
+        Err(Fault::Unauthenticated) => {
+            let why = "It took too long, or too many codes were wrong. Begin again.";
+            sign_in_again(&console, &next, why).await
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// How it stands, for the page of who signed in.
+pub(super) fn state(factors: &OwnFactors) -> Cell {
+    let keys = match factors.passkeys {
+        0 => None,
+        1 => Some("a passkey".to_owned()),
+        count => Some(format!("{count} passkeys")),
+    };
+    let app = factors.since.map(|since| format!("an app, since {since}"));
+    let factors_of: Vec<_> = keys.into_iter().chain(app).collect();
+    match (factors_of.is_empty(), factors.is_required) {
+        (false, _) => Cell::good(factors_of.join("; ")),
+        (true, true) => Cell::bad("none, though one is required"),
+        (true, false) => Cell::plain("none"),
+    }
+}
+
+fn begin_form(factors: &OwnFactors) -> Form {
+    let title = match factors.since {
+        Some(_) => "Set up another app in its place",
+        None => "Set up an authenticator app",
+    };
+    Form::new(title, AT, "Begin", Vec::new())
+}
+
+fn codes_form() -> Form {
+    Form::new(
+        "New recovery codes",
+        "/me/recovery-codes",
+        "Make",
+        Vec::new(),
+    )
+}
+
+fn remove_form() -> Form {
+    let mut form = Form::new(
+        "Sign in without the app",
+        "/me/second-factor/remove",
+        "Remove the app",
+        Vec::new(),
+    );
+    form.is_grave = true;
+    form
+}
+
+/// Which of the forms was refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Begin,
+    Codes,
+    Remove,
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let (mut page, _) = overview(&console, &person, None).await?;
+    page.done = asked.done();
+    Ok(page.into_response())
+}
+
+async fn overview(
+    console: &Console,
+    person: &Person,
+    refused: Option<(Step, Fault)>,
+) -> Result<(Page, StatusCode), Fault> {
+    let factors = console.service.own_factors(&person.caller).await?;
+    let mut page = person.page("Second factor", "/me");
+    if person.caller.must_enrol() {
+        page.sections.push(Section::Alert(
+            "Your organisation asks for a second factor. Set one up to go on.".to_owned(),
+        ));
+    }
+    let mut facts = vec![("Second factor", state(&factors))];
+    if factors.has_any() {
+        facts.push(("Recovery codes left", codes_left(factors.recovery_codes)));
+    }
+    page.sections.push(Section::Facts {
+        title: "How you sign in".to_owned(),
+        facts,
+    });
+    if !factors.has_password {
+        page.sections.push(Section::Alert(
+            "You sign in by an identity provider, which asks for what it wants. A second factor of this portal would \
+             stand beside a password, and you have none here."
+                .to_owned(),
+        ));
+        return match refused {
+            Some((_, fault)) => Err(fault),
+            None => Ok((page, StatusCode::OK)),
+        };
+    }
+    page.sections
+        .extend(super::passkeys::sections(console, person).await?);
+    let mut forms = vec![(Step::Begin, begin_form(&factors))];
+    if factors.has_any() {
+        forms.push((Step::Codes, codes_form()));
+    }
+    if factors.since.is_some() && (factors.passkeys > 0 || !factors.is_required) {
+        forms.push((Step::Remove, remove_form()));
+    }
+    let mut status = StatusCode::OK;
+    let mut refused = refused;
+    for (step, mut form) in forms {
+        if refused.as_ref().is_some_and(|(which, _)| *which == step)
+            && let Some((_, fault)) = refused.take()
+        {
+            (form, status) = form.refused(fault)?;
+        }
+        page.sections.push(Section::Form(form));
+    }
+    match refused {
+        // There is no form for it any more.
+        Some((_, fault)) => Err(fault),
+        None => Ok((page, status)),
+    }
+}
+
+/// The same where there may be no second factor, and so none that stands in for it.
+pub(super) fn codes_left_if(factors: &OwnFactors) -> Cell {
+    match factors.has_any() {
+        true => codes_left(factors.recovery_codes),
+        false => Cell::text("–"),
+    }
+}
+
+fn codes_left(count: u32) -> Cell {
+    match count {
+        0 => Cell::bad("none: make new ones"),
+        1..=2 => Cell::warn(count),
+        _ => Cell::text(count),
+    }
+}
+
+async fn refused(
+    console: &Console,
+    person: &Person,
+    step: Step,
+    fault: Fault,
+) -> Result<Response, Fault> {
+    let (page, status) = overview(console, person, Some((step, fault))).await?;
+    Ok(page.with_status(status))
+}
+
+fn confirm_form() -> Form {
+    let code = code_field().hint("The six digits that the app shows now.");
+    Form::new(
+        "Confirm",
+        "/me/second-factor/confirm",
+        "Confirm",
+        vec![code],
+    )
+}
+
+fn enrolment_page(person: &Person, enrolment: &Enrolment) -> Page {
+    let mut page = person.page("Set up an authenticator app", "/me");
+    if let Some(drawing) = Drawing::qr(&enrolment.uri) {
+        page.sections.push(Section::Drawing {
+            title: "Scan this with your app".to_owned(),
+            drawing,
+        });
+    }
+    page.sections.push(Section::Lines {
+        title: "Or type this secret into it".to_owned(),
+        text: enrolment.secret.to_string(),
+    });
+    page.sections.push(Section::Alert(
+        "It is shown this once, and counts when a code has confirmed it.".to_owned(),
+    ));
+    page.sections.push(Section::Form(confirm_form()));
+    page
+}
+
+pub(super) async fn begin(
+    State(console): State<Console>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let begun = console.service.begin_enrolment(&person.caller).await;
+    match begun {
+        Ok(enrolment) => Ok(enrolment_page(&person, &enrolment).into_response()),
+        Err(fault) => refused(&console, &person, Step::Begin, fault).await,
+    }
+}
+
+pub(super) fn codes_page(person: &Person, codes: &RecoveryCodes) -> Page {
+    let mut page = person.page("Recovery codes", "/me");
+    let lines: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    page.sections = vec![
+        Section::Alert(
+            "The codes are shown this once. Keep them where you would not lose them together with your \
+             phone: each lets you sign in once without it."
+                .to_owned(),
+        ),
+        Section::Lines {
+            title: "Recovery codes".to_owned(),
+            text: lines.join("\n"),
+        },
+        Section::Links(vec![super::view::Link {
+            path: "/me",
+            name: "I have kept them",
+        }]),
+    ];
+    page
+}
+
+pub(super) async fn confirm(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let confirmed = console
+        .service
+        .confirm_enrolment(&person.caller, fields.text("code"))
+        .await;
+    match confirmed {
+        Ok(codes) => Ok(codes_page(&person, &codes).into_response()),
+        Err(Fault::Invalid(problems)) => {
+            let mut page = person.page("Set up an authenticator app", "/me");
+            let form = confirm_form().with_problems(&problems);
+            page.sections.push(Section::Form(form));
+            Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY))
+        }
+        Err(fault) => refused(&console, &person, Step::Begin, fault).await,
+    }
+}
+
+pub(super) async fn new_codes(
+    State(console): State<Console>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let made = console.service.new_recovery_codes(&person.caller).await;
+    match made {
+        Ok(codes) => Ok(codes_page(&person, &codes).into_response()),
+        Err(fault) => refused(&console, &person, Step::Codes, fault).await,
+    }
+}
+
+pub(super) async fn remove(
+    State(console): State<Console>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let removed = console.service.remove_own_factor(&person.caller).await;
+    match removed {
+        Ok(()) => Ok(done(AT, "changed")),
+        Err(fault) => refused(&console, &person, Step::Remove, fault).await,
+    }
+}

@@ -1,0 +1,243 @@
+//! Pages before anyone has signed in: set-up, and signing in.
+
+use super::Console;
+use super::forms::{Asked, Fields};
+use super::passkeys::second_step;
+use super::person::{cookie_of, keep, next_page, session};
+use super::view::{Cell, Field, Form, Link, Page, Section};
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use culvert_portal_base::{Fault, PublicAddress};
+use culvert_portal_service::{Mark, SignedIn};
+use culvert_wire::api::{FieldProblem, SetupRequest};
+use zeroize::Zeroizing;
+
+/// The cookie of a known browser: guesses under its person's name use up no attempts there. It signs nobody in.
+const BROWSER: &str = "__Host-culvert-browser";
+
+/// For how long: 400 days, the longest that browsers keep a cookie.
+const BROWSER_KNOWN_S: u32 = 400 * 24 * 60 * 60;
+
+pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
+    let mut sections = vec![Section::Form(form)];
+    sections.extend(more);
+    Page {
+        title: title.to_owned(),
+        who: None,
+        at: "",
+        done: None,
+        sections,
+    }
+}
+
+fn sign_in_form(name: &str, next: &str) -> Form {
+    let mut fields = vec![
+        Field::line("name", "Name").value(name),
+        Field::password("password", "Password", "current-password"),
+    ];
+    if let super::view::Kind::Line { autocomplete, .. } = &mut fields[0].kind {
+        *autocomplete = "username";
+    }
+    let mut form = Form::new("Sign in", "/sign-in", "Sign in", fields);
+    form.hide("next", next.to_owned());
+    form
+}
+
+/// The form for signing in once more, and why.
+pub(super) async fn sign_in_again(
+    console: &Console,
+    next: &str,
+    why: &str,
+) -> Result<Response, Fault> {
+    let mut form = sign_in_form("", next);
+    form.problem = Some(why.to_owned());
+    let page = sign_in_page(console, form, next).await?;
+    Ok(page.with_status(StatusCode::UNAUTHORIZED))
+}
+
+async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page, Fault> {
+    let ways = console.service.ways_to_sign_in().await?;
+    let ways = ways.into_iter().map(|(id, name)| {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("next", next)
+            .finish();
+        let way = Cell::link(
+            format!("/sign-in/with/{id}?{query}"),
+            format_args!("Sign in with {name}"),
+        );
+        ("Identity provider", way)
+    });
+    let ways: Vec<_> = ways.collect();
+    let mut more = Vec::new();
+    if let Some(form) = super::passkeys::sign_in_form(console, next)? {
+        more.push(Section::Form(form));
+    }
+    if !ways.is_empty() {
+        more.push(Section::Facts {
+            title: "Without a password of this portal".to_owned(),
+            facts: ways,
+        });
+    }
+    if !console.service.is_set_up().await? {
+        let set_up = Link {
+            path: "/set-up",
+            name: "First start? Set the portal up",
+        };
+        more.push(Section::Links(vec![set_up]));
+    }
+    Ok(page("Sign in", form, more))
+}
+
+pub(super) async fn ask_sign_in(
+    State(console): State<Console>,
+    Asked(fields): Asked,
+) -> Result<Page, Fault> {
+    let next = next_page(fields.text("next"));
+    sign_in_page(&console, sign_in_form("", &next), &next).await
+}
+
+/// Begins a session. Whatever session the browser had before is another, and ends.
+pub(super) async fn sign_in(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = next_page(fields.text("next"));
+    let name = fields.text("name");
+    let mark = cookie_of(&headers, BROWSER);
+    let mark = mark.as_ref().map(|mark: &Zeroizing<String>| mark.as_str());
+    let begun = console
+        .service
+        .sign_in(from, mark, name, fields.raw("password"))
+        .await;
+    let (begun, mark) = match begun {
+        Ok(begun) => begun,
+        Err(Fault::Unauthenticated) => {
+            let mut form = sign_in_form(name, &next);
+            form.problem = Some("Name and password do not belong together.".to_owned());
+            let page = sign_in_page(&console, form, &next).await?;
+            return Ok(page.with_status(StatusCode::UNAUTHORIZED));
+        }
+        Err(fault) => return Err(fault),
+    };
+    end_before(&console, &headers).await?;
+    Ok(marked(signed_in(&console, begun, &next).await?, &mark))
+}
+
+/// Ends the session that the browser had before another.
+pub(super) async fn end_before(console: &Console, headers: &HeaderMap) -> Result<(), Fault> {
+    if let Some(before) = session(headers)
+        && let Ok(caller) = console.service.resume(&before).await
+    {
+        console.service.sign_out(&caller).await?;
+    }
+    Ok(())
+}
+
+/// The session, or the question for what is lacking.
+async fn signed_in(console: &Console, signed_in: SignedIn, next: &str) -> Result<Response, Fault> {
+    match signed_in {
+        SignedIn::Begun(begun) => Ok(with_session(&begun.token, next)),
+        SignedIn::CodeWanted(ticket) => {
+            let page = second_step(console, &ticket, next).await?;
+            Ok(page.into_response())
+        }
+    }
+}
+
+/// Has the browser show at the next sign-in that the password of this name was right in it.
+fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
+    let text = format!(
+        "{BROWSER}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={BROWSER_KNOWN_S}",
+        **mark
+    );
+    if let Ok(mut cookie) = HeaderValue::from_str(&text) {
+        cookie.set_sensitive(true);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// To a page, with a session.
+pub(super) fn with_session(token: &str, next: &str) -> Response {
+    let mut response = Redirect::to(next).into_response();
+    if let Some(cookie) = keep(token) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn set_up_page(owner: &str, account: &str, problems: &[FieldProblem]) -> Page {
+    let fields = vec![
+        Field::password("token", "Set-up token", "off").hint(
+            "“culvert portal run” prints it at the first start; “culvert portal setup-token”, on the \
+             portal's machine, makes another.",
+        ),
+        Field::line("owner", "Your name")
+            .hint("You sign in under it; it may be an e-mail address.")
+            .value(owner),
+        Field::password("password", "Password", "new-password").hint("12 to 256 characters."),
+        Field::password("again", "Password once more", "new-password"),
+        Field::line("account", "Name of the organisation")
+            .optional()
+            .value(account),
+    ];
+    let mut form = Form::new("Become the owner", "/set-up", "Set up", fields);
+    if !problems.is_empty() {
+        form = form.with_problems(problems);
+    }
+    page("Set up the portal", form, Vec::new())
+}
+
+pub(super) async fn ask_set_up() -> Page {
+    set_up_page("", "", &[])
+}
+
+/// Makes the owner, who is signed in then.
+pub(super) async fn set_up(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let (owner, password) = (fields.text("owner"), fields.raw("password"));
+    let account = fields.text("account");
+    let again = |field: &str, detail: &str| {
+        let problem = FieldProblem {
+            field: field.to_owned(),
+            detail: detail.to_owned(),
+        };
+        set_up_page(owner, account, &[problem]).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+    };
+    if fields.raw("again") != password {
+        return Ok(again("again", "it is not the same as above"));
+    }
+    let request = SetupRequest {
+        owner: owner.to_owned(),
+        account: fields.filled("account").map(str::to_owned),
+        password: Some(password.to_owned()),
+    };
+    match console
+        .service
+        .set_up_by_password(fields.text("token"), request)
+        .await
+    {
+        Ok(_) => {}
+        Err(Fault::Unauthenticated) => {
+            let detail = "it is not accepted: it was used, has expired, or is not copied whole";
+            return Ok(again("token", detail));
+        }
+        Err(Fault::Invalid(problems)) => {
+            let page = set_up_page(owner, account, &problems);
+            return Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY));
+        }
+        Err(Fault::Conflict(detail)) => return Ok(again("owner", &detail)),
+        Err(fault) => return Err(fault),
+    }
+    let signed = console.service.sign_in(from, None, owner, password);
+    let (begun, mark) = signed.await?;
+    let response = signed_in(&console, begun, super::first_steps::AT).await?;
+    Ok(marked(response, &mark))
+}

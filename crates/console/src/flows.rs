@@ -1,0 +1,155 @@
+//! The flow log.
+
+use super::Console;
+use super::chart::{Chart, bytes, span};
+use super::forms::Asked;
+use super::logs::{
+    actor_of, client_of, export_links, from_field, none, refused, resource_of, search,
+    search_field, time, until_field,
+};
+use super::names::Names;
+use super::person::Person;
+use super::view::{Cell, Field, Form, Link, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::Fault;
+use culvert_portal_service::FlowLogRequest;
+use culvert_store::FlowFilter;
+use culvert_wire::api::FlowLogEntry;
+use culvert_wire::messages::FlowEnd;
+
+const AT: &str = "/log/flows";
+
+/// Which flows the form asks for.
+pub(super) async fn filter(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<FlowFilter, Fault> {
+    let wanted = asked.0.text("end");
+    Ok(FlowFilter {
+        client: client_of(console, person, asked).await?,
+        actor: actor_of(console, person, asked).await?,
+        resource: resource_of(console, person, asked).await?,
+        gateway: None,
+        end: FlowEnd::ALL
+            .into_iter()
+            .find(|known| known.as_str() == wanted),
+        from: time(asked, "from")?,
+        until: time(asked, "until")?,
+        search: search(asked)?,
+        after: None,
+    })
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let service = &console.service;
+    let form = Form::new("Which flows", AT, "Show", fields(&asked)).question();
+    let filter = match filter(&console, &person, &asked).await {
+        Ok(filter) => filter,
+        Err(fault) => return refused(person.page("Flow log", AT), form, fault),
+    };
+    let request = FlowLogRequest {
+        filter,
+        cursor: asked.cursor(),
+        limit: None,
+    };
+    let found = service.flow_log(&person.caller, &request).await?;
+    let retention = service.retention(&person.caller).await?;
+    let mut names = Names::new(&console, &person);
+    let mut rows = Vec::new();
+    for entry in found.items {
+        rows.push(row(entry, &mut names).await?);
+    }
+    let mut page = person.page("Flow log", AT);
+    if !retention.flow_log {
+        let text = "There is no flow log: it says what each person did and when, so an \
+                    administrator has to switch it on.";
+        page.sections.push(Section::Alert(text.to_owned()));
+        page.sections.push(Section::Links(vec![Link {
+            path: "/settings/retention",
+            name: "How long logs are kept",
+        }]));
+    }
+    let activity = service.activity(&person.caller, span(&asked)).await?;
+    let chart = Chart::throughput(AT, &activity);
+    page.sections.push(Section::Chart(chart));
+    page.sections.push(Section::Form(form));
+    page.sections.push(export_links(AT, &asked));
+    page.sections.push(Section::Table(Table {
+        title: "Flows".to_owned(),
+        columns: vec![
+            "Ended",
+            "Actor",
+            "Client",
+            "Resource",
+            "To",
+            "Application",
+            "Sent",
+            "Received",
+            "Lasted",
+            "Why it ended",
+        ],
+        rows,
+        empty: match found.next_cursor {
+            Some(_) => none(true),
+            None => "There is none that fits. A flow is here once it has ended.",
+        },
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+fn fields(asked: &Asked) -> Vec<Field> {
+    let mut ends = vec![("", "every end")];
+    ends.extend(FlowEnd::ALL.map(|one| (one.as_str(), one.as_str())));
+    let line = |name, label| {
+        Field::line(name, label)
+            .optional()
+            .value(asked.0.text(name))
+    };
+    let found_by = "Part of a name or an address, a port, an application, or an id.";
+    vec![
+        search_field(asked, found_by),
+        line("actor", "Actor, by its name"),
+        line("client", "Client, by its name"),
+        line("resource", "Resource, by its name"),
+        Field::choice("end", "Why it ended", &ends).value(asked.0.text("end")),
+        from_field(asked),
+        until_field(asked),
+    ]
+}
+
+async fn row(entry: FlowLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
+    let lasted_ms = entry.lasted_ms();
+    let to = match entry.port {
+        Some(port) => format!("{} {} port {port}", entry.protocol, entry.address),
+        None => format!("{} {}", entry.protocol, entry.address),
+    };
+    Ok(vec![
+        Cell::time(Some(entry.at)),
+        names.maybe(entry.actor).await?,
+        names.cell(entry.client).await?,
+        names.cell(entry.resource).await?,
+        Cell::text(to),
+        Cell::text(entry.application.as_deref().unwrap_or("–")),
+        Cell::text(bytes(entry.sent_bytes)),
+        Cell::text(bytes(entry.received_bytes)),
+        Cell::text(format_args!(
+            "{}.{} s",
+            lasted_ms / 1_000,
+            lasted_ms % 1_000 / 100
+        )),
+        match entry.end {
+            FlowEnd::Closed | FlowEnd::Idle => Cell::plain(entry.end.as_str()),
+            FlowEnd::Policy => Cell::warn("cut by policy"),
+            FlowEnd::Replaced | FlowEnd::Evicted | FlowEnd::Stopped | FlowEnd::Other => {
+                Cell::text(entry.end.as_str())
+            }
+        },
+    ])
+}

@@ -1,0 +1,259 @@
+//! One gateway.
+
+use super::Console;
+use super::edit::{rename_form, renamed};
+use super::forms::{Asked, Posted, done};
+use super::person::Person;
+use super::view::{Action, Buttons, Cell, Section};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::GatewayId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::GatewayAction;
+use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
+
+pub(super) const AT: &str = "/gateways";
+
+/// In the list of pages, gateways belong to their sites.
+const LIST: &str = "/sites";
+
+/// The state of a gateway: connected, and accepting clients. `is_required`: gateways have to be verified.
+pub(super) fn state(
+    gateway: &Gateway,
+    session: Option<&GatewaySession>,
+    is_required: bool,
+) -> Cell {
+    match (gateway.revoked, session) {
+        (Some(_), _) => Cell::bad("revoked"),
+        _ if is_required && gateway.verified.is_none() => Cell::warn("waits to be verified"),
+        (None, None) if gateway.draining => Cell::warn("not connected, drains"),
+        (None, None) => Cell::plain("not connected"),
+        (None, Some(session)) if session.draining => {
+            Cell::warn(format_args!("drains, {} clients left", session.clients))
+        }
+        (None, Some(_)) => Cell::good("takes clients"),
+    }
+}
+
+/// What a gateway has to do at this moment.
+pub(super) fn load(session: &GatewaySession) -> String {
+    format!(
+        "{} %, {}, {} clients, {} flows",
+        session.processor_permille / 10,
+        rate(session.rate_bytes_per_s),
+        session.clients,
+        session.flows
+    )
+}
+
+/// A rate as people read it.
+pub(super) fn rate(bytes_per_s: u64) -> String {
+    const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
+    let mut rate = bytes_per_s.saturating_mul(8);
+    let mut unit = 0;
+    // Up to four digits, which say enough.
+    while rate >= 10_000 && unit + 1 < UNITS.len() {
+        rate /= 1_000;
+        unit += 1;
+    }
+    format!("{rate} {}", UNITS[unit])
+}
+
+pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
+    if gateway.revoked.is_some() {
+        return Vec::new();
+    }
+    let buttons = Buttons {
+        path: format!("{AT}/{}", gateway.id),
+        what: &gateway.name,
+        version: gateway.version,
+    };
+    let drain = match gateway.draining {
+        true => buttons.button("Take clients again", "undrain"),
+        false => buttons.button("Drain", "drain"),
+    };
+    vec![
+        drain,
+        buttons.for_good(
+            "Drain now",
+            "drain-now",
+            "Its clients move to another gateway of the site within seconds, and connections through it break.",
+        ),
+        buttons.for_good(
+            "Revoke",
+            "revoke",
+            "It carries nothing any more, and comes back by a new token alone.",
+        ),
+    ]
+}
+
+/// Verifies a gateway, or takes that back. Beside its fingerprint alone: whoever verifies compares.
+pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
+    if gateway.revoked.is_some() {
+        return None;
+    }
+    let buttons = Buttons {
+        path: format!("{AT}/{}", gateway.id),
+        what: &gateway.name,
+        version: gateway.version,
+    };
+    Some(match gateway.verified {
+        Some(_) => buttons.grave("Take verification back", "unverify"),
+        None => buttons.button("Verify", "verify"),
+    })
+}
+
+/// The token that it presented with its key, by name.
+pub(super) async fn enrolled_with(
+    console: &Console,
+    person: &Person,
+    gateway: &Gateway,
+) -> Result<Cell, Fault> {
+    let Some(token) = gateway.enrolled_with else {
+        return Ok(Cell::text("–"));
+    };
+    let name = console.service.token_name(&person.caller, token).await?;
+    Ok(Cell::link("/settings/tokens", name))
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<GatewayId>,
+) -> Result<Response, Fault> {
+    let mut page = person.live_page("", LIST, format!("{AT}/{id}"), &console);
+    let service = &console.service;
+    let gateway = service.gateway(&person.caller, id).await?;
+    let site = service.site(&person.caller, gateway.site).await?;
+    let account = service.account(&person.caller).await?;
+    let sessions = service.sessions_of_gateways(&person.caller).await?;
+    let session = sessions.get(&id);
+    page.title.clone_from(&gateway.name);
+    page.done = asked.done();
+    let mut facts = vec![
+        (
+            "State",
+            state(&gateway, session, account.require_verified_gateways),
+        ),
+        ("Verified since", Cell::time(gateway.verified)),
+        ("Site", Cell::link(format!("{LIST}/{}", site.id), site.name)),
+        ("Address", Cell::code(gateway.ipv4)),
+        ("IPv6 address", Cell::code(gateway.ipv6)),
+        ("Key", Cell::code(gateway.public_key)),
+        ("Fingerprint", Cell::code(&gateway.fingerprint)),
+        (
+            "Enrolled with token",
+            enrolled_with(&console, &person, &gateway).await?,
+        ),
+        (
+            "Software",
+            Cell::text(gateway.software.as_deref().unwrap_or("–")),
+        ),
+        ("Last seen", Cell::time(gateway.last_seen)),
+        ("Made", Cell::time(Some(gateway.created))),
+    ];
+    if person.may_change() {
+        let verify = verify_action(&gateway);
+        let buttons = verify.into_iter().chain(actions(&gateway));
+        facts.push(("Do", person.buttons(buttons)));
+    }
+    page.sections.push(Section::Facts {
+        title: "Gateway".to_owned(),
+        facts,
+    });
+    if let Some(session) = session {
+        let candidates = session.candidates.iter().map(ToString::to_string);
+        let candidates: Vec<_> = candidates.collect();
+        page.sections.push(Section::Facts {
+            title: "Now".to_owned(),
+            facts: vec![
+                ("Connected since", Cell::time(Some(session.since))),
+                (
+                    "Processor",
+                    Cell::text(format_args!("{} %", session.processor_permille / 10)),
+                ),
+                ("Carries", Cell::text(rate(session.rate_bytes_per_s))),
+                ("Clients", Cell::text(session.clients)),
+                ("Grants", Cell::text(session.grants)),
+                ("Flows", Cell::text(session.flows)),
+                ("Clients try it at", Cell::code(candidates.join(" "))),
+            ],
+        });
+    }
+    let rename = rename_form(&format!("{AT}/{id}"), &gateway.name);
+    page.sections
+        .extend(person.forms([rename.with_version(gateway.version)]));
+    Ok(page.into_response())
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<GatewayId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_gateway(&person.caller, id, version, GatewayPatch { name })
+        .await;
+    let now = async {
+        let gateway = service.gateway(&person.caller, id).await?;
+        Ok((gateway.name, gateway.version))
+    };
+    let at = (LIST, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn judge(
+    State(console): State<Console>,
+    Id(id): Id<GatewayId>,
+    Posted { person, fields }: Posted,
+    action: GatewayAction,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let gateway = console
+        .service
+        .judge_gateway(&person.caller, id, version, action)
+        .await?;
+    let onward = match action {
+        GatewayAction::Verify | GatewayAction::Unverify => format!("{AT}/{id}"),
+        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => {
+            format!("{LIST}/{}", gateway.site)
+        }
+    };
+    Ok(done(&onward, "changed"))
+}
+
+/// Drains a gateway and moves its clients at once. Where no other can take them, the page says so.
+pub(super) async fn drain_now(
+    State(console): State<Console>,
+    Id(id): Id<GatewayId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let drained = console
+        .service
+        .drain_gateway_now(&person.caller, id, version, false)
+        .await?;
+    Ok(done(&format!("{LIST}/{}", drained.site), "changed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    #[test]
+    fn a_rate_has_at_most_four_digits() {
+        for (bytes_per_s, text) in [
+            (0, "0 bit/s"),
+            (1_249, "9992 bit/s"),
+            (1_250, "10 kbit/s"),
+            (125_000_000, "1000 Mbit/s"),
+            (5_000_000_000, "40 Gbit/s"),
+        ] {
+            assert_eq!(rate(bytes_per_s), text);
+        }
+    }
+}

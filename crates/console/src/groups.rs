@@ -1,0 +1,203 @@
+//! Groups, and their members.
+
+use super::Console;
+use super::edit::{rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
+use super::person::Person;
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::GroupId;
+use culvert_portal_base::{ActorInPath, Fault, Id};
+use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
+
+const AT: &str = "/groups";
+
+fn new_form(name: &str) -> Form {
+    let name = Field::line("name", "Name").value(name);
+    Form::new("New group", AT, "Make", vec![name])
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    Ok(page.into_response())
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let request = asked.searched();
+    let found = console.service.groups(&person.caller, &request).await?;
+    let rows = found.items.iter().map(|group| {
+        vec![
+            Cell::link(format!("{AT}/{}", group.id), &group.name),
+            Cell::time(Some(group.created)),
+        ]
+    });
+    let list = Table {
+        title: "Groups".to_owned(),
+        columns: vec!["Name", "Made"],
+        rows: rows.collect(),
+        empty: "There is none. Policies let groups in, not single actors.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.searched_page(AT, asked, list, form))
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name").to_owned();
+    let new = NewGroup { name: name.clone() };
+    let made = console.service.create_group(&person.caller, new).await;
+    let onward = |group: Group| done(&format!("{AT}/{}", group.id), "made");
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made, || new_form(&name), onward, page).await
+}
+
+fn member_form(id: GroupId, name: &str) -> Form {
+    let actor = Field::line("actor", "Actor")
+        .hint("By its name.")
+        .value(name);
+    Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor])
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<GroupId>,
+) -> Result<Response, Fault> {
+    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
+    Ok(page.into_response())
+}
+
+async fn group_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    id: GroupId,
+    form: Form,
+) -> Result<Page, Fault> {
+    let group = console.service.group(&person.caller, id).await?;
+    let request = asked.part();
+    let found = console
+        .service
+        .members(&person.caller, id, &request)
+        .await?;
+    let rows = found.items.iter().map(|member| {
+        let remove = Action {
+            name: "Remove",
+            what: member.actor_name.clone(),
+            path: format!("{AT}/{id}/remove/{}", member.actor),
+            version: None,
+            is_grave: true,
+            loss: None,
+        };
+        vec![
+            Cell::link(format!("/people/{}", member.actor), &member.actor_name),
+            Cell::time(Some(member.created)),
+            person.buttons([remove]),
+        ]
+    });
+    let list = Table {
+        title: "Members".to_owned(),
+        columns: vec!["Name", "Since", "Do"],
+        rows: rows.collect(),
+        empty: "There is none.",
+        next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
+    };
+    let mut page = person.list_page(AT, asked, list, form);
+    page.title.clone_from(&group.name);
+    let at = format!("{AT}/{id}");
+    let rename = rename_form(&at, &group.name).with_version(group.version);
+    page.sections.extend(person.forms([rename]));
+    let delete = Buttons {
+        path: at,
+        what: &group.name,
+        version: group.version,
+    };
+    if person.may_change() {
+        let delete = delete.for_good(
+            "Delete",
+            "delete",
+            "Its policies and memberships go with it: access by them ends at once.",
+        );
+        page.sections.push(Section::Facts {
+            title: "Take it away".to_owned(),
+            facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
+        });
+    }
+    Ok(page)
+}
+
+pub(super) async fn add_member(
+    State(console): State<Console>,
+    asked: Asked,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("actor");
+    let service = &console.service;
+    let added = async {
+        let actor = service.actor_named(&person.caller, name).await;
+        let actor = actor.map_err(|fault| fault.at_field("actor"))?.id;
+        let new = NewMember { actor };
+        service.add_member(&person.caller, id, new).await
+    };
+    let onward = |_| done(&format!("{AT}/{id}"), "changed");
+    let page = |form| group_page(&console, &person, &asked, id, form);
+    taken(added.await, || member_form(id, name), onward, page).await
+}
+
+pub(super) async fn remove_member(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    ActorInPath(actor): ActorInPath,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console
+        .service
+        .remove_member(&person.caller, id, actor)
+        .await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_group(&person.caller, id, version, GroupPatch { name })
+        .await;
+    let now = async {
+        let group = service.group(&person.caller, id).await?;
+        Ok((group.name, group.version))
+    };
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<GroupId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    service.delete_group(&person.caller, id, version).await?;
+    Ok(done(AT, "deleted"))
+}

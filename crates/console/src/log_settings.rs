@@ -1,0 +1,375 @@
+//! How long logs are kept, and where they go besides.
+
+use super::Console;
+use super::forms::{Asked, Posted, done};
+use super::person::Person;
+use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::Fault;
+use culvert_store::Role;
+use culvert_wire::api::{NewSink, Retention, RetentionPatch, SinkPatch, SinkView};
+use culvert_wire::model::{Keep, Log, Sink, SinkTarget};
+
+const RETENTION: &str = "/settings/retention";
+const SINKS: &str = "/settings/sinks";
+
+pub(super) async fn show_retention(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let retention = console.service.retention(&person.caller).await?;
+    let mut page = retention_page(&person, &retention);
+    page.done = asked.done();
+    if person.may_change() {
+        let form = retention_form(&person, &retention);
+        page.sections.push(Section::Form(form));
+    }
+    Ok(page.into_response())
+}
+
+fn retention_page(person: &Person, retention: &Retention) -> Page {
+    let kept =
+        |keep: Keep| Cell::text(format_args!("{} days, {} entries", keep.days, keep.entries));
+    let mut page = person.page("How long logs are kept", RETENTION);
+    page.sections.push(Section::Facts {
+        title: "Logs".to_owned(),
+        facts: vec![
+            (
+                "Flow log",
+                match retention.flow_log {
+                    true => Cell::good("on"),
+                    false => Cell::plain("off"),
+                },
+            ),
+            ("Access log", kept(retention.access)),
+            ("Flows", kept(retention.flows)),
+            (
+                "Change log",
+                match retention.change_days {
+                    0 => Cell::text("for good"),
+                    days => Cell::text(format_args!("{days} days")),
+                },
+            ),
+            ("Flows that no log has", Cell::text(retention.flows_lost)),
+        ],
+    });
+    page
+}
+
+fn retention_form(person: &Person, retention: &Retention) -> Form {
+    let number = |name, label, value: u64| Field::line(name, label).value(value.to_string());
+    let choices = [("no", "off"), ("yes", "on")];
+    let flow_log = match retention.flow_log {
+        true => "yes",
+        false => "no",
+    };
+    let mut fields = vec![
+        Field::choice("flow_log", "Flow log", &choices)
+            .value(flow_log)
+            .hint("It says what each person did and when: tell those whom it is about."),
+        number(
+            "access_days",
+            "Access log, days",
+            retention.access.days.into(),
+        ),
+        number(
+            "access_entries",
+            "Access log, entries at most",
+            retention.access.entries,
+        ),
+        number("flows_days", "Flow log, days", retention.flows.days.into()),
+        number(
+            "flows_entries",
+            "Flow log, entries at most",
+            retention.flows.entries,
+        ),
+    ];
+    if person.caller.role() == Role::Owner {
+        let days = number(
+            "change_days",
+            "Change log, days",
+            retention.change_days.into(),
+        );
+        fields.push(days.hint("At least 90; 0 keeps it for good."));
+    }
+    Form::new("Keep", RETENTION, "Save", fields).with_version(retention.version)
+}
+
+pub(super) async fn change_retention(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    let Posted { person, fields } = posted;
+    // Before it is looked at what it says: who may not change anything learns nothing from it.
+    person.caller.may_change()?;
+    let patch = || -> Result<RetentionPatch, Fault> {
+        Ok(RetentionPatch {
+            flow_log: Some(fields.text("flow_log") == "yes"),
+            access: Some(Keep {
+                days: fields.parse("access_days")?,
+                entries: fields.parse("access_entries")?,
+            }),
+            flows: Some(Keep {
+                days: fields.parse("flows_days")?,
+                entries: fields.parse("flows_entries")?,
+            }),
+            change_days: match fields.filled("change_days") {
+                Some(_) => Some(fields.parse("change_days")?),
+                None => None,
+            },
+        })
+    };
+    let changed = match patch() {
+        Ok(patch) => {
+            let version = fields.version()?;
+            let change = console
+                .service
+                .change_retention(&person.caller, version, patch);
+            change.await.map(drop)
+        }
+        Err(fault) => Err(fault),
+    };
+    let fault = match changed {
+        Ok(()) => return Ok(done(RETENTION, "changed")),
+        Err(Fault::Invalid(mut problems)) => {
+            // The API has them in parts; the form has a field for each.
+            for problem in &mut problems {
+                problem.field = problem.field.replace('.', "_");
+            }
+            Fault::Invalid(problems)
+        }
+        Err(Fault::VersionConflict { .. }) => Fault::Conflict(
+            "Somebody else changed the account meanwhile; above is how it is now. Send the form \
+             again to have it as below."
+                .to_owned(),
+        ),
+        Err(fault) => return Err(fault),
+    };
+    let retention = console.service.retention(&person.caller).await?;
+    let mut form = retention_form(&person, &retention);
+    for field in &mut form.fields {
+        field.value = fields.text(field.name).to_owned();
+    }
+    let (form, status) = form.refused(fault)?;
+    let mut page = retention_page(&person, &retention);
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
+}
+
+pub(super) async fn show_sinks(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let mut page = sinks_page(&console, &person).await?;
+    page.done = asked.done();
+    if person.may_change() {
+        page.sections.push(Section::Form(sink_form()));
+    }
+    Ok(page.into_response())
+}
+
+async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
+    let sinks = console.service.sinks(&person.caller).await?;
+    let mut page = person.page("Log sinks", SINKS);
+    let may_change = person.may_change();
+    let rows = sinks.items.iter().map(|view| sink_row(view, may_change));
+    page.sections.push(Section::Table(Table {
+        title: "Where logs go besides".to_owned(),
+        columns: vec![
+            "Name",
+            "Logs",
+            "Where",
+            "State",
+            "Yet to come",
+            "Delivered",
+            "",
+        ],
+        rows: rows.collect(),
+        empty: "There is none.",
+        next: None,
+    }));
+    Ok(page)
+}
+
+fn sink_row(view: &SinkView, may_change: bool) -> Vec<Cell> {
+    let sink = &view.sink;
+    let lag: u64 = view.lag.values().sum();
+    let logs: Vec<_> = sink.logs.iter().map(|log| log.as_str()).collect();
+    let place = match &sink.target {
+        SinkTarget::File {
+            file,
+            max_mib,
+            keep,
+        } => format!("file {file}, {max_mib} MiB, {keep} older ones"),
+        SinkTarget::Http { url } if view.has_token => format!("{url}, with a token"),
+        SinkTarget::Http { url } => url.clone(),
+    };
+    let state = match &view.error {
+        _ if sink.paused => Cell::plain("paused"),
+        Some(error) => Cell::bad(format_args!("takes nothing: {error}")),
+        None => Cell::good("takes what comes"),
+    };
+    let action = |name, verb| Action {
+        name,
+        what: sink.name.clone(),
+        path: format!("{SINKS}/{}/{verb}", sink.name),
+        version: None,
+        is_grave: false,
+        loss: None,
+    };
+    let switch = match sink.paused {
+        true => action("Resume", "resume"),
+        false => action("Pause", "pause"),
+    };
+    let actions = match may_change {
+        true => vec![
+            action("Test", "test"),
+            switch,
+            Action {
+                is_grave: true,
+                loss: Some("It gets nothing any more. What it has stays there."),
+                ..action("Delete", "delete")
+            },
+        ],
+        false => Vec::new(),
+    };
+    vec![
+        Cell::text(&sink.name),
+        Cell::text(logs.join(", ")),
+        Cell::code(place),
+        state,
+        Cell::text(format_args!("{lag} entries")),
+        Cell::text(format_args!("{}, {} missed", view.delivered, view.missed)),
+        Cell::Actions(actions),
+    ]
+}
+
+fn sink_form() -> Form {
+    let optional = |name, label| Field::line(name, label).optional();
+    let logs = [
+        ("access,changes,flows", "all logs"),
+        ("access", "access log"),
+        ("changes", "change log"),
+        ("flows", "flow log"),
+        ("access,changes", "access log and change log"),
+        ("access,flows", "access log and flow log"),
+    ];
+    let kinds = [("file", "a file"), ("http", "an endpoint")];
+    let fields = vec![
+        Field::line("name", "Name").hint("Lower-case letters, digits, - and _."),
+        Field::choice("logs", "Logs", &logs),
+        Field::choice("kind", "Where", &kinds),
+        optional("file", "Name of the file").hint("In “logs” of the portal's state directory."),
+        optional("max_mib", "MiB of a file").value("100"),
+        optional("keep", "Older files that are kept").value("10"),
+        optional("url", "URL of the endpoint").hint("It takes POST."),
+        Field::password("token", "Bearer token for the endpoint", "off")
+            .optional()
+            .hint("It is never shown again, and goes over https alone."),
+    ];
+    Form::new("A new log sink", SINKS, "Make", fields)
+}
+
+pub(super) async fn create_sink(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    let Posted { person, fields } = posted;
+    // Before it is looked at what it says: who may not change anything learns nothing from it.
+    person.caller.may_change()?;
+    let is_file = fields.text("kind") == "file";
+    let new = || -> Result<NewSink, Fault> {
+        let logs = fields.text("logs").split(',');
+        let logs = logs
+            .map(|log| {
+                log.parse::<Log>()
+                    .map_err(|why| Fault::invalid("logs", why))
+            })
+            .collect::<Result<_, _>>()?;
+        let target = match is_file {
+            true => SinkTarget::File {
+                file: fields.text("file").to_owned(),
+                max_mib: fields.parse("max_mib")?,
+                keep: fields.parse("keep")?,
+            },
+            false => SinkTarget::Http {
+                url: fields.text("url").to_owned(),
+            },
+        };
+        Ok(NewSink {
+            sink: Sink {
+                name: fields.text("name").to_owned(),
+                logs,
+                target,
+                paused: false,
+            },
+            token: fields.filled("token").map(str::to_owned),
+        })
+    };
+    let made = match new() {
+        Ok(new) => console.service.create_sink(&person.caller, new).await,
+        Err(fault) => Err(fault),
+    };
+    let Err(fault) = made else {
+        return Ok(done(SINKS, "made"));
+    };
+    let mut form = sink_form();
+    for field in &mut form.fields {
+        if field.name != "token" {
+            field.value = fields.text(field.name).to_owned();
+        }
+    }
+    let (form, status) = form.refused(fault)?;
+    let mut page = sinks_page(&console, &person).await?;
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
+}
+
+pub(super) async fn pause_sink(
+    State(console): State<Console>,
+    Path(name): Path<String>,
+    posted: Posted,
+    paused: bool,
+) -> Result<Response, Fault> {
+    let patch = SinkPatch {
+        paused: Some(paused),
+        ..SinkPatch::default()
+    };
+    let change = console
+        .service
+        .change_sink(&posted.person.caller, &name, None, patch);
+    change.await?;
+    Ok(done(SINKS, "changed"))
+}
+
+pub(super) async fn delete_sink(
+    State(console): State<Console>,
+    Path(name): Path<String>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    let delete = console
+        .service
+        .delete_sink(&posted.person.caller, &name, None);
+    delete.await?;
+    Ok(done(SINKS, "deleted"))
+}
+
+pub(super) async fn test_sink(
+    State(console): State<Console>,
+    Path(name): Path<String>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    let Posted { person, .. } = posted;
+    let tried = console.service.test_sink(&person.caller, &name).await?;
+    let mut page = sinks_page(&console, &person).await?;
+    let text = match tried.error {
+        None => format!("The sink {name} took a line."),
+        Some(error) => format!("The sink {name} did not take a line: {error}"),
+    };
+    page.sections.insert(0, Section::Alert(text));
+    Ok(page.with_status(StatusCode::OK))
+}

@@ -1,0 +1,231 @@
+//! The access log, the newest first, and what the logs share.
+
+use super::Console;
+use super::chart::{Chart, span};
+use super::forms::Asked;
+use super::names::Names;
+use super::person::Person;
+use super::view::{Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::{ActorId, ClientId, ResourceId};
+use culvert_portal_base::Fault;
+use culvert_portal_service::{AccessLogRequest, search_text};
+use culvert_store::{AccessFilter, Decision, SearchText};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{AccessDecision, AccessLogEntry};
+
+pub(super) fn from_field(asked: &Asked) -> Field {
+    Field::line("from", "From")
+        .optional()
+        .hint("Such as 2026-11-22T08:00:00Z.")
+        .value(asked.0.text("from"))
+}
+
+pub(super) fn until_field(asked: &Asked) -> Field {
+    Field::line("until", "Until, not included")
+        .optional()
+        .value(asked.0.text("until"))
+}
+
+/// A text to look for, `hint` being where.
+pub(super) fn search_field(asked: &Asked, hint: &'static str) -> Field {
+    Field::line("search", "Search")
+        .optional()
+        .hint(hint)
+        .value(asked.0.text("search"))
+}
+
+pub(super) fn search(asked: &Asked) -> Result<Option<SearchText>, Fault> {
+    search_text(asked.0.filled("search"))
+}
+
+/// What stands there without entries. A page of a search may have none and older ones follow.
+pub(super) const fn none(has_next: bool) -> &'static str {
+    match has_next {
+        true => {
+            "There is none among the entries that were looked at. The next page looks at older ones."
+        }
+        false => "There is none that fits.",
+    }
+}
+
+pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
+    match asked.0.filled(name) {
+        Some(_) => asked.0.parse(name).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The actor that a form names.
+pub(super) async fn actor_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<ActorId>, Fault> {
+    let Some(name) = asked.0.filled("actor") else {
+        return Ok(None);
+    };
+    let found = console.service.actor_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("actor"))?.id))
+}
+
+/// The resource that a form names.
+pub(super) async fn resource_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<ResourceId>, Fault> {
+    let Some(name) = asked.0.filled("resource") else {
+        return Ok(None);
+    };
+    let found = console.service.resource_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("resource"))?.id))
+}
+
+/// The client that a form names.
+pub(super) async fn client_of(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<Option<ClientId>, Fault> {
+    let Some(name) = asked.0.filled("client") else {
+        return Ok(None);
+    };
+    let found = console.service.client_named(&person.caller, name).await;
+    Ok(Some(found.map_err(|fault| fault.at_field("client"))?.id))
+}
+
+/// Which entries the form asks for.
+pub(super) async fn access_filter(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+) -> Result<AccessFilter, Fault> {
+    let wanted = asked.0.text("decision");
+    Ok(AccessFilter {
+        client: client_of(console, person, asked).await?,
+        actor: actor_of(console, person, asked).await?,
+        resource: resource_of(console, person, asked).await?,
+        decision: Decision::ALL
+            .into_iter()
+            .find(|known| known.as_str() == wanted),
+        from: time(asked, "from")?,
+        until: time(asked, "until")?,
+        search: search(asked)?,
+        ..AccessFilter::default()
+    })
+}
+
+/// Files with what the form asks for.
+pub(super) fn export_links(at: &str, asked: &Asked) -> Section {
+    let link = |format: &str| asked.same(&format!("{at}/export/{format}"));
+    Section::Exports(vec![
+        (link("csv"), "Export as CSV"),
+        (link("jsonl"), "Export as JSON lines"),
+    ])
+}
+
+pub(super) async fn access(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    const AT: &str = "/log/access";
+    let service = &console.service;
+    let form = Form::new("Which entries", AT, "Show", access_fields(&asked)).question();
+    let filter = match access_filter(&console, &person, &asked).await {
+        Ok(filter) => filter,
+        Err(fault) => return refused(person.page("Access log", AT), form, fault),
+    };
+    let request = AccessLogRequest {
+        filter,
+        cursor: asked.cursor(),
+        limit: None,
+    };
+    let found = service.access_log(&person.caller, &request).await?;
+    let mut names = Names::new(&console, &person);
+    let mut rows = Vec::new();
+    for entry in found.items {
+        rows.push(access_row(entry, &mut names).await?);
+    }
+    let mut page = person.page("Access log", AT);
+    let activity = service.activity(&person.caller, span(&asked)).await?;
+    page.sections
+        .push(Section::Chart(Chart::denials(AT, &activity)));
+    page.sections.push(Section::Form(form));
+    page.sections.push(export_links(AT, &asked));
+    page.sections.push(Section::Table(Table {
+        title: "Access".to_owned(),
+        columns: vec![
+            "When", "End", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
+        ],
+        rows,
+        empty: none(found.next_cursor.is_some()),
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+fn access_fields(asked: &Asked) -> Vec<Field> {
+    let mut choices = vec![("", "every end")];
+    choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
+    vec![
+        search_field(asked, "Part of a name or of why, or an id."),
+        Field::choice("decision", "Which end", &choices).value(asked.0.text("decision")),
+        Field::line("actor", "Actor, by its name")
+            .optional()
+            .value(asked.0.text("actor")),
+        Field::line("client", "Client, by its name")
+            .optional()
+            .value(asked.0.text("client")),
+        Field::line("resource", "Resource, by its name")
+            .optional()
+            .value(asked.0.text("resource")),
+        from_field(asked),
+        until_field(asked),
+    ]
+}
+
+/// A page that asks for what its form can't say: the form alone, with what was written and what is wrong with it.
+pub(super) fn refused(mut page: Page, form: Form, fault: Fault) -> Result<Response, Fault> {
+    let (form, status) = form.refused(fault)?;
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
+}
+
+async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
+    let client = names.cell(entry.client).await?;
+    let resource = names.cell(entry.resource).await?;
+    let explain = match entry.decision {
+        AccessDecision::Denied => explain_path(names, entry.client, entry.resource),
+        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
+    };
+    Ok(vec![
+        Cell::time(Some(entry.at)),
+        match entry.decision {
+            AccessDecision::Granted => Cell::good("granted"),
+            AccessDecision::Denied => Cell::bad("denied"),
+            AccessDecision::Revoked => Cell::warn("revoked"),
+            AccessDecision::Ended => Cell::plain("ended"),
+        },
+        names.maybe(entry.actor).await?,
+        client,
+        resource,
+        names.maybe(entry.gateway).await?,
+        Cell::text(entry.reason),
+        match explain {
+            Some(path) => Cell::link(path, "Explain"),
+            None => Cell::text(""),
+        },
+    ])
+}
+
+/// The page that says why, of two that are still there. It takes their names, as people do.
+fn explain_path(names: &Names<'_>, client: ClientId, resource: ResourceId) -> Option<String> {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("client", names.get(client.into())?)
+        .append_pair("resource", names.get(resource.into())?)
+        .finish();
+    Some(format!("/explain?{query}"))
+}

@@ -1,0 +1,164 @@
+//! What is so at this moment.
+
+use super::Console;
+use super::chart::{Chart, span};
+use super::forms::Asked;
+use super::gateways::rate;
+use super::person::Person;
+use super::view::{Cell, Link, Section, Table};
+use super::{first_steps, gateways, verified_gateways};
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use culvert_portal_base::Fault;
+use culvert_portal_service::{AccessLogRequest, ListRequest};
+use culvert_store::{AccessFilter, Decision, Role};
+
+/// Rows of each of its tables: what is seen at a glance.
+const ROWS: u16 = 10;
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    if person.caller.role() == Role::User {
+        return Ok(Redirect::to("/clients").into_response());
+    }
+    let mut page = person.live_page("Overview", "/", "/", &console);
+    page.done = asked.done();
+    let service = &console.service;
+    let status = service.status(&person.caller).await?;
+    let few = ListRequest {
+        limit: Some(ROWS),
+        ..ListRequest::default()
+    };
+    let clients = service.client_sessions(&person.caller, &few).await?;
+    let gateways = service.gateway_sessions(&person.caller, &few).await?;
+    let all = service.sessions_of_gateways(&person.caller).await?;
+    let carried = all.values().map(|session| session.rate_bytes_per_s).sum();
+    let denied = AccessLogRequest {
+        filter: AccessFilter {
+            decision: Some(Decision::Denied),
+            ..AccessFilter::default()
+        },
+        cursor: None,
+        limit: Some(ROWS),
+    };
+    let denied = service.access_log(&person.caller, &denied).await?;
+
+    let mut connected = Vec::new();
+    for session in clients.items {
+        let name = service.client_name(&person.caller, session.client).await?;
+        connected.push(vec![
+            Cell::link(format!("/clients/{}", session.client), name),
+            Cell::time(Some(session.since)),
+            Cell::text(session.grants),
+            Cell::text(session.resources),
+        ]);
+    }
+    let mut carrying = Vec::new();
+    for session in gateways.items {
+        let name = service
+            .gateway_name(&person.caller, session.gateway)
+            .await?;
+        carrying.push(vec![
+            Cell::link(format!("{}/{}", gateways::AT, session.gateway), name),
+            Cell::time(Some(session.since)),
+            match (session.awaits_verification, session.draining) {
+                (true, _) => Cell::warn("waits to be verified"),
+                (false, true) => Cell::warn("drains"),
+                (false, false) => Cell::good("takes clients"),
+            },
+            Cell::text(session.clients),
+            Cell::text(session.flows),
+            Cell::text(rate(session.rate_bytes_per_s)),
+        ]);
+    }
+    let mut refused = Vec::new();
+    for entry in denied.items {
+        let client = service.client_name(&person.caller, entry.client).await?;
+        let resource = service
+            .resource_name(&person.caller, entry.resource)
+            .await?;
+        refused.push(vec![
+            Cell::time(Some(entry.at)),
+            Cell::text(client),
+            Cell::text(resource),
+            Cell::text(entry.reason),
+        ]);
+    }
+
+    let reasons = status.reasons.iter().cloned();
+    page.sections.extend(reasons.map(Section::Alert));
+    if person.may_change() && status.gateways_awaiting_verification > 0 {
+        page.sections.push(Section::Links(vec![Link {
+            path: verified_gateways::AT,
+            name: "Gateways wait to be verified",
+        }]));
+    }
+    if person.may_change() && (status.clients == 0 || status.gateways == 0) {
+        page.sections.push(Section::Links(vec![Link {
+            path: first_steps::AT,
+            name: "First steps: a site, a gateway, a resource, a client",
+        }]));
+    }
+    page.sections.push(Section::Facts {
+        title: "Portal".to_owned(),
+        facts: vec![
+            (
+                "State",
+                match status.ready {
+                    true => Cell::good("serves"),
+                    false => Cell::bad("does not serve"),
+                },
+            ),
+            ("Connected clients", Cell::text(status.clients)),
+            ("Connected gateways", Cell::text(status.gateways)),
+            ("Grants in force", Cell::text(status.grants)),
+            ("Gateways carry", Cell::text(rate(carried))),
+            ("Rows that are not understood", Cell::text(status.faults)),
+            (
+                "Records that wait to be written",
+                Cell::text(status.records_waiting),
+            ),
+            ("Records that were lost", Cell::text(status.records_lost)),
+            ("Version", Cell::text(status.version)),
+            ("Started", Cell::time(Some(status.started))),
+        ],
+    });
+    let activity = service.activity(&person.caller, span(&asked)).await?;
+    for chart in [
+        Chart::throughput("/", &activity),
+        Chart::denials("/", &activity),
+    ] {
+        page.sections.push(Section::Chart(chart));
+    }
+    let table = |title: &str, columns, rows, empty| {
+        Section::Table(Table {
+            title: title.to_owned(),
+            columns,
+            rows,
+            empty,
+            next: None,
+        })
+    };
+    page.sections.push(table(
+        "Gateways that are connected",
+        vec!["Gateway", "Since", "State", "Clients", "Flows", "Carries"],
+        carrying,
+        "No gateway is connected. Make a token at a site, and run “culvert gateway run” with it.",
+    ));
+    page.sections.push(table(
+        "Clients that are connected",
+        vec!["Client", "Since", "Grants", "Resources"],
+        connected,
+        "No client is connected.",
+    ));
+    page.sections.push(table(
+        "Denied last",
+        vec!["When", "Client", "Resource", "Why"],
+        refused,
+        "Nothing was denied.",
+    ));
+    Ok(page.into_response())
+}

@@ -1,0 +1,322 @@
+//! Passkeys: signing in by one, and the own ones.
+
+use super::Console;
+use super::factors::codes_page;
+use super::first::{end_before, page, sign_in_again, with_session};
+use super::forms::{Asked, Fields, Posted, done};
+use super::person::{Person, next_page};
+use super::view::{Cell, Field, Form, Page, PasskeyKind, Section, Table};
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::{Fault, PublicAddress};
+use culvert_portal_service::{OwnPasskey, Question};
+
+/// The page with one of the own passkeys.
+fn at(handle: &str) -> String {
+    format!("/me/passkeys/{handle}")
+}
+
+/// The form for signing in without a password, where the portal has a name that passkeys can be bound to.
+pub(super) fn sign_in_form(console: &Console, next: &str) -> Result<Option<Form>, Fault> {
+    if console.service.relying_party().is_none() {
+        return Ok(None);
+    }
+    let question = console.service.ask_for_passkey()?;
+    let mut form = Form::new(
+        "With a passkey",
+        "/sign-in/passkey",
+        "Sign in with a passkey",
+        Vec::new(),
+    );
+    form.hide("next", next.to_owned());
+    Ok(Some(form.for_passkey(PasskeyKind::Get, question)))
+}
+
+/// The form that follows a password that was right, for who has passkeys.
+pub(super) fn second_form(ticket: &str, next: &str, question: Question) -> Form {
+    let mut form = Form::new(
+        "Passkey",
+        "/sign-in/passkey/second",
+        "Go on with a passkey",
+        Vec::new(),
+    );
+    form.hide("ticket", ticket.to_owned());
+    form.hide("next", next.to_owned());
+    form.for_passkey(PasskeyKind::Get, question)
+}
+
+/// Signing in without a password.
+pub(super) async fn sign_in(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = next_page(fields.text("next"));
+    let credential = fields.raw("credential");
+    match console.service.sign_in_by_passkey(from, credential).await {
+        Ok(begun) => {
+            end_before(&console, &headers).await?;
+            Ok(with_session(&begun.token, &next))
+        }
+        Err(Fault::Invalid(problems)) => {
+            let why = problems.into_iter().map(|problem| problem.detail);
+            sign_in_again(&console, &next, &sentence(why)).await
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The second step of signing in, by a passkey.
+pub(super) async fn sign_in_second(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = next_page(fields.text("next"));
+    let ticket = fields.text("ticket");
+    let begun = console
+        .service
+        .sign_in_by_passkey_after_password(from, ticket, fields.raw("credential"))
+        .await;
+    match begun {
+        Ok(begun) => Ok(with_session(&begun.token, &next)),
+        Err(Fault::Invalid(problems)) => {
+            let page = second_step(&console, ticket, &next).await?;
+            let why = sentence(problems.into_iter().map(|problem| problem.detail));
+            let page = page.with_problem(&why);
+            Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY))
+        }
+        Err(Fault::Unauthenticated) => {
+            let why = "It took too long. Begin again.";
+            sign_in_again(&console, &next, why).await
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The page after a password that was right: a passkey, where the person has one, or a code.
+pub(super) async fn second_step(
+    console: &Console,
+    ticket: &str,
+    next: &str,
+) -> Result<Page, Fault> {
+    let question = console
+        .service
+        .ask_for_passkey_after_password(ticket)
+        .await?;
+    let code = super::factors::code_form(ticket, next);
+    Ok(match question {
+        Some(question) => page(
+            "Sign in",
+            second_form(ticket, next, question),
+            vec![Section::Form(code)],
+        ),
+        None => page("Sign in", code, Vec::new()),
+    })
+}
+
+fn sentence(details: impl Iterator<Item = String>) -> String {
+    let details: Vec<_> = details.collect();
+    let text = details.join("; ");
+    let mut letters = text.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
+/// The own passkeys, for the page of the second factor.
+pub(super) async fn sections(console: &Console, person: &Person) -> Result<Vec<Section>, Fault> {
+    let keys = console.service.own_passkeys(&person.caller).await?;
+    let rows = keys.iter().map(|key| {
+        vec![
+            Cell::link(at(&key.handle), &key.name),
+            Cell::time(Some(key.created)),
+            Cell::time(key.last_used),
+        ]
+    });
+    let mut sections = vec![Section::Table(Table {
+        title: "Passkeys".to_owned(),
+        columns: vec!["Name", "Since", "Last used"],
+        rows: rows.collect(),
+        empty: "None. A passkey signs you in with your fingerprint, face or PIN instead of a password, and no \
+                other site can ask for it.",
+        ..Table::default()
+    })];
+    if console.service.relying_party().is_none() {
+        sections.push(Section::Alert(
+            "Passkeys are bound to a name, and this portal is at an address. Whoever runs it gives it a name \
+             by “culvert portal run --url https://NAME”."
+                .to_owned(),
+        ));
+        return Ok(sections);
+    }
+    sections.push(Section::Form(begin_form("")));
+    Ok(sections)
+}
+
+pub(super) fn begin_form(name: &str) -> Form {
+    let name = Field::line("name", "What you call it")
+        .hint("For you to know it by, such as “Phone” or “Key in the drawer”.")
+        .value(name);
+    Form::new("Add a passkey", "/me/passkeys", "Go on", vec![name])
+}
+
+/// The page on which the authenticator makes the key.
+fn make_page(person: &Person, name: &str, question: Question) -> Page {
+    let mut form = Form::new(
+        "Make the passkey",
+        "/me/passkeys/confirm",
+        "Make the passkey",
+        Vec::new(),
+    );
+    form.hide("name", name.to_owned());
+    let mut page = person.page("Add a passkey", "/me");
+    let form = form.for_passkey(PasskeyKind::Create, question);
+    page.sections.push(Section::Form(form));
+    page
+}
+
+pub(super) async fn begin(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name");
+    let begun = match name {
+        "" => Err(Fault::invalid("name", "give it a name")),
+        _ => console.service.begin_passkey(&person.caller).await,
+    };
+    match begun {
+        Ok(question) => Ok(make_page(&person, name, question).into_response()),
+        Err(fault) => {
+            let (form, status) = begin_form(name).refused(fault)?;
+            let mut page = person.page("Add a passkey", "/me");
+            page.sections.push(Section::Form(form));
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+pub(super) async fn confirm(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name");
+    let confirmed = console
+        .service
+        .confirm_passkey(&person.caller, name, fields.raw("credential"))
+        .await;
+    match confirmed {
+        Ok(Some(codes)) => Ok(codes_page(&person, &codes).into_response()),
+        Ok(None) => Ok(done(super::factors::AT, "added")),
+        Err(fault) => {
+            let (form, status) = begin_form(name).refused(fault)?;
+            let mut page = person.page("Add a passkey", "/me");
+            page.sections.push(Section::Form(form));
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+fn rename_form(key: &OwnPasskey) -> Form {
+    let name = Field::line("name", "What you call it").value(&*key.name);
+    Form::new(
+        "Rename",
+        format!("{}/name", at(&key.handle)),
+        "Rename",
+        vec![name],
+    )
+}
+
+fn remove_form(key: &OwnPasskey) -> Form {
+    let action = format!("{}/remove", at(&key.handle));
+    Form::new("Remove", action, "Remove the passkey", Vec::new()).grave()
+}
+
+/// Which of the forms was refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Rename,
+    Remove,
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    Path(handle): Path<String>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let (mut page, status) = one(&console, &person, &handle, None).await?;
+    page.done = asked.done();
+    Ok(page.with_status(status))
+}
+
+async fn one(
+    console: &Console,
+    person: &Person,
+    handle: &str,
+    mut refused: Option<(Step, Fault)>,
+) -> Result<(Page, StatusCode), Fault> {
+    let key = console.service.own_passkey(&person.caller, handle).await?;
+    let mut page = person.page(format!("Passkey {}", key.name), "/me");
+    page.sections.push(Section::Facts {
+        title: "Use".to_owned(),
+        facts: vec![
+            ("Since", Cell::time(Some(key.created))),
+            ("Last used", Cell::time(key.last_used)),
+        ],
+    });
+    let mut status = StatusCode::OK;
+    for (step, mut form) in [
+        (Step::Rename, rename_form(&key)),
+        (Step::Remove, remove_form(&key)),
+    ] {
+        if let Some((_, fault)) = refused.take_if(|(which, _)| *which == step) {
+            (form, status) = form.refused(fault)?;
+        }
+        page.sections.push(Section::Form(form));
+    }
+    Ok((page, status))
+}
+
+async fn refused(
+    console: &Console,
+    person: &Person,
+    handle: &str,
+    step: Step,
+    fault: Fault,
+) -> Result<Response, Fault> {
+    let (page, status) = one(console, person, handle, Some((step, fault))).await?;
+    Ok(page.with_status(status))
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Path(handle): Path<String>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name");
+    let service = &console.service;
+    match service.rename_passkey(&person.caller, &handle, name).await {
+        Ok(()) => Ok(done(&at(&handle), "changed")),
+        Err(fault) => refused(&console, &person, &handle, Step::Rename, fault).await,
+    }
+}
+
+pub(super) async fn remove(
+    State(console): State<Console>,
+    Path(handle): Path<String>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let removed = console
+        .service
+        .remove_passkey(&person.caller, &handle)
+        .await;
+    match removed {
+        Ok(()) => Ok(done(super::factors::AT, "changed")),
+        Err(fault) => refused(&console, &person, &handle, Step::Remove, fault).await,
+    }
+}

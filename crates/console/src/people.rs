@@ -1,0 +1,470 @@
+//! Actors, with their tokens and how they sign in.
+
+use super::Console;
+use super::edit::{Edit, Now, delete_form, deleted, is_cascade, rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
+use super::identities;
+use super::person::Person;
+use super::tokens::{self, Machine};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::ActorId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::Caller;
+use culvert_wire::api::{
+    AccountPatch, Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, NewToken,
+    SecondFactorRule,
+};
+
+pub(super) const AT: &str = "/people";
+
+/// What goes with an actor.
+const ALL: &str = "with its tokens and clients";
+
+const KINDS: &[(&str, &str)] = &[
+    ("user", "a person"),
+    ("admin", "a person who administers"),
+    ("service_account", "a machine"),
+];
+
+const ROLES: &[(&str, &str)] = &[
+    ("user", "user: sees and gives up the own clients"),
+    ("auditor", "auditor: reads everything"),
+    ("admin", "admin: changes everything but owners"),
+    ("owner", "owner: everything"),
+];
+
+const RULES: &[(&str, &str)] = &[
+    ("off", "nobody"),
+    ("administrators", "all roles but user"),
+    ("everybody", "everybody who signs in with a password"),
+];
+
+const PASSWORD_HINT: &str =
+    "12 to 256 characters. Left empty, it stays, and the role alone changes.";
+
+/// The same in a form that comes back: a page never has a password that was written.
+const PASSWORD_AGAIN_HINT: &str = "12 to 256 characters. Write it once more. Left empty, the one that there is stays, \
+                                   and the role alone changes.";
+
+const fn rule_name(rule: SecondFactorRule) -> &'static str {
+    match rule {
+        SecondFactorRule::Off => "off",
+        SecondFactorRule::Administrators => "administrators",
+        SecondFactorRule::Everybody => "everybody",
+    }
+}
+
+pub(super) const fn role_name(role: ApiRole) -> &'static str {
+    match role {
+        ApiRole::User => "user",
+        ApiRole::Auditor => "auditor",
+        ApiRole::Admin => "admin",
+        ApiRole::Owner => "owner",
+    }
+}
+
+const fn kind_name(kind: ActorKind) -> &'static str {
+    match kind {
+        ActorKind::Admin => "admin",
+        ActorKind::User => "user",
+        ActorKind::ServiceAccount => "service account",
+    }
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form("", "user")).await?;
+    Ok(page.into_response())
+}
+
+fn new_form(name: &str, kind: &str) -> Form {
+    let fields = vec![
+        Field::line("name", "Name").value(name),
+        Field::choice("kind", "What it is", KINDS).value(kind),
+    ];
+    Form::new("New actor", AT, "Make", fields)
+}
+
+pub(super) fn state(actor: &Actor) -> Cell {
+    match actor.disabled {
+        true => Cell::bad("disabled"),
+        false => Cell::good("active"),
+    }
+}
+
+fn sign_in_of(actor: &Actor) -> Cell {
+    match actor.sign_in {
+        Some(sign_in) => {
+            let with = match sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
+                true => "with a second factor",
+                false => "by password alone",
+            };
+            Cell::text(format_args!("as {}, {with}", role_name(sign_in.role)))
+        }
+        None => Cell::plain("no"),
+    }
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let found = console
+        .service
+        .actors(&person.caller, &asked.searched())
+        .await?;
+    let rows = found.items.iter().map(|actor| {
+        vec![
+            Cell::link(format!("{AT}/{}", actor.id), &actor.name),
+            Cell::text(kind_name(actor.kind)),
+            sign_in_of(actor),
+            state(actor),
+        ]
+    });
+    let list = Table {
+        title: "Actors".to_owned(),
+        columns: vec!["Name", "Kind", "Signs in", "State"],
+        rows: rows.collect(),
+        empty: "There is none.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    let mut page = person.searched_page(AT, asked, list, form);
+    if person.may_change() {
+        let account = console.service.account(&person.caller).await?;
+        let form = rule_form(rule_name(account.second_factor));
+        let form = form.with_version(account.version);
+        page.sections.push(Section::Form(form));
+    }
+    Ok(page)
+}
+
+fn rule_form(rule: &str) -> Form {
+    let rule = Field::choice("second_factor", "Who must have one", RULES).value(rule);
+    Form::new("Second factor", "/people/second-factor", "Set", vec![rule])
+}
+
+/// Sets who must have a second factor.
+pub(super) async fn require_factor(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let patch = AccountPatch {
+        second_factor: Some(fields.word("second_factor")?),
+        ..AccountPatch::default()
+    };
+    let version = fields.version()?;
+    let service = &console.service;
+    let changed = service.change_account(&person.caller, version, patch).await;
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: rule_form(fields.text("second_factor")),
+        onward: (AT.to_owned(), "changed"),
+    };
+    let now = async {
+        let account = service.account(&person.caller).await?;
+        let rule = rule_name(account.second_factor);
+        let label = RULES.iter().find(|(word, _)| *word == rule);
+        Ok(Now {
+            facts: vec![(
+                "Who must have one",
+                Cell::text(label.map_or(rule, |(_, label)| *label)),
+            )],
+            version: account.version,
+        })
+    };
+    edit.settle(changed, now).await
+}
+
+pub(super) async fn reset_factor(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console
+        .service
+        .reset_factor(&person.caller, id, None)
+        .await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let made = async {
+        let new = NewActor {
+            kind: fields.word("kind")?,
+            name: fields.text("name").to_owned(),
+        };
+        console.service.create_actor(&person.caller, new).await
+    };
+    let onward = |actor: Actor| done(&format!("{AT}/{}", actor.id), "made");
+    let form = || new_form(fields.text("name"), fields.text("kind"));
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made.await, form, onward, page).await
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<ActorId>,
+) -> Result<Response, Fault> {
+    let page = actor_page(&console, &person, &asked, id, None).await?;
+    Ok(page.into_response())
+}
+
+fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
+    let fields = vec![
+        Field::choice("role", "As", ROLES).value(role).hint(
+            "Their API tokens may do no more. When they no longer sign in, the tokens are revoked.",
+        ),
+        Field::password("password", "Password", "new-password")
+            .optional()
+            .hint(hint),
+    ];
+    let at = format!("{AT}/{id}/sign-in");
+    Form::new("Let sign in", at, "Set", fields)
+}
+
+fn sign_in_form_as_is(actor: &Actor) -> Form {
+    let role = actor
+        .sign_in
+        .map_or("user", |sign_in| role_name(sign_in.role));
+    sign_in_form(actor.id, role, PASSWORD_HINT).with_version(actor.version)
+}
+
+/// `refused` stands in the place of the form with its title.
+async fn actor_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    id: ActorId,
+    refused: Option<Form>,
+) -> Result<Page, Fault> {
+    let actor = console.service.actor(&person.caller, id).await?;
+    let request = asked.part().referring_to(Some(id));
+    let tokens = console.service.tokens(&person.caller, &request).await?;
+    let at = format!("{AT}/{id}");
+    let list = match actor.kind {
+        ActorKind::ServiceAccount => "/service-accounts",
+        ActorKind::Admin | ActorKind::User => AT,
+    };
+    let mut page = person.page(&actor.name, list);
+    page.done = asked.done();
+    let mut facts = vec![
+        ("Kind", Cell::text(kind_name(actor.kind))),
+        ("State", state(&actor)),
+        ("Signs in", sign_in_of(&actor)),
+        ("Made", Cell::time(Some(actor.created))),
+    ];
+    if person.may_change() {
+        facts.push(("Do", person.buttons(actions(&actor))));
+    }
+    page.sections.push(Section::Facts {
+        title: "Actor".to_owned(),
+        facts,
+    });
+    page.sections.push(Section::Table(Table {
+        title: "Tokens and sessions".to_owned(),
+        columns: tokens::columns(),
+        rows: tokens
+            .items
+            .iter()
+            .map(|token| tokens::row(person, token))
+            .collect(),
+        empty: "There is none.",
+        next: asked.next(&at, tokens.next_cursor.as_deref()),
+    }));
+    let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
+    if actor.kind != ActorKind::ServiceAccount {
+        forms.push(sign_in_form_as_is(&actor));
+    }
+    forms.push(rename_form(&at, &actor.name).with_version(actor.version));
+    forms.push(delete_form(&at, ALL).with_version(actor.version));
+    if let Some(refused) = refused
+        && let Some(form) = forms.iter_mut().find(|form| form.title == refused.title)
+    {
+        *form = refused;
+    }
+    page.sections.extend(person.forms(forms));
+    let linked = identities::of_actor(console, person, &actor).await?;
+    page.sections.extend(linked);
+    Ok(page)
+}
+
+fn actions(actor: &Actor) -> Vec<Action> {
+    let buttons = Buttons {
+        path: format!("{AT}/{}", actor.id),
+        what: &actor.name,
+        version: actor.version,
+    };
+    let mut actions = vec![match actor.disabled {
+        true => buttons.button("Enable", "enable"),
+        false => buttons.grave("Disable", "disable"),
+    }];
+    let Some(sign_in) = actor.sign_in else {
+        return actions;
+    };
+    let mut at_any_version = |name, word| {
+        let button = buttons.grave(name, word);
+        actions.push(Action {
+            version: None,
+            ..button
+        });
+    };
+    at_any_version("End all sessions", "end-sessions");
+    at_any_version("End signing in", "end-sign-in");
+    if sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
+        at_any_version("Remove the second factor", "reset-second-factor");
+    }
+    actions
+}
+
+pub(super) async fn set_sign_in(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let set = async {
+        let new = NewSignIn {
+            role: fields.word("role")?,
+            password: Some(fields.raw("password").to_owned()).filter(|text| !text.is_empty()),
+        };
+        service.set_sign_in(&person.caller, id, version, new).await
+    };
+    let hint = match fields.raw("password").is_empty() {
+        true => PASSWORD_HINT,
+        false => PASSWORD_AGAIN_HINT,
+    };
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: sign_in_form(id, fields.text("role"), hint),
+        onward: (format!("{AT}/{id}"), "changed"),
+    };
+    let now = async {
+        let actor = service.actor(&person.caller, id).await?;
+        Ok(Now {
+            facts: vec![
+                ("Name", Cell::text(&actor.name)),
+                ("State", state(&actor)),
+                ("Signs in", sign_in_of(&actor)),
+            ],
+            version: actor.version,
+        })
+    };
+    edit.settle(set.await, now).await
+}
+
+pub(super) async fn end_sign_in(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    console
+        .service
+        .end_sign_in(&person.caller, id, None)
+        .await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn end_sessions(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, .. }: Posted,
+) -> Result<Response, Fault> {
+    let ended = console.service.end_sessions(&person.caller, id, None);
+    ended.await?;
+    Ok(done(&format!("{AT}/{id}"), "sessions"))
+}
+
+pub(super) async fn switch(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+    disabled: bool,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let patch = ActorPatch {
+        disabled: Some(disabled),
+        ..ActorPatch::default()
+    };
+    console
+        .service
+        .change_actor(&person.caller, id, version, patch)
+        .await?;
+    Ok(done(&format!("{AT}/{id}"), "changed"))
+}
+
+pub(super) async fn make_token(
+    State(console): State<Console>,
+    asked: Asked,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let at = format!("{AT}/{id}");
+    let made = async {
+        let new = NewToken {
+            actor: Some(id),
+            ..tokens::machine_token(&fields, Machine::Client)?
+        };
+        console.service.create_token(&person.caller, new).await
+    };
+    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let form = || tokens::machine_form(&at, Machine::Client, Some(&fields));
+    let page = |form| actor_page(&console, &person, &asked, id, Some(form));
+    taken(made.await, form, onward, page).await
+}
+
+async fn now(console: &Console, caller: &Caller, id: ActorId) -> Result<(String, u64), Fault> {
+    let actor = console.service.actor(caller, id).await?;
+    Ok((actor.name, actor.version))
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let patch = ActorPatch {
+        name: Some(fields.text("name").to_owned()),
+        ..ActorPatch::default()
+    };
+    let service = &console.service;
+    let changed = service
+        .change_actor(&person.caller, id, version, patch)
+        .await;
+    let now = now(&console, &person.caller, id);
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(&person, at, &fields, changed, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<ActorId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let gone = service
+        .delete_actor(&person.caller, id, version, is_cascade(&fields))
+        .await;
+    let now = now(&console, &person.caller, id);
+    let at = (AT, format!("{AT}/{id}"));
+    deleted(&person, at, (&fields, ALL), gone, now).await
+}

@@ -1,0 +1,295 @@
+//! Who asks for a page: the session of a browser.
+
+use super::Console;
+use super::confirm;
+use super::factors;
+use super::forms::Asked;
+use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
+use aws_lc_rs::hmac;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_portal_auth::device_codes::written as written_code;
+use culvert_portal_base::Fault;
+use culvert_portal_service::Caller;
+use culvert_store::Role;
+use zeroize::Zeroizing;
+
+/// The cookie. Its prefix has browsers take it only with `Secure`, for `/`, and from this host alone.
+const COOKIE: &str = "__Host-culvert";
+
+/// What the form token of a session is a code of.
+const FORM_TOKEN: &[u8] = b"culvert console form";
+
+/// What the script of a page says that asks for the page again: nobody uses the session then.
+const LIVE: &str = "x-culvert-live";
+
+const fn page(path: &'static str, name: &'static str) -> Link {
+    Link { path, name }
+}
+
+/// The pages of who may read everything.
+const PAGES: &[Link] = &[
+    page("/", "Overview"),
+    page("/sites", "Sites"),
+    page("/resources", "Resources"),
+    page("/policies", "Policies"),
+    page("/explain", "Explain"),
+    page("/people", "Actors"),
+    page("/groups", "Groups"),
+    page("/service-accounts", "Service accounts"),
+    page("/clients", "Clients"),
+    page("/dns", "DNS"),
+    page("/log/access", "Access log"),
+    page("/log/changes", "Change log"),
+    page("/log/flows", "Flow log"),
+    page("/settings", "Settings"),
+];
+
+/// The pages of who sees the own clients alone.
+const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
+
+/// The page of the list that has this path: where signing in may lead, and nowhere else.
+pub(super) fn page_of(path: &str) -> Option<&'static str> {
+    let known = PAGES.iter().find(|page| page.path == path);
+    known.map(|page| page.path)
+}
+
+/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
+/// its code; the overview otherwise.
+pub(super) fn next_page(asked: &str) -> String {
+    if let Some(page) = page_of(asked) {
+        return page.to_owned();
+    }
+    let code = asked.strip_prefix("/device?code=").and_then(written_code);
+    match (asked, code) {
+        ("/device", _) => "/device".to_owned(),
+        (_, Some(code)) => format!("/device?code={code}"),
+        (_, None) => "/".to_owned(),
+    }
+}
+
+/// What is open to who must get a second factor first. The service refuses the rest as well.
+const UNTIL_ENROLLED: &[&str] = &[
+    factors::AT,
+    "/me/second-factor/confirm",
+    "/me/passkeys",
+    "/me/passkeys/confirm",
+    confirm::AT,
+    "/confirm/password",
+    "/confirm/passkey",
+    "/confirm/provider",
+    "/confirm/done",
+    "/sign-out",
+];
+
+/// Why a page is not shown to who asks for it.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Fault(Fault),
+    /// A second factor comes first.
+    Enrol,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Fault(fault) => fault.into_response(),
+            Self::Enrol => Redirect::to(factors::AT).into_response(),
+        }
+    }
+}
+
+/// Someone who signed in.
+#[derive(Clone, Debug)]
+pub(super) struct Person {
+    pub(super) caller: Caller,
+    name: String,
+    form_token: String,
+}
+
+impl Person {
+    /// Whose session it is, where that person sees pages at all; the session is not used by it.
+    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, Refusal> {
+        let caller = console.service.resume_unused(session).await?;
+        match caller.must_enrol() {
+            true => Err(Refusal::Enrol),
+            false => Ok(Self::of(console, session, caller).await?),
+        }
+    }
+
+    async fn of(console: &Console, session: &str, caller: Caller) -> Result<Self, Fault> {
+        let name = console.service.own_name(&caller).await?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
+        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
+        Ok(Self {
+            caller,
+            name,
+            form_token,
+        })
+    }
+
+    /// Whether forms are shown that change the configuration. The service decides whether they do.
+    pub(super) fn may_change(&self) -> bool {
+        matches!(self.caller.role(), Role::Admin | Role::Owner)
+    }
+
+    /// A page for this person.
+    pub(super) fn page(&self, title: impl Into<String>, at: &'static str) -> Page {
+        Page {
+            title: title.into(),
+            who: Some(Who {
+                name: self.name.clone(),
+                pages: match self.caller.role() {
+                    Role::User => OWN_PAGES,
+                    Role::Auditor | Role::Admin | Role::Owner => PAGES,
+                },
+                form_token: self.form_token.clone(),
+            }),
+            at,
+            done: None,
+            sections: Vec::<Section>::new(),
+        }
+    }
+
+    /// A page that follows what happens, and is asked for at `path`: with what was refused it is the answer to a
+    /// form, which was sent elsewhere.
+    pub(super) fn live_page(
+        &self,
+        title: impl Into<String>,
+        at: &'static str,
+        path: impl Into<String>,
+        console: &Console,
+    ) -> Page {
+        let since = console.service.listen().count();
+        let mut page = self.page(title, at);
+        let path = path.into();
+        page.sections.push(Section::Live { since, path });
+        page
+    }
+
+    /// A page with a list, and below it a form for those who may change something.
+    pub(super) fn list_page(
+        &self,
+        at: &'static str,
+        asked: &Asked,
+        list: Table,
+        form: Form,
+    ) -> Page {
+        let mut page = self.page(list.title.clone(), at);
+        page.done = asked.done();
+        page.sections.push(Section::Table(list));
+        page.sections.extend(self.forms([form]));
+        page
+    }
+
+    /// The same of a list that may be long: what has some words in its name is found without turning pages.
+    pub(super) fn searched_page(
+        &self,
+        at: &'static str,
+        asked: &Asked,
+        list: Table,
+        form: Form,
+    ) -> Page {
+        let mut page = self.list_page(at, asked, list, form);
+        page.sections.insert(0, Section::Form(asked.search(at)));
+        page
+    }
+
+    /// Forms, for those who may change something.
+    pub(super) fn forms(&self, forms: impl IntoIterator<Item = Form>) -> Vec<Section> {
+        match self.may_change() {
+            true => forms.into_iter().map(Section::Form).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Buttons, for those who may change something.
+    pub(super) fn buttons(&self, buttons: impl IntoIterator<Item = Action>) -> Cell {
+        Cell::Actions(match self.may_change() {
+            true => buttons.into_iter().collect(),
+            false => Vec::new(),
+        })
+    }
+
+    /// Whether the form is of this session. It takes as long wherever the two differ.
+    pub(super) fn sent(&self, form_token: &str) -> bool {
+        let wanted = self.form_token.as_bytes();
+        aws_lc_rs::constant_time::verify_slices_are_equal(wanted, form_token.as_bytes()).is_ok()
+    }
+}
+
+impl FromRequestParts<Console> for Person {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
+        // Whoever was asked for a fresh proof is known already.
+        if let Some(person) = parts.extensions.remove::<Self>() {
+            return Ok(person);
+        }
+        Self::from_session(parts, console).await
+    }
+}
+
+impl Person {
+    /// Whose session the browser presents.
+    pub(super) async fn from_session(
+        parts: &mut Parts,
+        console: &Console,
+    ) -> Result<Self, Refusal> {
+        let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
+        // Who sends a form uses the session, whatever the request says of itself.
+        let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);
+        let caller = match is_unused {
+            true => console.service.resume_unused(&session).await?,
+            false => console.service.resume(&session).await?,
+        };
+        caller.note_connection(parts.extensions.get());
+        if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
+            return Err(Refusal::Enrol);
+        }
+        Ok(Self::of(console, &session, caller).await?)
+    }
+}
+
+/// What the browser presents.
+pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
+    cookie_of(headers, COOKIE)
+}
+
+/// The value of a cookie.
+pub(super) fn cookie_of(headers: &HeaderMap, wanted: &str) -> Option<Zeroizing<String>> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
+    Some(Zeroizing::new(value.to_owned()))
+}
+
+/// Has the browser keep a session until it is closed; the portal ends it before, if it is not.
+pub(super) fn keep(session: &str) -> Option<HeaderValue> {
+    cookie(session, "")
+}
+
+/// Has the browser forget its session.
+pub(super) fn forget() -> Option<HeaderValue> {
+    cookie("", "; Max-Age=0")
+}
+
+fn cookie(value: &str, more: &str) -> Option<HeaderValue> {
+    let text = format!("{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Lax{more}");
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,365 @@
+//! Policies.
+
+use super::Console;
+use super::edit::{Edit, Now};
+use super::forms::{Asked, Fields, Posted, done, taken};
+use super::person::Person;
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_portal_base::{Fault, Id};
+use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
+use culvert_wire::words::{self, Wanted};
+
+const AT: &str = "/policies";
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    Ok(page.into_response())
+}
+
+fn new_form(written: Option<&Fields>) -> Form {
+    let text = |name| written.map_or("", |fields| fields.text(name));
+    let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
+    fields.extend(condition_fields(text));
+    Form::new("New policy", AT, "Make", fields)
+}
+
+/// What it is called, whom it lets in and to what, each by its name.
+fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
+    [
+        Field::line("name", "Name").value(name),
+        Field::line("group", "Group")
+            .hint("The name of the group that is let in.")
+            .value(group),
+        Field::line("resource", "Resource")
+            .hint("The name of what it is let to.")
+            .value(resource),
+    ]
+}
+
+fn condition_fields<'f>(text: impl Fn(&'static str) -> &'f str) -> [Field; 5] {
+    [
+        Field::lines("time", "Only at these times")
+            .hint("One a line, any is enough: mon-fri 08:00-18:00 Europe/Berlin")
+            .value(text("time")),
+        Field::lines("from_address", "Only from these addresses")
+            .hint("One a line: 203.0.113.0/24")
+            .value(text("from_address")),
+        Field::line("country", "Only from these countries")
+            .optional()
+            .hint("Codes with spaces between: DE AT. The portal needs a database of countries.")
+            .value(text("country")),
+        Field::choice(
+            "verified",
+            "Clients",
+            &[("no", "all"), ("yes", "only verified ones")],
+        )
+        .value(text("verified")),
+        Field::line("expires", "Until")
+            .optional()
+            .hint("Such as 2027-01-31T18:00:00Z; without, for good.")
+            .value(text("expires")),
+    ]
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let service = &console.service;
+    let request = asked.searched();
+    let found = service.policies(&person.caller, &request).await?;
+    let mut rows = Vec::new();
+    for policy in found.items {
+        let group = service.group(&person.caller, policy.group).await?;
+        let resource = service.resource(&person.caller, policy.resource).await?;
+        rows.push(vec![
+            Cell::link(format!("{AT}/{}", policy.id), &policy.name),
+            Cell::link(format!("/groups/{}", group.id), group.name),
+            Cell::link(format!("/resources/{}", resource.id), resource.name),
+            Cell::text(words::conditions(&policy.conditions)),
+            state(&policy),
+            person.buttons(actions(&policy)),
+        ]);
+    }
+    let list = Table {
+        title: "Policies".to_owned(),
+        columns: vec!["Name", "Group", "Resource", "When", "State", "Do"],
+        rows,
+        empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.searched_page(AT, asked, list, form))
+}
+
+fn actions(policy: &Policy) -> Vec<Action> {
+    let buttons = Buttons {
+        path: format!("{AT}/{}", policy.id),
+        what: &policy.name,
+        version: policy.version,
+    };
+    let switch = match policy.disabled {
+        true => buttons.button("Enable", "enable"),
+        false => buttons.button("Disable", "disable"),
+    };
+    vec![
+        switch,
+        buttons.for_good(
+            "Delete",
+            "delete",
+            "Who has access by it alone loses it at once.",
+        ),
+    ]
+}
+
+fn wanted(fields: &Fields) -> Result<Wanted, Fault> {
+    Ok(Wanted {
+        expires: fields.optional("expires")?,
+        time: fields.lines("time"),
+        from_address: fields.lines("from_address"),
+        country: fields
+            .text("country")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+        is_verified: fields.text("verified") == "yes",
+    })
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let service = &console.service;
+    let made = async {
+        let conditions = wanted(&fields)?.conditions();
+        let (group, resource) = ends(&console, &person, &fields).await?;
+        let new = NewPolicy {
+            name: fields.text("name").to_owned(),
+            group,
+            resource,
+            disabled: false,
+            conditions: conditions.map_err(|error| Fault::invalid("", error))?,
+        };
+        service.create_policy(&person.caller, new).await
+    };
+    let form = || new_form(Some(&fields));
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made.await, form, |_| done(AT, "made"), page).await
+}
+
+/// Whom a form lets in, and to what.
+async fn ends(
+    console: &Console,
+    person: &Person,
+    fields: &Fields,
+) -> Result<(GroupId, ResourceId), Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    let group = service.group_named(caller, fields.text("group")).await;
+    let group = group.map_err(|fault| fault.at_field("group"))?;
+    let resource = fields.text("resource");
+    let resource = service.resource_named(caller, resource).await;
+    let resource = resource.map_err(|fault| fault.at_field("resource"))?;
+    Ok((group.id, resource.id))
+}
+
+fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
+    let mut fields = place_fields(place).to_vec();
+    fields.extend(conditions);
+    Form::new("Change the policy", format!("{AT}/{id}"), "Change", fields)
+}
+
+/// In fields of their own where those can say it, otherwise as the API has them.
+fn as_is(policy: &Policy) -> Vec<Field> {
+    let Some(wanted) = Wanted::of(&policy.conditions) else {
+        let text = serde_json::to_string_pretty(&policy.conditions).unwrap_or_default();
+        return vec![conditions_field(&text)];
+    };
+    let expires = wanted.expires.map(|at| at.to_string());
+    let texts = [
+        ("time", wanted.time.join("\n")),
+        ("from_address", wanted.from_address.join("\n")),
+        ("country", wanted.country.join(" ")),
+        (
+            "verified",
+            if wanted.is_verified { "yes" } else { "no" }.to_owned(),
+        ),
+        ("expires", expires.unwrap_or_default()),
+    ];
+    let text = |name| {
+        let found = texts.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, text)| &**text)
+    };
+    condition_fields(text).into()
+}
+
+fn conditions_field(text: &str) -> Field {
+    Field::lines("conditions", "Conditions")
+        .hint("As the API has them: it says more than this page has fields for.")
+        .value(text)
+}
+
+/// The form as it was sent.
+fn as_sent(fields: &Fields) -> Vec<Field> {
+    match fields.filled("conditions") {
+        Some(text) => vec![conditions_field(text)],
+        None => condition_fields(|name| fields.text(name)).into(),
+    }
+}
+
+/// A policy, and the names of what it joins.
+struct Joined {
+    policy: Policy,
+    group: String,
+    resource: String,
+}
+
+impl Joined {
+    async fn read(console: &Console, person: &Person, id: PolicyId) -> Result<Self, Fault> {
+        let service = &console.service;
+        let policy = service.policy(&person.caller, id).await?;
+        let group = service.group(&person.caller, policy.group).await?;
+        let resource = service.resource(&person.caller, policy.resource).await?;
+        Ok(Self {
+            policy,
+            group: group.name,
+            resource: resource.name,
+        })
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Cell)> {
+        let policy = &self.policy;
+        vec![
+            ("Name", Cell::text(&policy.name)),
+            (
+                "Lets",
+                Cell::link(format!("/groups/{}", policy.group), &self.group),
+            ),
+            (
+                "To",
+                Cell::link(format!("/resources/{}", policy.resource), &self.resource),
+            ),
+            ("When", Cell::text(words::conditions(&policy.conditions))),
+            ("State", state(policy)),
+        ]
+    }
+}
+
+fn state(policy: &Policy) -> Cell {
+    match policy.disabled {
+        true => Cell::warn("disabled"),
+        false => Cell::good("allows"),
+    }
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<PolicyId>,
+) -> Result<Response, Fault> {
+    let joined = Joined::read(&console, &person, id).await?;
+    let policy = &joined.policy;
+    let mut facts = joined.facts();
+    let mut page = person.page(&policy.name, AT);
+    page.done = asked.done();
+    if person.may_change() {
+        facts.push(("Do", person.buttons(actions(policy))));
+    }
+    page.sections.push(Section::Facts {
+        title: "Policy".to_owned(),
+        facts,
+    });
+    let place = [&*policy.name, &joined.group, &joined.resource];
+    let form = edit_form(id, place, as_is(policy));
+    let form = form.with_version(policy.version);
+    page.sections.extend(person.forms([form]));
+    Ok(page.into_response())
+}
+
+pub(super) async fn change(
+    State(console): State<Console>,
+    Id(id): Id<PolicyId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let changed = async {
+        let conditions = match fields.filled("conditions") {
+            Some(text) => {
+                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
+            }
+            None => {
+                let conditions = wanted(&fields)?.conditions();
+                conditions.map_err(|error| Fault::invalid("", error))?
+            }
+        };
+        let (group, resource) = ends(&console, &person, &fields).await?;
+        let patch = PolicyPatch {
+            name: Some(fields.text("name").to_owned()),
+            group: Some(group),
+            resource: Some(resource),
+            conditions: Some(conditions),
+            disabled: None,
+        };
+        let service = &console.service;
+        service
+            .change_policy(&person.caller, id, version, patch)
+            .await
+    };
+    let place = ["name", "group", "resource"].map(|name| fields.text(name));
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: edit_form(id, place, as_sent(&fields)),
+        onward: (format!("{AT}/{id}"), "changed"),
+    };
+    let now = async {
+        let joined = Joined::read(&console, &person, id).await?;
+        Ok(Now {
+            facts: joined.facts(),
+            version: joined.policy.version,
+        })
+    };
+    edit.settle(changed.await, now).await
+}
+
+pub(super) async fn switch(
+    State(console): State<Console>,
+    Id(id): Id<PolicyId>,
+    Posted { person, fields }: Posted,
+    disabled: bool,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let patch = PolicyPatch {
+        disabled: Some(disabled),
+        ..PolicyPatch::default()
+    };
+    console
+        .service
+        .change_policy(&person.caller, id, version, patch)
+        .await?;
+    Ok(done(AT, "changed"))
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<PolicyId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    console
+        .service
+        .delete_policy(&person.caller, id, version)
+        .await?;
+    Ok(done(AT, "deleted"))
+}

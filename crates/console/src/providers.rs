@@ -1,0 +1,405 @@
+//! Identity providers, by which people sign in.
+
+use super::Console;
+use super::forms::{Asked, Fields, Posted, done};
+use super::person::Person;
+use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::ProviderId;
+use culvert_portal_base::{Fault, Id};
+use culvert_wire::api::{
+    FieldProblem, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
+};
+
+const AT: &str = "/settings/providers";
+
+const UNKNOWN: &[(&str, &str)] = &[
+    ("refuse", "refuse: an administrator links them first"),
+    ("make", "make: they become actors of kind user"),
+];
+
+const STATES: &[(&str, &str)] = &[
+    ("no", "people sign in by it"),
+    ("yes", "disabled: nobody signs in by it"),
+];
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    Ok(page.into_response())
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let found = console
+        .service
+        .providers(&person.caller, &asked.part())
+        .await?;
+    let rows = found.items.iter().map(|provider| {
+        vec![
+            Cell::link(format!("{AT}/{}", provider.id), &provider.name),
+            Cell::code(&provider.issuer),
+            match provider.disabled {
+                true => Cell::bad("disabled"),
+                false => Cell::good("active"),
+            },
+        ]
+    });
+    let list = Table {
+        title: "Identity providers".to_owned(),
+        columns: vec!["Name", "Issuer", "State"],
+        rows: rows.collect(),
+        empty: "There is none: people sign in with passwords of this portal.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.list_page(AT, asked, list, form))
+}
+
+/// The fields of a new one, as they were filled in.
+fn new_form(filled: Option<&Fields>) -> Form {
+    let given = |name| filled.map_or("", |fields| fields.text(name));
+    let mut fields = vec![
+        Field::line("name", "Name")
+            .hint("People read it where they sign in.")
+            .value(given("name")),
+        Field::line("issuer", "Issuer")
+            .hint("A URL, exactly as the provider says it. It stays that.")
+            .value(given("issuer")),
+    ];
+    let unknown = if given("unknown_people").is_empty() {
+        "refuse"
+    } else {
+        given("unknown_people")
+    };
+    let scopes = match filled {
+        Some(fields) => fields.text("scopes"),
+        None => "profile email",
+    };
+    fields.extend(common_fields(&Filled {
+        client_id: given("client_id"),
+        ca: given("ca"),
+        scopes,
+        groups_claim: given("groups_claim"),
+        groups: given("groups"),
+        unknown,
+    }));
+    Form::new("New identity provider", AT, "Make", fields)
+}
+
+/// What stands in fields of new and of existing ones.
+struct Filled<'a> {
+    client_id: &'a str,
+    ca: &'a str,
+    scopes: &'a str,
+    groups_claim: &'a str,
+    groups: &'a str,
+    unknown: &'a str,
+}
+
+fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
+    vec![
+        Field::line("client_id", "Client id").value(filled.client_id),
+        Field::password("client_secret", "Client secret", "off")
+            .optional()
+            .hint("It is never shown. Left empty, it stays what it is."),
+        Field::line("scopes", "Scopes beside openid")
+            .optional()
+            .value(filled.scopes),
+        Field::line("groups_claim", "Claim with groups")
+            .optional()
+            .hint("Such as “groups”, “realm_access.roles” or “/realm_access/roles”; without one, the provider brings no groups.")
+            .value(filled.groups_claim),
+        Field::lines("groups", "Groups")
+            .hint("A line each: a value of the claim, “=”, and the name of a group here.")
+            .value(filled.groups),
+        Field::choice("unknown_people", "People whom nobody knows yet", UNKNOWN)
+            .value(filled.unknown),
+        Field::lines("ca", "Certificate authorities")
+            .hint("In PEM, where no authority that the portal's system trusts vouches for it.")
+            .value(filled.ca),
+    ]
+}
+
+/// `staff=Staff` on a line each.
+async fn groups(
+    console: &Console,
+    person: &Person,
+    fields: &Fields,
+) -> Result<Vec<ProviderGroup>, Fault> {
+    let mut groups = Vec::new();
+    for line in fields.lines("groups") {
+        let Some((value, name)) = line.rsplit_once('=') else {
+            let detail = format!("{line:?} is not like “value=Group”");
+            return Err(Fault::invalid("groups", detail));
+        };
+        let group = console.service.group_named(&person.caller, name.trim());
+        let group = group.await.map_err(|fault| fault.at_field("groups"))?;
+        groups.push(ProviderGroup {
+            value: value.trim().to_owned(),
+            group: group.id,
+        });
+    }
+    Ok(groups)
+}
+
+fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
+    match fields.text("unknown_people") {
+        "make" => Ok(UnknownPeople::Make),
+        "refuse" => Ok(UnknownPeople::Refuse),
+        other => {
+            let problem = FieldProblem {
+                field: "unknown_people".to_owned(),
+                detail: format!("{other:?} is neither “refuse” nor “make”"),
+            };
+            Err(Fault::Invalid(vec![problem]))
+        }
+    }
+}
+
+fn words(fields: &Fields, name: &str) -> Vec<String> {
+    let words = fields.text(name).split_whitespace();
+    words.map(str::to_owned).collect()
+}
+
+/// What was written as a secret, if anything.
+fn secret(fields: &Fields) -> Option<String> {
+    let secret = fields.raw("client_secret").to_owned();
+    Some(secret).filter(|secret| !secret.is_empty())
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let made = async {
+        let new = NewProvider {
+            name: fields.text("name").to_owned(),
+            issuer: fields.text("issuer").to_owned(),
+            client_id: fields.text("client_id").to_owned(),
+            client_secret: secret(&fields),
+            ca: fields.filled("ca").map(str::to_owned),
+            scopes: Some(words(&fields, "scopes")),
+            groups_claim: fields.filled("groups_claim").map(str::to_owned),
+            groups: groups(&console, &person, &fields).await?,
+            unknown_people: unknown_people(&fields)?,
+        };
+        console.service.create_provider(&person.caller, new).await
+    };
+    match made.await {
+        Ok(provider) => Ok(done(&format!("{AT}/{}", provider.id), "made")),
+        Err(fault) => {
+            let (form, status) = new_form(Some(&fields)).refused(fault)?;
+            let page = list_page(&console, &person, &asked, form).await?;
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<ProviderId>,
+) -> Result<Response, Fault> {
+    let provider = console.service.provider(&person.caller, id).await?;
+    let now = as_it_is(&console, &person, &provider).await?;
+    let form = form_as_it_is(&provider, &now);
+    let page = provider_page(&person, &asked, &provider, form);
+    Ok(page.into_response())
+}
+
+/// How it is, in the words of the form.
+struct AsItIs {
+    scopes: String,
+    groups: String,
+    unknown: &'static str,
+    disabled: &'static str,
+}
+
+async fn as_it_is(
+    console: &Console,
+    person: &Person,
+    provider: &Provider,
+) -> Result<AsItIs, Fault> {
+    let mut lines = Vec::new();
+    for mapped in &provider.groups {
+        let service = &console.service;
+        let name = service.group_name(&person.caller, mapped.group).await?;
+        lines.push(format!("{}={name}", mapped.value));
+    }
+    Ok(AsItIs {
+        scopes: provider.scopes.join(" "),
+        groups: lines.join("\n"),
+        unknown: match provider.unknown_people {
+            UnknownPeople::Refuse => "refuse",
+            UnknownPeople::Make => "make",
+        },
+        disabled: if provider.disabled { "yes" } else { "no" },
+    })
+}
+
+fn change_form(provider: &Provider, name: &str, filled: &Filled<'_>, disabled: &str) -> Form {
+    let mut fields = vec![Field::line("name", "Name").value(name)];
+    fields.extend(common_fields(filled));
+    fields.push(Field::choice("disabled", "State", STATES).value(disabled));
+    let at = format!("{AT}/{}", provider.id);
+    Form::new("Change", at, "Change", fields).with_version(provider.version)
+}
+
+fn form_as_it_is(provider: &Provider, now: &AsItIs) -> Form {
+    let filled = Filled {
+        client_id: &provider.client_id,
+        ca: provider.ca.as_deref().unwrap_or_default(),
+        scopes: &now.scopes,
+        groups_claim: provider.groups_claim.as_deref().unwrap_or_default(),
+        groups: &now.groups,
+        unknown: now.unknown,
+    };
+    change_form(provider, &provider.name, &filled, now.disabled)
+}
+
+/// What somebody has written, so that nothing of it is lost.
+fn form_as_written(provider: &Provider, fields: &Fields) -> Form {
+    let filled = Filled {
+        client_id: fields.text("client_id"),
+        ca: fields.text("ca"),
+        scopes: fields.text("scopes"),
+        groups_claim: fields.text("groups_claim"),
+        groups: fields.text("groups"),
+        unknown: fields.text("unknown_people"),
+    };
+    change_form(
+        provider,
+        fields.text("name"),
+        &filled,
+        fields.text("disabled"),
+    )
+}
+
+fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form) -> Page {
+    let mut page = person.page(&provider.name, AT);
+    page.done = asked.done();
+    let mut facts = vec![
+        ("Issuer", Cell::code(&provider.issuer)),
+        (
+            "Redirect URI, to be told to it",
+            Cell::code(&provider.redirect_uri),
+        ),
+        (
+            "Client secret",
+            match provider.secret_set {
+                Some(_) => Cell::good("set"),
+                None => Cell::plain("none: a public client"),
+            },
+        ),
+        ("Secret since", Cell::time(provider.secret_set)),
+    ];
+    if person.may_change() {
+        let delete = Action {
+            name: "Delete",
+            what: provider.name.clone(),
+            path: format!("{AT}/{}/delete", provider.id),
+            version: Some(provider.version),
+            is_grave: true,
+            loss: Some("Nobody signs in by it any more, and who is linked with it is not."),
+        };
+        facts.push(("Do", Cell::Actions(vec![delete])));
+    }
+    page.sections.push(Section::Facts {
+        title: "Identity provider".to_owned(),
+        facts,
+    });
+    if person.may_change() {
+        page.sections.push(Section::Form(form));
+    }
+    page
+}
+
+pub(super) async fn change(
+    State(console): State<Console>,
+    asked: Asked,
+    Id(id): Id<ProviderId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let changed = async {
+        let version = fields.version()?;
+        let patch = ProviderPatch {
+            name: Some(fields.text("name").to_owned()),
+            client_id: Some(fields.text("client_id").to_owned()),
+            client_secret: secret(&fields),
+            ca: Some(fields.text("ca").to_owned()),
+            scopes: Some(words(&fields, "scopes")),
+            groups_claim: Some(fields.text("groups_claim").to_owned()),
+            groups: Some(groups(&console, &person, &fields).await?),
+            unknown_people: Some(unknown_people(&fields)?),
+            disabled: Some(fields.text("disabled") == "yes"),
+        };
+        let service = &console.service;
+        service
+            .change_provider(&person.caller, id, version, patch)
+            .await
+    };
+    match changed.await {
+        Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
+        Err(Fault::VersionConflict { .. }) => {
+            let provider = console.service.provider(&person.caller, id).await?;
+            let now = as_it_is(&console, &person, &provider).await?;
+            let mut form = form_as_written(&provider, &fields);
+            let text = "Somebody else has changed it meanwhile: above is how it is now. Send this again to \
+                        have it as you wrote it.";
+            form.problem = Some(text.to_owned());
+            let mut page = provider_page(&person, &asked, &provider, form);
+            page.sections.insert(0, how_it_is(&provider, &now));
+            Ok(page.with_status(StatusCode::CONFLICT))
+        }
+        Err(fault) => {
+            let provider = console.service.provider(&person.caller, id).await?;
+            let (form, status) = form_as_written(&provider, &fields).refused(fault)?;
+            let page = provider_page(&person, &asked, &provider, form);
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+fn how_it_is(provider: &Provider, now: &AsItIs) -> Section {
+    let claim = provider.groups_claim.clone().unwrap_or_default();
+    Section::Facts {
+        title: "How it is now".to_owned(),
+        facts: vec![
+            ("Name", Cell::text(&provider.name)),
+            ("Client id", Cell::code(&provider.client_id)),
+            (
+                "Certificate authorities",
+                Cell::code(provider.ca.as_deref().unwrap_or_default()),
+            ),
+            ("Scopes", Cell::code(&now.scopes)),
+            ("Claim with groups", Cell::code(claim)),
+            ("Groups", Cell::text(&now.groups)),
+            ("Unknown people", Cell::text(now.unknown)),
+            ("Disabled", Cell::text(now.disabled)),
+        ],
+    }
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<ProviderId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    console
+        .service
+        .delete_provider(&person.caller, id, version)
+        .await?;
+    Ok(done(AT, "deleted"))
+}

@@ -1,0 +1,307 @@
+//! Resources.
+
+use super::Console;
+use super::edit::{Edit, Now};
+use super::forms::{Asked, Fields, Posted, done, taken};
+use super::person::Person;
+use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::{ResourceId, SiteId};
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::Caller;
+use culvert_wire::api::{NewResource, Resource, ResourcePatch};
+use culvert_wire::model::{Applications, Filter, TargetKind};
+use culvert_wire::words;
+
+const AT: &str = "/resources";
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let found = console
+        .service
+        .resources(&person.caller, &asked.searched())
+        .await?;
+    let mut rows = Vec::new();
+    for resource in found.items {
+        let site = console.service.site(&person.caller, resource.site).await?;
+        rows.push(vec![
+            Cell::link(format!("{AT}/{}", resource.id), &resource.name),
+            Cell::code(&resource.address),
+            Cell::code(words::filters(&resource.filters)),
+            Cell::link(format!("/sites/{}", site.id), site.name),
+        ]);
+    }
+    let mut page = person.page("Resources", AT);
+    page.done = asked.done();
+    if person.may_change() {
+        let new = Link {
+            path: "/resources/new",
+            name: "New resource",
+        };
+        page.sections.push(Section::Links(vec![new]));
+    }
+    page.sections.push(Section::Form(asked.search(AT)));
+    page.sections.push(Section::Table(Table {
+        title: "Resources".to_owned(),
+        columns: vec!["Name", "Address", "Allowed", "Site"],
+        rows,
+        empty: "There is none. A resource is a network, an address or a name behind a gateway.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+/// What stands in the form.
+struct Written {
+    name: String,
+    site: String,
+    address: String,
+    allowed: String,
+    within: String,
+    applications: String,
+}
+
+impl Written {
+    fn of(fields: &Fields) -> Self {
+        Self {
+            name: fields.text("name").to_owned(),
+            site: fields.text("site").to_owned(),
+            address: fields.text("address").to_owned(),
+            allowed: fields.text("filters").to_owned(),
+            within: fields.text("within").to_owned(),
+            applications: fields.text("applications").to_owned(),
+        }
+    }
+
+    fn as_is(resource: &Resource, site: String) -> Self {
+        Self {
+            name: resource.name.clone(),
+            site,
+            address: resource.address.clone(),
+            allowed: words::filters(&resource.filters).replace(' ', "\n"),
+            within: match resource.kind {
+                TargetKind::Dns => words::within(resource.within.as_deref()).replace(' ', "\n"),
+                TargetKind::Cidr | TargetKind::Address => String::new(),
+            },
+            applications: words::applications(&resource.applications),
+        }
+    }
+
+    fn form(&self, title: &str, action: String, submit: &'static str) -> Form {
+        let fields = vec![
+            Field::line("name", "Name").value(&self.name),
+            Field::line("site", "Site")
+                .hint("The name of the site whose gateways lead there.")
+                .value(&self.site),
+            Field::line("address", "Address")
+                .hint("10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example")
+                .value(&self.address),
+            Field::lines("filters", "Allowed")
+                .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
+                .value(&self.allowed),
+            Field::lines("within", "Networks of its names")
+                .optional()
+                .hint(
+                    "Only of names: the networks that their addresses must be in, one a line. Empty or \
+                     anywhere lets them lead to any host that the site's gateways reach.",
+                )
+                .value(&self.within),
+            Field::line("applications", "Programs of the client")
+                .optional()
+                .hint("any, only:backup,sync or except:browser")
+                .value(&self.applications),
+        ];
+        Form::new(title, action, submit, fields)
+    }
+
+    fn filters(&self) -> Result<Vec<Filter>, Fault> {
+        let each = self.allowed.lines().flat_map(str::split_whitespace);
+        let each: Result<Vec<_>, String> = each.map(words::parse_allowed).collect();
+        each.and_then(|each| words::allowed(&each))
+            .map_err(|error| Fault::invalid("filters", error))
+    }
+
+    fn programs(&self) -> Result<Applications, Fault> {
+        match self.applications.as_str() {
+            "" => Ok(Applications::Any),
+            text => words::parse_applications(text)
+                .map_err(|error| Fault::invalid("applications", error)),
+        }
+    }
+
+    /// As the API takes it; an empty field asks for nothing.
+    fn networks(&self) -> Vec<String> {
+        let each = self.within.split_whitespace().map(str::to_owned);
+        let networks: Vec<String> = each.collect();
+        match networks.is_empty() {
+            true => vec![words::ANYWHERE.to_owned()],
+            false => networks,
+        }
+    }
+
+    async fn site(&self, console: &Console, caller: &Caller) -> Result<SiteId, Fault> {
+        let found = console.service.site_named(caller, &self.site).await?;
+        Ok(found.id)
+    }
+}
+
+fn one_page(person: &Person, title: &str, sections: Vec<Section>) -> Page {
+    let mut page = person.page(title, AT);
+    page.sections = sections;
+    page
+}
+
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    let written = Written {
+        name: String::new(),
+        site: String::new(),
+        address: String::new(),
+        allowed: String::new(),
+        within: String::new(),
+        applications: "any".to_owned(),
+    };
+    let form = written.form("What it is", "/resources/new".to_owned(), "Make");
+    Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let written = Written::of(&fields);
+    let made = async {
+        let new = NewResource {
+            site: written.site(&console, &person.caller).await?,
+            name: written.name.clone(),
+            kind: words::target_kind(&written.address),
+            address: written.address.clone(),
+            filters: written.filters()?,
+            applications: written.programs()?,
+            within: Some(written.networks()),
+        };
+        console.service.create_resource(&person.caller, new).await
+    };
+    let form = || written.form("What it is", "/resources/new".to_owned(), "Make");
+    let person = &person;
+    let page =
+        |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
+    taken(made.await, form, |_| done(AT, "made"), page).await
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<ResourceId>,
+) -> Result<Response, Fault> {
+    let resource = console.service.resource(&person.caller, id).await?;
+    let site = console.service.site(&person.caller, resource.site).await?;
+    let written = Written::as_is(&resource, site.name);
+    let mut page = person.page(&resource.name, AT);
+    page.done = asked.done();
+    let warnings = resource.warnings.iter().cloned();
+    page.sections
+        .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
+    if !person.may_change() {
+        page.sections.push(Section::Facts {
+            title: "Resource".to_owned(),
+            facts: facts(&written),
+        });
+        return Ok(page.into_response());
+    }
+    let form = written
+        .form("What it is", format!("{AT}/{id}"), "Change")
+        .with_version(resource.version);
+    let delete = Buttons {
+        path: format!("{AT}/{id}"),
+        what: &resource.name,
+        version: resource.version,
+    };
+    let delete = delete.for_good(
+        "Delete",
+        "delete",
+        "Its policies go with it: nobody reaches it any more.",
+    );
+    page.sections.push(Section::Form(form));
+    page.sections.push(Section::Facts {
+        title: "Take it away".to_owned(),
+        facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
+    });
+    Ok(page.into_response())
+}
+
+/// A warning of the API as a sentence of its own.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
+    vec![
+        ("Name", Cell::text(&written.name)),
+        ("Site", Cell::text(&written.site)),
+        ("Address", Cell::code(&written.address)),
+        ("Allowed", Cell::code(&written.allowed)),
+        ("Networks of its names", Cell::code(&written.within)),
+        ("Programs of the client", Cell::code(&written.applications)),
+    ]
+}
+
+pub(super) async fn change(
+    State(console): State<Console>,
+    Id(id): Id<ResourceId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let written = Written::of(&fields);
+    let version = fields.version()?;
+    let changed = async {
+        let patch = ResourcePatch {
+            site: Some(written.site(&console, &person.caller).await?),
+            name: Some(written.name.clone()),
+            kind: Some(words::target_kind(&written.address)),
+            address: Some(written.address.clone()),
+            filters: Some(written.filters()?),
+            applications: Some(written.programs()?),
+            within: Some(written.networks()),
+        };
+        let service = &console.service;
+        service
+            .change_resource(&person.caller, id, version, patch)
+            .await
+    };
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+        onward: (AT.to_owned(), "changed"),
+    };
+    let now = async {
+        let now = console.service.resource(&person.caller, id).await?;
+        let site = console.service.site(&person.caller, now.site).await?;
+        Ok(Now {
+            facts: facts(&Written::as_is(&now, site.name)),
+            version: now.version,
+        })
+    };
+    edit.settle(changed.await, now).await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<ResourceId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    console
+        .service
+        .delete_resource(&person.caller, id, version)
+        .await?;
+    Ok(done(AT, "deleted"))
+}

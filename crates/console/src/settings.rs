@@ -1,0 +1,214 @@
+//! What is set for the whole account, section by section.
+
+use super::Console;
+use super::edit::{Edit, Now};
+use super::forms::{Asked, Fields, Posted};
+use super::person::Person;
+use super::view::{Cell, Field, Form, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::Fault;
+use culvert_wire::api::{Account, AccountPatch};
+use culvert_wire::words;
+
+const AT: &str = "/settings";
+const ACCOUNT: &str = "/settings/account";
+
+/// The sections: where each is, what it is called, and what it is for.
+const SECTIONS: &[(&str, &str, &str)] = &[
+    (
+        ACCOUNT,
+        "Account",
+        "Its name, how long grants last, the networks inside the tunnel, and which programs may use it",
+    ),
+    (
+        "/settings/tokens",
+        "Tokens",
+        "For the API and for machines: kind, end, last use",
+    ),
+    (
+        "/settings/providers",
+        "Identity providers",
+        "Who else may say who somebody is",
+    ),
+    (
+        super::verified_gateways::AT,
+        "Verified gateways",
+        "Whether an administrator verifies each gateway, and those that are not verified",
+    ),
+    (
+        "/settings/retention",
+        "Retention",
+        "How long logs are kept, and whether there is a flow log",
+    ),
+    (
+        "/settings/sinks",
+        "Log sinks",
+        "Files and endpoints that get the logs besides",
+    ),
+    (
+        "/dns",
+        "DNS",
+        "Names that clients complete, and whom they ask",
+    ),
+];
+
+pub(super) async fn list(person: Person, asked: Asked) -> Result<Response, Fault> {
+    person.caller.may_read()?;
+    let rows = SECTIONS
+        .iter()
+        .map(|(path, name, what)| vec![Cell::link(*path, name), Cell::text(what)]);
+    let mut page = person.page("Settings", AT);
+    page.done = asked.done();
+    page.sections.push(Section::Table(Table {
+        title: "Sections".to_owned(),
+        columns: vec!["Section", "What is set there"],
+        rows: rows.collect(),
+        ..Table::default()
+    }));
+    Ok(page.into_response())
+}
+
+/// What stands in the form.
+struct Written {
+    name: String,
+    grant_lifetime_s: String,
+    range4: String,
+    range6: String,
+    applications: String,
+}
+
+impl Written {
+    fn of(fields: &Fields) -> Self {
+        let text = |name| fields.text(name).to_owned();
+        Self {
+            name: text("name"),
+            grant_lifetime_s: text("grant_lifetime_s"),
+            range4: text("range4"),
+            range6: text("range6"),
+            applications: text("applications"),
+        }
+    }
+
+    fn as_is(account: &Account) -> Self {
+        Self {
+            name: account.name.clone(),
+            grant_lifetime_s: account.grant_lifetime_s.to_string(),
+            range4: String::new(),
+            range6: String::new(),
+            applications: words::applications(&account.applications),
+        }
+    }
+
+    fn form(&self) -> Form {
+        let fields = vec![
+            Field::line("name", "Name").value(&self.name),
+            Field::line("grant_lifetime_s", "Seconds that a grant lasts")
+                .hint("60 to 86400; it is renewed while it is used.")
+                .value(&self.grant_lifetime_s),
+            Field::line("range4", "Another IPv4 network inside the tunnel")
+                .optional()
+                .hint(
+                    "Such as 10.20.0.0/16; empty leaves it. All clients and gateways connect anew.",
+                )
+                .value(&self.range4),
+            Field::line("range6", "Another IPv6 network inside the tunnel")
+                .optional()
+                .hint("Such as fd12:3456:789a::/48; empty leaves it.")
+                .value(&self.range6),
+            Field::line("applications", "Programs that may use the tunnel")
+                .optional()
+                .hint("any, only:backup,sync or except:browser")
+                .value(&self.applications),
+        ];
+        Form::new("Change it", ACCOUNT, "Change", fields)
+    }
+
+    fn patch(&self, fields: &Fields) -> Result<AccountPatch, Fault> {
+        let filled = |name| fields.filled(name).map(str::to_owned);
+        let applications = match &*self.applications {
+            "" => "any",
+            text => text,
+        };
+        let applications = words::parse_applications(applications)
+            .map_err(|error| Fault::invalid("applications", error))?;
+        Ok(AccountPatch {
+            name: Some(self.name.clone()),
+            grant_lifetime_s: Some(fields.parse("grant_lifetime_s")?),
+            range4: filled("range4"),
+            range6: filled("range6"),
+            applications: Some(applications),
+            ..AccountPatch::default()
+        })
+    }
+}
+
+fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
+    let ranges = &account.ranges;
+    let both = |ipv4: &str, ipv6: &str| Cell::code(format_args!("{ipv4} {ipv6}"));
+    vec![
+        ("Name", Cell::text(&account.name)),
+        (
+            "Seconds that a grant lasts",
+            Cell::text(account.grant_lifetime_s),
+        ),
+        (
+            "Machines have",
+            both(&ranges.machines_ipv4, &ranges.machines_ipv6),
+        ),
+        (
+            "Names of resources have",
+            both(&ranges.names_ipv4, &ranges.names_ipv6),
+        ),
+        (
+            "Programs that may use the tunnel",
+            Cell::code(words::applications(&account.applications)),
+        ),
+    ]
+}
+
+pub(super) async fn account(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let account = console.service.account(&person.caller).await?;
+    let written = Written::as_is(&account);
+    let mut page = person.page("Account", AT);
+    page.done = asked.done();
+    page.sections.push(Section::Facts {
+        title: "As it is".to_owned(),
+        facts: facts(&account),
+    });
+    let form = written.form().with_version(account.version);
+    page.sections.extend(person.forms([form]));
+    Ok(page.into_response())
+}
+
+pub(super) async fn change_account(
+    State(console): State<Console>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let written = Written::of(&fields);
+    let service = &console.service;
+    let changed = async {
+        let patch = written.patch(&fields)?;
+        service.change_account(&person.caller, version, patch).await
+    };
+    let edit = Edit {
+        person: &person,
+        fields: &fields,
+        at: AT,
+        form: written.form(),
+        onward: (ACCOUNT.to_owned(), "changed"),
+    };
+    let now = async {
+        let account = service.account(&person.caller).await?;
+        Ok(Now {
+            facts: facts(&account),
+            version: account.version,
+        })
+    };
+    edit.settle(changed.await, now).await
+}

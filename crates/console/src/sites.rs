@@ -1,0 +1,204 @@
+//! Sites, and the gateways that lead there.
+
+use super::Console;
+use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
+use super::forms::{Asked, Posted, done, taken};
+use super::gateways;
+use super::person::Person;
+use super::tokens::{self, Machine};
+use super::view::{Cell, Field, Form, Page, Section, Table};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::SiteId;
+use culvert_portal_base::{Fault, Id};
+use culvert_portal_service::Caller;
+use culvert_wire::api::{NewSite, Site, SitePatch};
+
+const AT: &str = "/sites";
+
+/// What goes with a site.
+const ALL: &str = "with its gateways, resources, their policies, and tokens";
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    Ok(page.into_response())
+}
+
+fn new_form(name: &str) -> Form {
+    let name = Field::line("name", "Name").value(name);
+    Form::new("New site", AT, "Make", vec![name])
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let request = asked.searched();
+    let found = console.service.sites(&person.caller, &request).await?;
+    let row = |site: Site| {
+        vec![
+            Cell::link(format!("{AT}/{}", site.id), site.name),
+            Cell::time(Some(site.created)),
+        ]
+    };
+    let list = Table {
+        title: "Sites".to_owned(),
+        columns: vec!["Name", "Made"],
+        rows: found.items.into_iter().map(row).collect(),
+        empty: "There is none. A site is a place with gateways and the resources behind them.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.searched_page(AT, asked, list, form))
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let name = fields.text("name").to_owned();
+    let new = NewSite { name: name.clone() };
+    let made = console.service.create_site(&person.caller, new).await;
+    let onward = |site: Site| done(&format!("{AT}/{}", site.id), "made");
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made, || new_form(&name), onward, page).await
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+    Id(id): Id<SiteId>,
+) -> Result<Response, Fault> {
+    let at = format!("{AT}/{id}");
+    let form = tokens::machine_form(&at, Machine::Gateway, None);
+    let page = site_page(&console, &person, &asked, id, form).await?;
+    Ok(page.into_response())
+}
+
+async fn site_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    id: SiteId,
+    form: Form,
+) -> Result<Page, Fault> {
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), console);
+    let site = console.service.site(&person.caller, id).await?;
+    let request = asked.part();
+    let found = console
+        .service
+        .gateways_of_site(&person.caller, id, request)
+        .await?;
+    let sessions = console.service.sessions_of_gateways(&person.caller).await?;
+    let account = console.service.account(&person.caller).await?;
+    let rows = found.items.iter().map(|gateway| {
+        let session = sessions.get(&gateway.id);
+        vec![
+            Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
+            gateways::state(gateway, session, account.require_verified_gateways),
+            Cell::text(session.map_or("–".to_owned(), gateways::load)),
+            Cell::code(gateway.ipv4),
+            Cell::time(gateway.last_seen),
+            Cell::text(gateway.software.as_deref().unwrap_or("–")),
+            person.buttons(gateways::actions(gateway)),
+        ]
+    });
+    let at = format!("{AT}/{id}");
+    page.title.clone_from(&site.name);
+    page.done = asked.done();
+    page.sections.push(Section::Table(Table {
+        title: "Gateways".to_owned(),
+        columns: vec![
+            "Name",
+            "State",
+            "Load",
+            "Address",
+            "Last seen",
+            "Software",
+            "Do",
+        ],
+        rows: rows.collect(),
+        empty: "There is none. Make a token, and run “culvert gateway run” with it on a machine there.",
+        next: asked.next(&at, found.next_cursor.as_deref()),
+    }));
+    let rename = rename_form(&at, &site.name).with_version(site.version);
+    let delete = delete_form(&at, ALL).with_version(site.version);
+    page.sections.extend(person.forms([form, rename, delete]));
+    Ok(page)
+}
+
+pub(super) async fn make_token(
+    State(console): State<Console>,
+    asked: Asked,
+    Id(id): Id<SiteId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let at = format!("{AT}/{id}");
+    let made = async {
+        let new = tokens::machine_token(&fields, Machine::Gateway)?;
+        let new = culvert_wire::api::NewToken {
+            site: Some(id),
+            ..new
+        };
+        console.service.create_token(&person.caller, new).await
+    };
+    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let form = || tokens::machine_form(&at, Machine::Gateway, Some(&fields));
+    let page = |form| site_page(&console, &person, &asked, id, form);
+    taken(made.await, form, onward, page).await
+}
+
+async fn now(console: &Console, caller: &Caller, id: SiteId) -> Result<(String, u64), Fault> {
+    let site = console.service.site(caller, id).await?;
+    Ok((site.name, site.version))
+}
+
+pub(super) async fn rename(
+    State(console): State<Console>,
+    Id(id): Id<SiteId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let name = Some(fields.text("name").to_owned());
+    let service = &console.service;
+    let changed = service
+        .change_site(&person.caller, id, version, SitePatch { name })
+        .await;
+    let at = (AT, format!("{AT}/{id}"));
+    renamed(
+        &person,
+        at,
+        &fields,
+        changed,
+        now(&console, &person.caller, id),
+    )
+    .await
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Id(id): Id<SiteId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let gone = service
+        .delete_site(&person.caller, id, version, is_cascade(&fields))
+        .await;
+    let at = (AT, format!("{AT}/{id}"));
+    deleted(
+        &person,
+        at,
+        (&fields, ALL),
+        gone,
+        now(&console, &person.caller, id),
+    )
+    .await
+}

@@ -1,0 +1,288 @@
+//! Tokens: those of machines and of the API. Their secrets are shown once.
+
+use super::Console;
+use super::forms::{Asked, Fields, Posted, done, taken};
+use super::people::role_name;
+use super::person::Person;
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use crate::machine_commands;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use culvert_ids::TokenId;
+use culvert_portal_base::{Fault, Id};
+use culvert_wire::api::{IssuedToken, NewToken, Token};
+use culvert_wire::token::TokenKind;
+
+const AT: &str = "/settings/tokens";
+const LIST: &str = "/settings";
+
+/// What a token is for that is made where its machine belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Machine {
+    Client,
+    Gateway,
+}
+
+impl Machine {
+    const fn kind(self) -> TokenKind {
+        match self {
+            Self::Client => TokenKind::Client,
+            Self::Gateway => TokenKind::Gateway,
+        }
+    }
+}
+
+/// What machines may use a token, and until when.
+fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
+    let text = |name| written.map_or("", |fields| fields.text(name));
+    let uses = [
+        ("many", "any number of machines"),
+        ("one", "one machine, and no second one"),
+    ];
+    [
+        Field::choice("uses", "Enrols", &uses).value(text("uses")),
+        Field::line("expires", "Until")
+            .optional()
+            .hint("Such as 2027-01-31T18:00:00Z; without, until it is revoked.")
+            .value(text("expires")),
+    ]
+}
+
+/// Makes a token for machines of the thing at `path`.
+pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields>) -> Form {
+    let name = written.map_or("", |fields| fields.text("name"));
+    let mut form = vec![Field::line("name", "Name of the token").value(name)];
+    form.extend(uses_fields(written));
+    let title = match machine {
+        Machine::Client => "Token for clients",
+        Machine::Gateway => "Token for gateways of this site",
+    };
+    Form::new(title, format!("{path}/token"), "Make", form)
+}
+
+/// What that form asks for; whose it is to be is still to be said.
+pub(super) fn machine_token(fields: &Fields, machine: Machine) -> Result<NewToken, Fault> {
+    Ok(NewToken {
+        kind: machine.kind(),
+        actor: None,
+        site: None,
+        role: None,
+        name: fields.text("name").to_owned(),
+        expires: fields.optional("expires")?,
+        one_time: fields.text("uses") == "one",
+    })
+}
+
+/// The sections that show a new token, this once.
+pub(super) fn secret_of(issued: &IssuedToken) -> Vec<Section> {
+    let copy = |title: &str, note: &str, text: String| Section::Copy {
+        title: title.to_owned(),
+        note: note.to_owned(),
+        text,
+    };
+    let secret = &issued.secret;
+    let start = match issued.token.kind {
+        TokenKind::Client => Some(("client.token", machine_commands::CLIENT)),
+        TokenKind::Gateway => Some(("gateway.token", machine_commands::GATEWAY)),
+        TokenKind::Api | TokenKind::Setup | TokenKind::Session => None,
+    };
+    let note = "It is shown this once. Copy it now; who has it may use it.";
+    let mut sections = vec![copy("The token", note, secret.clone())];
+    if let Some((file, command)) = start {
+        let paste = machine_commands::to_paste(secret, file, command);
+        let note = "Paste it into a shell of the machine: it keeps the token in a file, and starts the \
+                    program.";
+        sections.push(copy("The command", note, paste));
+    }
+    sections
+}
+
+/// A page that shows a new token, this once.
+pub(super) fn once(person: &Person, at: &'static str, issued: &IssuedToken) -> Page {
+    let mut page = person.page(format!("Token {}", issued.token.name), at);
+    page.sections = secret_of(issued);
+    page
+}
+
+/// Name, kind, state, end, last use and buttons of a token: cells of a table.
+pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
+    vec![
+        Cell::text(&token.name),
+        Cell::text(match token.role {
+            Some(role) => format!("{}, {}", token.kind, role_name(role)),
+            None => token.kind.to_string(),
+        }),
+        state(token),
+        Cell::time(token.expires),
+        Cell::time(token.last_used),
+        person.buttons(actions(token)),
+    ]
+}
+
+/// What stands above [`row`].
+pub(super) fn columns() -> Vec<&'static str> {
+    vec!["Name", "Kind", "State", "Ends", "Last used", "Do"]
+}
+
+fn state(token: &Token) -> Cell {
+    let is_over = token
+        .expires
+        .is_some_and(|expires| expires <= culvert_portal_base::now());
+    match (token.revoked, token.used) {
+        (Some(_), _) => Cell::bad("revoked"),
+        (None, _) if is_over => Cell::bad("expired"),
+        (None, Some(_)) => Cell::plain("used"),
+        (None, None) if token.one_time => Cell::good("good for one machine"),
+        (None, None) => Cell::good("good"),
+    }
+}
+
+fn actions(token: &Token) -> Vec<Action> {
+    let buttons = Buttons {
+        path: format!("/tokens/{}", token.id),
+        what: &token.name,
+        version: token.version,
+    };
+    match token.revoked {
+        Some(_) => Vec::new(),
+        None => vec![buttons.for_good(
+            "Revoke",
+            "revoke",
+            "What presents it is not let in any more.",
+        )],
+    }
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    person: Person,
+    asked: Asked,
+) -> Result<Response, Fault> {
+    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    Ok(page.into_response())
+}
+
+fn new_form(written: Option<&Fields>) -> Form {
+    let text = |name| written.map_or("", |fields| fields.text(name));
+    let kinds = [
+        ("api", "the API, for an actor"),
+        ("client", "clients of an actor"),
+        ("gateway", "gateways of a site"),
+    ];
+    let roles = [
+        ("auditor", "auditor: reads everything"),
+        ("user", "user: sees and gives up the actor's own clients"),
+        ("admin", "admin: changes everything but owners"),
+        ("owner", "owner: everything"),
+    ];
+    let mut fields = vec![
+        Field::line("name", "Name").value(text("name")),
+        Field::choice("kind", "For", &kinds).value(text("kind")),
+        Field::line("actor", "Actor")
+            .optional()
+            .hint("By its name: an admin or a service account for the API.")
+            .value(text("actor")),
+        Field::line("site", "Site")
+            .optional()
+            .hint("By its name, of a token for gateways.")
+            .value(text("site")),
+        Field::choice("role", "What the API allows with it", &roles).value(text("role")),
+    ];
+    fields.extend(uses_fields(written));
+    Form::new("New token", AT, "Make", fields)
+}
+
+async fn list_page(
+    console: &Console,
+    person: &Person,
+    asked: &Asked,
+    form: Form,
+) -> Result<Page, Fault> {
+    let service = &console.service;
+    let request = asked.searched();
+    let found = service.made_tokens(&person.caller, &request).await?;
+    let mut rows = Vec::new();
+    for token in &found.items {
+        let of = match (token.actor, token.site) {
+            (Some(id), _) => {
+                let name = service.actor_name(&person.caller, id).await?;
+                Cell::link(format!("/people/{id}"), name)
+            }
+            (None, Some(id)) => {
+                let site = service.site(&person.caller, id).await?;
+                Cell::link(format!("/sites/{id}"), site.name)
+            }
+            (None, None) => Cell::text("–"),
+        };
+        let mut cells = row(person, token);
+        cells.insert(1, of);
+        rows.push(cells);
+    }
+    let mut columns = columns();
+    columns.insert(1, "Of");
+    let list = Table {
+        title: "Tokens".to_owned(),
+        columns,
+        rows,
+        empty: "There is none.",
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    };
+    Ok(person.searched_page(LIST, asked, list, form))
+}
+
+pub(super) async fn create(
+    State(console): State<Console>,
+    asked: Asked,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let made = async {
+        let new = wanted(&console, &person, &fields).await?;
+        console.service.create_token(&person.caller, new).await
+    };
+    let onward = |issued| once(&person, LIST, &issued).into_response();
+    let page = |form| list_page(&console, &person, &asked, form);
+    taken(made.await, || new_form(Some(&fields)), onward, page).await
+}
+
+async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<NewToken, Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    let kind = fields.word("kind")?;
+    let actor = match fields.filled("actor") {
+        Some(name) => {
+            let actor = service.actor_named(caller, name).await;
+            Some(actor.map_err(|fault| fault.at_field("actor"))?.id)
+        }
+        None => None,
+    };
+    let site = match fields.filled("site") {
+        Some(name) => Some(service.site_named(caller, name).await?.id),
+        None => None,
+    };
+    Ok(NewToken {
+        kind,
+        actor,
+        site,
+        role: match kind {
+            TokenKind::Api => Some(fields.word("role")?),
+            _ => None,
+        },
+        name: fields.text("name").to_owned(),
+        expires: fields.optional("expires")?,
+        one_time: fields.text("uses") == "one",
+    })
+}
+
+pub(super) async fn revoke(
+    State(console): State<Console>,
+    Id(id): Id<TokenId>,
+    Posted { person, fields }: Posted,
+) -> Result<Response, Fault> {
+    let version = fields.version()?;
+    let service = &console.service;
+    let token = service.revoke_token(&person.caller, id, version).await?;
+    let back = match (token.kind, token.actor) {
+        (TokenKind::Client | TokenKind::Session, Some(actor)) => format!("/people/{actor}"),
+        _ => AT.to_owned(),
+    };
+    Ok(done(&back, "revoked"))
+}

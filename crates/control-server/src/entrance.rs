@@ -1,0 +1,154 @@
+//! What is asked of a request before it becomes a session.
+
+use super::upgrade::Upgrade;
+use super::{Shared, Side, Visitor, session};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use culvert_portal_base::{Connection, Fault, PublicAddress, UnnamedClient};
+use culvert_store::StoreError;
+use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::token::{Bearer, Token, TokenKind};
+use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// When to come back to a portal that has no room, or whose database does not answer.
+const COME_BACK: Duration = Duration::from_secs(5);
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    let client = |State(shared), request| enter(shared, Side::Client, request);
+    let gateway = |State(shared), request| enter(shared, Side::Gateway, request);
+    Router::new()
+        .route(CLIENT_SESSION_PATH, any(client))
+        .route(GATEWAY_SESSION_PATH, any(gateway))
+        .with_state(shared)
+}
+
+async fn enter(shared: Arc<Shared>, side: Side, request: Request) -> Response {
+    match admit(shared, side, request).await {
+        Ok(response) => response,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// A problem, and when to come back.
+struct Refused {
+    fault: Fault,
+    wait: Option<Duration>,
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self { fault, wait: None }
+    }
+}
+
+impl Refused {
+    fn later(wait: Duration, text: &str) -> Self {
+        Self {
+            fault: Fault::Unavailable(text.to_owned()),
+            wait: Some(wait),
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = self.fault.into_response();
+        if let Some(wait) = self.wait {
+            let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
+        }
+        response
+    }
+}
+
+async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<Response, Refused> {
+    if shared.stopping.load(Ordering::Relaxed) {
+        return Err(Refused::later(COME_BACK, "the portal is stopping"));
+    }
+    let Some(PublicAddress(from)) = request.extensions().get().copied() else {
+        return Err(Fault::internal("a request without the address that it comes from").into());
+    };
+    // Before the token: who looks for a fault without one is told of it as well.
+    let upgrade = Upgrade::of(&mut request).map_err(|error| {
+        if let Some(count) = shared.no_upgrade.due(Instant::now()) {
+            tracing::warn!(count, %from, "a machine is refused: {error}");
+        }
+        Fault::Malformed(error.to_string())
+    })?;
+    let bearer = bearer(request.headers(), side).ok_or(Fault::Unauthenticated)?;
+    shared
+        .token_pace
+        .take((from, bearer.id), Instant::now())
+        .map_err(|wait| Refused::later(wait, "the token begins sessions too often"))?;
+    let full = || Refused::later(COME_BACK, "the portal has as many sessions as it takes");
+    let place = Arc::clone(&shared.places).try_acquire_owned();
+    let place = place.map_err(|_| full())?;
+    let now = culvert_portal_base::now();
+    let principal = shared
+        .store
+        .authenticate(bearer.id, &bearer.secret.digest(), bearer.kind, now)
+        .await
+        .map_err(|error| refusal(&error, &bearer))?;
+    if principal.account != shared.account {
+        return Err(Fault::Unauthenticated.into());
+    }
+    let connection = request.extensions().get::<Arc<Connection>>();
+    if connection.is_some_and(|connection| !connection.is_of_machine(from)) {
+        return Err(full());
+    }
+    let is_named = request.extensions().get::<UnnamedClient>().is_none();
+    let visitor = Visitor {
+        side,
+        principal,
+        from,
+        address: is_named.then_some(from),
+    };
+    let (response, socket) = upgrade.accept(max_message_len(side));
+    tokio::spawn(async move {
+        if let Some(socket) = socket.await {
+            session::serve(&shared, visitor, socket).await;
+        }
+        drop(place);
+    });
+    Ok(response)
+}
+
+/// Longest message of a machine, in bytes.
+const fn max_message_len(side: Side) -> usize {
+    match side {
+        Side::Client => FromClient::MAX_LEN,
+        Side::Gateway => FromGateway::MAX_LEN,
+    }
+}
+
+fn bearer(headers: &HeaderMap, side: Side) -> Option<Bearer> {
+    let kind = match side {
+        Side::Client => TokenKind::Client,
+        Side::Gateway => TokenKind::Gateway,
+    };
+    let text = culvert_portal_base::bearer(headers)?;
+    let token = Token::parse_as(text, kind).ok()?;
+    Some(token.bearer)
+}
+
+/// To the peer all that is wrong with a token is one.
+fn refusal(error: &StoreError, bearer: &Bearer) -> Refused {
+    match error {
+        StoreError::Denied(denial) => {
+            tracing::warn!(token = %bearer.id, cause = denial.cause(), "a token was refused");
+            Fault::Unauthenticated.into()
+        }
+        error if error.is_local() => {
+            tracing::error!(%error, "the database");
+            Refused::later(COME_BACK, "the portal's database does not answer")
+        }
+        error => Fault::internal(error).into(),
+    }
+}

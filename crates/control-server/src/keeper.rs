@@ -1,0 +1,458 @@
+//! The one task that has the hub: what happens goes to it one after the other, and what comes out
+//! it hands to the sessions and to the database, waiting for neither.
+
+use super::pulse::Pulse;
+use super::recorder::{Record, Recorder, Told, WrittenFlows};
+use culvert_hub::limits::MAX_QUEUED_MESSAGES;
+use culvert_hub::{
+    ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
+};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_link::write_log;
+use culvert_portal_base::now;
+use culvert_store::{Change, MachineId, Seen, SeenMachine};
+use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+/// What waits for the hub: while it is busy, sessions wait before they read on.
+const MAX_COMMANDS: usize = 1_024;
+
+/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. Of what
+/// does not fit, the gateway asks again.
+const MAX_WRITTEN: usize = 1_024;
+
+/// The longest sleep until the hub's next timeout: the wall clock may be set in between.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// How often it is noted that machines are still there.
+const SEEN_EVERY: Duration = Duration::from_secs(60);
+
+/// Over how long machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
+/// second.
+const COME_BACK_WITHIN_S: u32 = 10;
+
+/// A message on its way to a session's socket.
+#[derive(Debug)]
+pub(super) enum Letter {
+    Client(Sequenced<ToClient>),
+    Gateway(Sequenced<ToGateway>),
+    Close(ReasonCode),
+}
+
+/// What a session says.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Client(FromClient),
+    Gateway(FromGateway),
+    Unknown(String),
+}
+
+/// Who joins.
+#[derive(Debug)]
+pub(super) enum Join {
+    Client(ClientJoin),
+    Gateway(GatewayJoin),
+}
+
+/// The session's end of what the keeper has of it.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) session: SessionId,
+    pub(super) letters: mpsc::Receiver<Letter>,
+    /// Resolves when the session is to end at once, without its last letters.
+    pub(super) cut: oneshot::Receiver<Infallible>,
+    lefts: mpsc::UnboundedSender<SessionId>,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // Without a keeper there is nobody to tell.
+        let _ = self.lefts.send(self.session);
+    }
+}
+
+#[derive(Debug)]
+enum Command {
+    Join {
+        session: SessionId,
+        join: Join,
+        seen: Seen,
+        letters: mpsc::Sender<Letter>,
+        cut: oneshot::Sender<Infallible>,
+    },
+    Said {
+        session: SessionId,
+        message: Incoming,
+    },
+    Apply {
+        changes: Vec<Change>,
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    DrainNow {
+        gateway: GatewayId,
+        done: oneshot::Sender<Option<usize>>,
+    },
+    Ask(Question),
+    Stop,
+}
+
+/// Something that the API wants to know.
+#[derive(Debug)]
+enum Question {
+    Status(oneshot::Sender<HubStatus>),
+    Clients(oneshot::Sender<Vec<ClientView>>),
+    Gateways(oneshot::Sender<Vec<GatewayView>>),
+    IsDispensable {
+        gateway: GatewayId,
+        answer: oneshot::Sender<bool>,
+    },
+    Explain {
+        client: ClientId,
+        resource: ResourceId,
+        answer: oneshot::Sender<Option<Explained>>,
+    },
+}
+
+/// A handle to the keeper.
+#[derive(Clone, Debug)]
+pub(super) struct Keeper {
+    commands: mpsc::Sender<Command>,
+    /// Not bounded as a channel, but by the sessions, each of which leaves once.
+    lefts: mpsc::UnboundedSender<SessionId>,
+    next_session: Arc<AtomicU64>,
+}
+
+impl Keeper {
+    /// Starts the task. It ends after [`Self::stop`], or once all copies of the handle are gone.
+    pub(super) fn start(
+        hub: Hub,
+        recorder: Recorder,
+        pulse: Pulse,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (commands, received) = mpsc::channel(MAX_COMMANDS);
+        let (lefts, left) = mpsc::unbounded_channel();
+        let keeper = Self {
+            commands,
+            lefts,
+            next_session: Arc::default(),
+        };
+        let (written, flows) = mpsc::channel(MAX_WRITTEN);
+        let desk = Desk {
+            hub,
+            recorder,
+            pulse,
+            sessions: BTreeMap::new(),
+            written,
+        };
+        (keeper, desk.work(received, left, flows))
+    }
+
+    /// Hands a session over; none where the portal is stopping.
+    pub(super) async fn join(&self, join: Join, seen: Seen) -> Option<Joined> {
+        let session = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
+        let (letters, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (cut, is_cut) = oneshot::channel();
+        let command = Command::Join {
+            session,
+            join,
+            seen,
+            letters,
+            cut,
+        };
+        self.commands.send(command).await.ok()?;
+        Some(Joined {
+            session,
+            letters: received,
+            cut: is_cut,
+            lefts: self.lefts.clone(),
+        })
+    }
+
+    /// Passes a session's message on; false where the portal is stopping.
+    pub(super) async fn say(&self, session: SessionId, message: Incoming) -> bool {
+        let command = Command::Said { session, message };
+        self.commands.send(command).await.is_ok()
+    }
+
+    /// Applies changes of the configuration.
+    pub(super) async fn apply(&self, changes: Vec<Change>) -> Result<(), String> {
+        let (done, answer) = oneshot::channel();
+        let stopping = || "the portal is stopping".to_owned();
+        let command = Command::Apply { changes, done };
+        self.commands.send(command).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    pub(super) async fn status(&self) -> Option<HubStatus> {
+        self.ask(Question::Status).await
+    }
+
+    pub(super) async fn clients(&self) -> Option<Vec<ClientView>> {
+        self.ask(Question::Clients).await
+    }
+
+    pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {
+        self.ask(Question::Gateways).await
+    }
+
+    /// Whether the clients of a gateway keep their access without it.
+    pub(super) async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
+        self.ask(|answer| Question::IsDispensable { gateway, answer })
+            .await
+    }
+
+    /// Moves the clients of a gateway that drains to others.
+    pub(super) async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
+        let (done, answer) = oneshot::channel();
+        let command = Command::DrainNow { gateway, done };
+        self.commands.send(command).await.ok()?;
+        answer.await.ok()?
+    }
+
+    pub(super) async fn explain(
+        &self,
+        client: ClientId,
+        resource: ResourceId,
+    ) -> Option<Explained> {
+        let explain = |answer| Question::Explain {
+            client,
+            resource,
+            answer,
+        };
+        self.ask(explain).await.flatten()
+    }
+
+    /// Tells every session to come back later, and ends.
+    pub(super) async fn stop(&self) {
+        // Whoever stopped it before has done so.
+        let _ = self.commands.send(Command::Stop).await;
+        self.commands.closed().await;
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+        let (sender, answer) = oneshot::channel();
+        let command = Command::Ask(question(sender));
+        self.commands.send(command).await.ok()?;
+        answer.await.ok()
+    }
+}
+
+/// The task's own.
+struct Desk {
+    hub: Hub,
+    recorder: Recorder,
+    pulse: Pulse,
+    sessions: BTreeMap<SessionId, Line>,
+    written: mpsc::Sender<WrittenFlows>,
+}
+
+/// A session, as the keeper has it.
+struct Line {
+    machine: MachineId,
+    seen: Seen,
+    letters: mpsc::Sender<Letter>,
+    /// Dropped, the session ends.
+    _cut: oneshot::Sender<Infallible>,
+}
+
+impl Desk {
+    async fn work(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut left: mpsc::UnboundedReceiver<SessionId>,
+        mut written: mpsc::Receiver<WrittenFlows>,
+    ) {
+        let mut seen = interval(SEEN_EVERY);
+        seen.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.hand_out();
+        loop {
+            let wait = self.until_timeout();
+            tokio::select! {
+                command = commands.recv() => match command {
+                    None | Some(Command::Stop) => break,
+                    Some(command) => self.obey(command),
+                },
+                // The keeper's own handle keeps the channel open.
+                Some(session) = left.recv() => self.leave(session),
+                () = sleep(wait) => self.hub.handle_timeout(now()),
+                _ = seen.tick() => self.note_seen(),
+                Some(flows) = written.recv() => {
+                    self.hub.handle_flows_written(flows.session, flows.run, flows.batch);
+                }
+            }
+            self.hand_out();
+        }
+        self.hub.handle_stop(COME_BACK_WITHIN_S);
+        self.hand_out();
+        self.note_seen();
+        // Whoever waits for the end finds everything recorded.
+        drop(commands);
+        // A session whose line is dropped is cut: each has its last letters first.
+        for line in self.sessions.values() {
+            line.letters.closed().await;
+        }
+    }
+
+    fn until_timeout(&self) -> Duration {
+        let Some(at) = self.hub.poll_timeout() else {
+            return LONGEST_SLEEP;
+        };
+        let ms = at.unix_ms().saturating_sub(now().unix_ms());
+        Duration::from_millis(ms).min(LONGEST_SLEEP)
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = now();
+        match command {
+            Command::Join {
+                session,
+                join,
+                seen,
+                letters,
+                cut,
+            } => {
+                let machine = match &join {
+                    Join::Client(join) => MachineId::Client(join.client),
+                    Join::Gateway(join) => MachineId::Gateway(join.gateway),
+                };
+                let line = Line {
+                    machine,
+                    seen,
+                    letters,
+                    _cut: cut,
+                };
+                self.sessions.insert(session, line);
+                match join {
+                    Join::Client(join) => self.hub.handle_client_joined(session, join, now),
+                    Join::Gateway(join) => self.hub.handle_gateway_joined(session, join, now),
+                }
+                self.pulse.beat();
+            }
+            Command::Said { session, message } => {
+                match message {
+                    Incoming::Client(message) => {
+                        self.hub.handle_client_message(session, message, now);
+                    }
+                    Incoming::Gateway(message) => {
+                        self.hub.handle_gateway_message(session, message, now);
+                    }
+                    Incoming::Unknown(kind) => self.hub.handle_unknown(session, kind, now),
+                }
+                self.pulse.beat();
+            }
+            Command::Apply { changes, done } => {
+                let applied = self.hub.handle_changes(&changes, now);
+                self.pulse.beat();
+                // The requester may be gone.
+                let _ = done.send(applied.map_err(|error| error.to_string()));
+            }
+            Command::DrainNow { gateway, done } => {
+                let clients = self.hub.handle_drain_now(gateway, now);
+                self.pulse.beat();
+                // The requester may be gone.
+                let _ = done.send(clients);
+            }
+            Command::Ask(question) => self.answer(question),
+            Command::Stop => {}
+        }
+    }
+
+    /// Whoever asked may be gone.
+    fn answer(&self, question: Question) {
+        match question {
+            Question::Status(answer) => drop(answer.send(self.hub.status())),
+            Question::Clients(answer) => drop(answer.send(self.hub.clients().collect())),
+            Question::Gateways(answer) => drop(answer.send(self.hub.gateways().collect())),
+            Question::IsDispensable { gateway, answer } => {
+                let _gone = answer.send(self.hub.is_dispensable(gateway));
+            }
+            Question::Explain {
+                client,
+                resource,
+                answer,
+            } => drop(answer.send(self.hub.explain(client, resource, now()))),
+        }
+    }
+
+    fn leave(&mut self, session: SessionId) {
+        if let Some(line) = self.sessions.remove(&session) {
+            self.recorder.record(Record::Seen(vec![line.seen_now()]));
+        }
+        self.hub.handle_left(session, now());
+        self.pulse.beat();
+    }
+
+    fn note_seen(&self) {
+        let seen: Vec<_> = self.sessions.values().map(Line::seen_now).collect();
+        if !seen.is_empty() {
+            self.recorder.record(Record::Seen(seen));
+        }
+    }
+
+    /// What the core says next. What it logs is written before.
+    fn next_output(&mut self) -> Option<Output> {
+        while let Some(line) = self.hub.poll_log() {
+            write_log(&line);
+        }
+        self.hub.poll_output()
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(output) = self.next_output() {
+            match output {
+                Output::ToClient { session, message } => {
+                    self.post(session, Letter::Client(message));
+                }
+                Output::ToGateway { session, message } => {
+                    self.post(session, Letter::Gateway(message));
+                }
+                Output::Close { session, reason } => {
+                    self.post(session, Letter::Close(reason));
+                }
+                Output::SaveGrants(grants) => self.recorder.record(Record::Save(grants)),
+                Output::EndGrants(grants) => self.recorder.record(Record::End(grants)),
+                Output::AccessLog(entries) => self.recorder.record(Record::Log(entries)),
+                Output::Flows { session, batch } => {
+                    let written = self.written.clone();
+                    self.recorder.record(Record::Flows(Told {
+                        session,
+                        batch,
+                        written,
+                    }));
+                }
+                Output::Carried { bytes } => {
+                    self.recorder.record(Record::Carried(now(), bytes));
+                }
+            }
+        }
+    }
+
+    /// A session that does not take its letters is cut: it comes back and gets everything anew.
+    fn post(&mut self, session: SessionId, letter: Letter) {
+        let Some(line) = self.sessions.get(&session) else {
+            return;
+        };
+        if line.letters.try_send(letter).is_err() {
+            self.sessions.remove(&session);
+            self.hub.handle_left(session, now());
+        }
+    }
+}
+
+impl Line {
+    fn seen_now(&self) -> SeenMachine {
+        SeenMachine {
+            id: self.machine,
+            seen: Seen {
+                at: now(),
+                ..self.seen.clone()
+            },
+        }
+    }
+}

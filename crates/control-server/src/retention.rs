@@ -1,0 +1,79 @@
+//! What is over is forgotten, and of the logs what is older or more than the account keeps.
+
+use culvert_ids::AccountId;
+use culvert_portal_base::now;
+use culvert_store::{Account, MAX_PRUNE_ROWS, Store, StoreError, StoreExt};
+use culvert_wire::Timestamp;
+use culvert_wire::model::{Keep, Log};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+/// How often it is looked at what is over.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// How long other writers have between two steps. A step is [`MAX_PRUNE_ROWS`] rows of one log, some
+/// tens of milliseconds of the writer, so that at most a tenth of its time goes into forgetting.
+const REST: Duration = Duration::from_millis(250);
+
+/// Steps of one log in a turn: 1,000,000 rows. Where a log was cut to much less, the rest goes in the
+/// turns that follow.
+const MAX_STEPS: u32 = 100;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// How long it is known what was carried and denied in each minute: a chart shows a week.
+const ACTIVITY_KEPT_MS: u64 = 8 * DAY_MS;
+
+/// Forgets for as long as the portal runs.
+pub(super) async fn keep_within(store: Arc<dyn Store>, account: AccountId) {
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(error) = forget(store.as_ref(), account, now()).await {
+            tracing::warn!(%error, "forgetting what is over");
+        }
+    }
+}
+
+/// One turn.
+pub(super) async fn forget(
+    store: &dyn Store,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    store.prune_grants(account, now).await?;
+    store
+        .prune_activity(account, ago(now, ACTIVITY_KEPT_MS))
+        .await?;
+    let settings = store.get_as::<Account>(account, account).await?.settings;
+    let change_days = settings.logs.change_days;
+    let kept = [
+        (Log::Access, Some(settings.logs.access)),
+        (Log::Flows, Some(settings.logs.flows)),
+        (
+            Log::Changes,
+            change_days.map(|days| Keep {
+                days,
+                entries: u64::MAX,
+            }),
+        ),
+    ];
+    for (log, keep) in kept {
+        let Some(keep) = keep else { continue };
+        let oldest = ago(now, u64::from(keep.days) * DAY_MS);
+        for _ in 0..MAX_STEPS {
+            let gone = store.prune_log(account, log, oldest, keep.entries).await?;
+            if gone < u64::from(MAX_PRUNE_ROWS) {
+                break;
+            }
+            sleep(REST).await;
+        }
+    }
+    Ok(())
+}
+
+const fn ago(now: Timestamp, ms: u64) -> Timestamp {
+    Timestamp::from_unix_ms(now.unix_ms().saturating_sub(ms))
+}

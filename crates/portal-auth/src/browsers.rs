@@ -1,0 +1,134 @@
+//! Browsers in which a person has given the right password before: device cookies, as OWASP describes them.
+//!
+//! Whoever knows a name can use up the guesses that everybody has under it, and those of an address that many share.
+//! A browser with a mark has guesses of its own, so that the person still gets in. Nothing is kept of marks.
+
+use aws_lc_rs::{constant_time, hmac};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_ids::{ActorId, TokenId};
+use culvert_portal_base::{Fault, RateLimit};
+use std::fmt;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// Guesses of a browser: as many as an address has. They are of use for one name.
+const ONE_EVERY: Duration = crate::ONE_SIGN_IN_EVERY;
+const AT_ONCE: u32 = crate::SIGN_INS_AT_ONCE;
+
+const NONCE_LEN: usize = 16;
+const TAG_LEN: usize = 32;
+
+/// Somebody who is known before the password is checked: a browser, a person who has signed in, or a set-up token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Known([u8; NONCE_LEN]);
+
+impl From<ActorId> for Known {
+    fn from(actor: ActorId) -> Self {
+        Self(*actor.as_bytes())
+    }
+}
+
+impl From<TokenId> for Known {
+    fn from(token: TokenId) -> Self {
+        Self(*token.as_bytes())
+    }
+}
+
+/// Makes and checks the marks of browsers.
+pub struct Browsers {
+    key: hmac::Key,
+    tried_by: RateLimit,
+}
+
+impl fmt::Debug for Browsers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Browsers").finish_non_exhaustive()
+    }
+}
+
+impl Browsers {
+    /// With the key of all marks.
+    pub fn new(key: &[u8; 32]) -> Self {
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            tried_by: RateLimit::new(ONE_EVERY, AT_ONCE),
+        }
+    }
+
+    /// The mark of a browser in which the password of this name was right.
+    pub fn mark(&self, name: &str) -> Result<Zeroizing<String>, Fault> {
+        let mut mark = Zeroizing::new([0; NONCE_LEN + TAG_LEN]);
+        let (nonce, tag) = mark.split_at_mut(NONCE_LEN);
+        getrandom::fill(nonce)?;
+        tag.copy_from_slice(self.tag(nonce, name).as_ref());
+        Ok(Zeroizing::new(URL_SAFE_NO_PAD.encode(*mark)))
+    }
+
+    /// The browser that shows a mark of this portal for this name.
+    pub fn known(&self, mark: &str, name: &str) -> Option<Known> {
+        let mut bytes = Zeroizing::new([0; NONCE_LEN + TAG_LEN]);
+        let length = URL_SAFE_NO_PAD.decode_slice(mark, bytes.as_mut_slice());
+        if length != Ok(NONCE_LEN + TAG_LEN) {
+            return None;
+        }
+        let (nonce, tag) = bytes.split_first_chunk::<NONCE_LEN>()?;
+        let made = self.tag(nonce, name);
+        constant_time::verify_slices_are_equal(made.as_ref(), tag).ok()?;
+        Some(Known(*nonce))
+    }
+
+    /// Takes a guess of somebody who is known.
+    pub fn take(&self, known: Known, now: Instant) -> Result<(), Duration> {
+        self.tried_by.take_for(&known, now)
+    }
+
+    fn tag(&self, nonce: &[u8], name: &str) -> hmac::Tag {
+        let mut context = hmac::Context::with_key(&self.key);
+        // Of a length that is always the same, so that nothing of it can be taken for a part of the name.
+        context.update(nonce);
+        context.update(name.as_bytes());
+        context.sign()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_good_for_its_name_at_its_portal_and_unchanged() {
+        let browsers = Browsers::new(&[1; 32]);
+        let mark = browsers.mark("ada").ok().unwrap();
+        assert!(browsers.known(&mark, "ada").is_some());
+        assert!(browsers.known(&mark, "bob").is_none());
+        assert!(Browsers::new(&[2; 32]).known(&mark, "ada").is_none());
+        let again = Browsers::new(&[1; 32]);
+        assert!(again.known(&mark, "ada").is_some(), "after a restart too");
+        let bytes = URL_SAFE_NO_PAD.decode(mark.as_str()).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let changed = URL_SAFE_NO_PAD.encode(changed);
+            assert!(browsers.known(&changed, "ada").is_none(), "bit {bit}");
+        }
+        for text in ["", "!", &mark[1..], &format!("{}AAAA", *mark)] {
+            assert!(browsers.known(text, "ada").is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_browser_has_guesses_of_its_own_and_no_more() {
+        let browsers = Browsers::new(&[1; 32]);
+        let [one, other] = [(), ()].map(|()| {
+            let mark = browsers.mark("ada").ok().unwrap();
+            browsers.known(&mark, "ada").unwrap()
+        });
+        let now = Instant::now();
+        for _ in 0..AT_ONCE {
+            assert_eq!(browsers.take(one, now), Ok(()));
+        }
+        assert!(browsers.take(one, now).is_err());
+        assert_eq!(browsers.take(other, now), Ok(()));
+    }
+}

@@ -1,0 +1,123 @@
+//! Why a request is refused.
+
+use culvert_store::{Denial, StoreError};
+use culvert_wire::api::FieldProblem;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a request is refused; its answer is a problem document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not HTTP or not JSON as the API speaks it.
+    Malformed(String),
+    /// Fields that are not what they must be.
+    Invalid(Vec<FieldProblem>),
+    /// No token, or none that is good; the two are not told apart.
+    Unauthenticated,
+    /// The token is good, but not for this.
+    Forbidden(String),
+    /// No such thing in this account.
+    NotFound(String),
+    /// The path exists, but not with this method.
+    MethodNotAllowed,
+    /// It conflicts with what is there.
+    Conflict(String),
+    /// It was changed since it was read.
+    VersionConflict {
+        /// Its version now.
+        current: u64,
+    },
+    /// A change must say which version it changes.
+    VersionRequired,
+    /// The body is too long.
+    TooLarge {
+        /// The most that it may have, in bytes.
+        limit: usize,
+    },
+    /// What is asked for, path and query, is too long.
+    AddressTooLong {
+        /// The most that it may have, in bytes.
+        limit: usize,
+    },
+    /// The body is no JSON.
+    UnsupportedMediaType,
+    /// Too many requests.
+    TooMany {
+        /// How long to wait.
+        wait: Duration,
+    },
+    /// A fault of the portal, which the log has.
+    Internal,
+    /// The portal can't answer now.
+    Unavailable(String),
+}
+
+impl Fault {
+    /// One field that is wrong.
+    pub fn invalid(field: impl Into<String>, detail: impl fmt::Display) -> Self {
+        Self::Invalid(vec![FieldProblem {
+            field: field.into(),
+            detail: detail.to_string(),
+        }])
+    }
+
+    /// A fault of the portal itself: the log gets it all, the asker nothing.
+    pub fn internal(error: impl fmt::Display) -> Self {
+        tracing::error!(%error, "a request failed");
+        Self::Internal
+    }
+
+    /// Where `field` of the request names `self`'s missing thing, the fault is the field's.
+    pub fn at_field(self, field: &str) -> Self {
+        match self {
+            Self::NotFound(detail) => Self::invalid(field, detail),
+            other => other,
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound(_) => Self::NotFound(error.to_string()),
+            StoreError::VersionConflict { current, .. } => Self::VersionConflict { current },
+            StoreError::Invalid { field, reason, .. } => Self::invalid(field, reason),
+            StoreError::NameTaken { .. }
+            | StoreError::Exists(_)
+            | StoreError::KeyTaken { .. }
+            | StoreError::InUse { .. }
+            | StoreError::NoAddress { .. }
+            | StoreError::TooMany { .. } => Self::Conflict(error.to_string()),
+            StoreError::Denied(Denial::LesserRole) => Self::Forbidden(
+                "your role is a lesser one than when this request began: load it anew".to_owned(),
+            ),
+            StoreError::Denied(Denial::OwnersOnly) => Self::Forbidden(
+                "owners, and the providers that they are known by, are changed by owners alone"
+                    .to_owned(),
+            ),
+            StoreError::Denied(_) => Self::Unauthenticated,
+            error if error.is_local() => {
+                tracing::error!(%error, "the database");
+                Self::Unavailable(obstacle(&error).to_owned())
+            }
+            error => Self::internal(error),
+        }
+    }
+}
+
+/// What is wrong with the database, for whoever asks: paths are for the log.
+pub const fn obstacle(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Full { .. } => "the database is full: make room on its file system",
+        StoreError::Locked { .. } => "the database is locked: another process has it open",
+        StoreError::ReadOnly { .. } => "the database can't be written: check owner, mode and mount",
+        StoreError::Corrupt { .. } => "the database is damaged: restore the last backup",
+        _ => "the database does not answer: the log says why",
+    }
+}
+
+impl From<getrandom::Error> for Fault {
+    fn from(error: getrandom::Error) -> Self {
+        Self::internal(error)
+    }
+}

@@ -1,0 +1,35 @@
+//! What the crates of the portal have in common: why a request is refused, the bounds of connections and requests, what is
+//! counted, connections to others, and the clock.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod bounds;
+mod clock;
+mod connection;
+mod evictions;
+mod extract;
+mod fault;
+mod metrics;
+mod notice;
+pub mod outbound;
+mod places;
+mod problem;
+mod public_address;
+mod rate_limit;
+mod uri;
+
+pub use body::{MAX_BODY_BYTES, limit_for, read_body};
+pub use bounds::{Bounds, Class, DESCRIPTORS_NEEDED, Limits, MAX_SESSIONS};
+pub use clock::{Birth, birth, now};
+pub use connection::Connection;
+pub use evictions::Evictions;
+pub use extract::{ActorInPath, Id, bearer};
+pub use fault::{Fault, obstacle};
+pub use metrics::{Backlog, LiveMetrics, MEDIA_TYPE, Metrics};
+pub use notice::Notice;
+pub use places::{Place, Places};
+pub use problem::{render, take_problem};
+pub use public_address::{Origin, ProxysWord, PublicAddress, UnnamedClient};
+pub use rate_limit::RateLimit;
+pub use uri::{MAX_ADDRESS_BYTES, check_address, no_route};

@@ -1,0 +1,87 @@
+//! Things by their names, those that are there and those that are wanted.
+
+use culvert_portal_base::Fault;
+use std::collections::HashMap;
+
+/// Things of one kind, by names that differ in more than the case of their letters.
+#[derive(Debug)]
+pub(super) struct Index<I> {
+    /// `site`, `actor`…
+    kind: &'static str,
+    by_name: HashMap<String, Known<I>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known<I> {
+    id: I,
+    /// It is wanted; otherwise `prune` deletes it.
+    is_wanted: bool,
+}
+
+fn key(name: &str) -> String {
+    name.to_lowercase()
+}
+
+impl<I: Copy> Index<I> {
+    /// What is there.
+    pub(super) fn new<'a>(kind: &'static str, rows: impl Iterator<Item = (&'a str, I)>) -> Self {
+        let known = |(name, id)| {
+            let is_wanted = false;
+            (key(name), Known { id, is_wanted })
+        };
+        Self {
+            kind,
+            by_name: rows.map(known).collect(),
+        }
+    }
+
+    /// What is there by that name.
+    pub(super) fn find(&self, name: &str) -> Option<I> {
+        self.by_name.get(&key(name)).map(|known| known.id)
+    }
+
+    /// Notes that a thing is wanted; refuses a name that is wanted twice.
+    pub(super) fn want(&mut self, field: &str, name: &str, id: I) -> Result<(), Fault> {
+        let is_wanted = true;
+        let before = self.by_name.insert(key(name), Known { id, is_wanted });
+        match before {
+            Some(Known {
+                is_wanted: true, ..
+            }) => Err(Fault::invalid(
+                field,
+                format_args!("another {} is named {name:?} too", self.kind),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Spares a thing from `prune`.
+    pub(super) fn spare(&mut self, name: &str) {
+        if let Some(known) = self.by_name.get_mut(&key(name)) {
+            known.is_wanted = true;
+        }
+    }
+
+    /// Whether `prune` spares it.
+    pub(super) fn is_wanted(&self, name: &str) -> bool {
+        self.by_name
+            .get(&key(name))
+            .is_some_and(|known| known.is_wanted)
+    }
+
+    /// What a field refers to: something that is there and stays, or something that is wanted.
+    pub(super) fn refer(&self, field: &str, name: &str, prune: bool) -> Result<I, Fault> {
+        let kind = self.kind;
+        let Some(known) = self.by_name.get(&key(name)) else {
+            let detail = format!("there is no {kind} named {name:?}: declare it, or mend the name");
+            return Err(Fault::invalid(field, detail));
+        };
+        if prune && !known.is_wanted {
+            let detail = format!(
+                "the {kind} {name:?} is not declared, so that `prune` would delete it: declare it"
+            );
+            return Err(Fault::invalid(field, detail));
+        }
+        Ok(known.id)
+    }
+}

@@ -1,0 +1,575 @@
+//! What to do so that what is there becomes what is wanted.
+
+use super::form::Form;
+use super::index::Index;
+use crate::groups::taken_over;
+use crate::{dns_rules, names, show};
+use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
+use culvert_portal_base::{Birth, Fault};
+use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
+use culvert_wire::api::{ApplyChange, Desired, DesiredActor, FieldChange, Operation};
+use culvert_wire::model::Target;
+use culvert_wire::words;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What to do, and how to tell people of it.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) mutations: Vec<Mutation>,
+    pub(super) changes: Vec<ApplyChange>,
+    pub(super) warnings: Vec<String>,
+    /// Actors that are there and are changed or deleted.
+    pub(super) touched_actors: BTreeSet<ActorId>,
+    /// Those of them that are disabled or deleted.
+    pub(super) shut_out_actors: BTreeSet<ActorId>,
+}
+
+/// The configuration as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// Memberships that identity providers have made and take away again.
+    pub(super) by_providers: &'a BTreeSet<MembershipId>,
+}
+
+/// The making of a [`Plan`].
+struct Planner<'a, B> {
+    plan: Plan,
+    snapshot: &'a Snapshot,
+    by_providers: &'a BTreeSet<MembershipId>,
+    prune: bool,
+    birth: B,
+    sites: Index<SiteId>,
+    actors: Index<ActorId>,
+    groups: Index<GroupId>,
+    resources: Index<ResourceId>,
+    policies: Index<PolicyId>,
+}
+
+impl Plan {
+    /// The kinds of which the plan deletes every row, in words. Such a configuration is more often truncated, or the wrong
+    /// one, than meant.
+    pub(super) fn emptied(&self, snapshot: &Snapshot) -> Vec<String> {
+        let actors = snapshot.actors.iter();
+        let pruned_actors = actors.filter(|row| row.kind != ActorKind::Admin);
+        let kinds = [
+            ("site", "sites", snapshot.sites.len()),
+            ("actor", "users and service accounts", pruned_actors.count()),
+            ("group", "groups", snapshot.groups.len()),
+            ("resource", "resources", snapshot.resources.len()),
+            ("policy", "policies", snapshot.policies.len()),
+        ];
+        let deleted = |kind: &str| {
+            let deletions = self
+                .changes
+                .iter()
+                .filter(|change| change.operation == Operation::Delete);
+            deletions.filter(|change| change.entity == kind).count()
+        };
+        let emptied = kinds
+            .into_iter()
+            .filter(|(kind, _, count)| *count > 0 && deleted(kind) >= *count);
+        let words = emptied.map(|(kind, several, count)| match count {
+            1 => format!("the only {kind}"),
+            count => format!("all {count} {several}"),
+        });
+        words.collect()
+    }
+
+    /// The way from `now` to `desired`. `birth` gives the time and the random bytes of a new
+    /// id.
+    pub(super) fn make<B>(
+        now: Now<'_>,
+        desired: &Desired,
+        prune: bool,
+        birth: B,
+    ) -> Result<Self, Fault>
+    where
+        B: FnMut() -> Birth,
+    {
+        let Now {
+            snapshot,
+            by_providers,
+        } = now;
+        let mut planner = Planner {
+            plan: Self::default(),
+            snapshot,
+            by_providers,
+            prune,
+            birth,
+            sites: index("site", &snapshot.sites, |row| &row.name),
+            actors: index("actor", &snapshot.actors, |row| &row.name),
+            groups: index("group", &snapshot.groups, |row| &row.name),
+            resources: index("resource", &snapshot.resources, |row| &row.name),
+            policies: index("policy", &snapshot.policies, |row| &row.name),
+        };
+        planner.dns(desired)?;
+        planner.sites(desired)?;
+        planner.actors(desired)?;
+        planner.groups(desired)?;
+        planner.members(desired)?;
+        planner.resources(desired)?;
+        planner.policies(desired)?;
+        if prune {
+            planner.prune();
+        }
+        Ok(planner.plan)
+    }
+}
+
+fn index<T: Kind>(kind: &'static str, rows: &[T], name: impl Fn(&T) -> &str) -> Index<T::Id> {
+    Index::new(kind, rows.iter().map(|row| (name(row), row.id())))
+}
+
+/// In an order that people can follow.
+fn by_name<T>(rows: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
+    let mut rows: Vec<&T> = rows.iter().collect();
+    rows.sort_by(|a, b| name(a).cmp(name(b)));
+    rows
+}
+
+/// The row of that id; snapshots are in the order of ids.
+fn row<T: Kind>(rows: &[T], id: T::Id) -> Option<&T>
+where
+    T::Id: Ord,
+{
+    let at = rows.binary_search_by_key(&id, Kind::id).ok()?;
+    rows.get(at)
+}
+
+fn name_of<T: Kind>(rows: &[T], id: T::Id, name: impl Fn(&T) -> &str) -> String
+where
+    T::Id: Ord + std::fmt::Display,
+{
+    row(rows, id).map_or_else(|| id.to_string(), |row| name(row).to_owned())
+}
+
+impl<B> Planner<'_, B>
+where
+    B: FnMut() -> Birth,
+{
+    /// The account's rules about names, where the file has any.
+    fn dns(&mut self, desired: &Desired) -> Result<(), Fault> {
+        let Some(wanted) = &desired.dns else {
+            return Ok(());
+        };
+        let before = &self.snapshot.account;
+        let mut account = before.clone();
+        account.settings.dns = dns_rules::checked("dns.", wanted)?;
+        dns_rules::outside_of_the_tunnel("dns.", &account.settings)?;
+        let form = Form::dns(&account.name, &account.settings.dns);
+        let form_before = Form::dns(&before.name, &before.settings.dns);
+        let stamp = before.stamp;
+        self.put(account, Some(stamp), Some(form_before), &form);
+        Ok(())
+    }
+
+    fn sites(&mut self, desired: &Desired) -> Result<(), Fault> {
+        for (at, wanted) in desired.sites.iter().enumerate() {
+            let field = format!("sites[{at}].name");
+            let name = names::name(&field, &wanted.name)?;
+            let known = self.sites.find(&name);
+            let id = self.id_or_new(known, SiteId::new)?;
+            self.sites.want(&field, &name, id)?;
+            let before = known.and_then(|id| row(&self.snapshot.sites, id));
+            let form_before = before.map(|row| Form::site(&row.name));
+            let form = Form::site(&name);
+            let stamp = before.map(|row| row.stamp);
+            self.put(
+                store::Site {
+                    id,
+                    name,
+                    stamp: Stamp::default(),
+                },
+                stamp,
+                form_before,
+                &form,
+            );
+        }
+        Ok(())
+    }
+
+    fn actors(&mut self, desired: &Desired) -> Result<(), Fault> {
+        for (at, wanted) in desired.actors.iter().enumerate() {
+            self.actor(at, wanted)?;
+        }
+        // Whoever administrates is never deleted because a file does not know them.
+        for row in &self.snapshot.actors {
+            if row.kind == ActorKind::Admin {
+                self.actors.spare(&row.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn actor(&mut self, at: usize, wanted: &DesiredActor) -> Result<(), Fault> {
+        let field = format!("actors[{at}].name");
+        let name = names::name(&field, &wanted.name)?;
+        let known = self.actors.find(&name);
+        let id = self.id_or_new(known, ActorId::new)?;
+        self.actors.want(&field, &name, id)?;
+        let kind = show::actor_kind(wanted.kind);
+        let before = known.and_then(|id| row(&self.snapshot.actors, id));
+        if before.is_some_and(|row| row.kind != kind) {
+            return Err(Fault::invalid(
+                format!("actors[{at}].kind"),
+                format_args!("{name:?} is there and of another kind, which does not change"),
+            ));
+        }
+        let form_before = before.map(|row| Form::actor(&row.name, row.kind, row.disabled));
+        let form = Form::actor(&name, kind, wanted.disabled);
+        let disabled = wanted.disabled;
+        if let (Some(row), Some(form_before)) = (before, &form_before) {
+            if *form_before != form {
+                self.plan.touched_actors.insert(id);
+            }
+            if disabled && !row.disabled {
+                self.plan.shut_out_actors.insert(id);
+            }
+        }
+        let stamp = before.map(|row| row.stamp);
+        let sign_in = before.and_then(|row| row.sign_in);
+        let next = store::Actor {
+            id,
+            kind,
+            name,
+            disabled,
+            sign_in,
+            stamp: Stamp::default(),
+        };
+        self.put(next, stamp, form_before, &form);
+        Ok(())
+    }
+
+    fn groups(&mut self, desired: &Desired) -> Result<(), Fault> {
+        for (at, wanted) in desired.groups.iter().enumerate() {
+            let field = format!("groups[{at}].name");
+            let name = names::name(&field, &wanted.name)?;
+            let known = self.groups.find(&name);
+            let id = self.id_or_new(known, GroupId::new)?;
+            self.groups.want(&field, &name, id)?;
+            let before = known.and_then(|id| row(&self.snapshot.groups, id));
+            let form_before = before.map(|row| Form::group(&row.name));
+            let form = Form::group(&name);
+            let stamp = before.map(|row| row.stamp);
+            self.put(
+                store::Group {
+                    id,
+                    name,
+                    stamp: Stamp::default(),
+                },
+                stamp,
+                form_before,
+                &form,
+            );
+        }
+        Ok(())
+    }
+
+    /// Members of the groups that say who theirs are.
+    fn members(&mut self, desired: &Desired) -> Result<(), Fault> {
+        let mut there: BTreeMap<GroupId, BTreeMap<ActorId, &store::Membership>> = BTreeMap::new();
+        for row in &self.snapshot.memberships {
+            there.entry(row.group).or_default().insert(row.actor, row);
+        }
+        for (at, wanted) in desired.groups.iter().enumerate() {
+            let Some(members) = &wanted.members else {
+                continue;
+            };
+            let field = format!("groups[{at}].name");
+            let group = self.groups.refer(&field, &wanted.name, self.prune)?;
+            let mut gone = there.remove(&group).unwrap_or_default();
+            let mut seen = BTreeSet::new();
+            for (place, member) in members.iter().enumerate() {
+                let field = format!("groups[{at}].members[{place}]");
+                let actor = self.actors.refer(&field, member, self.prune)?;
+                if !seen.insert(actor) {
+                    let detail = format!("{member:?} is named twice");
+                    return Err(Fault::invalid(field, detail));
+                }
+                match gone.remove(&actor) {
+                    None => self.add_member(group, actor, &wanted.name, member)?,
+                    Some(row) if self.by_providers.contains(&row.id) => {
+                        self.take_over(row, &wanted.name, member)?;
+                    }
+                    Some(_) => {}
+                }
+            }
+            for (actor, row) in gone {
+                let member = name_of(&self.snapshot.actors, actor, |row| &row.name);
+                self.remove_member(row, &wanted.name, &member);
+            }
+        }
+        Ok(())
+    }
+
+    /// A member that a file names stays when the provider no longer says so.
+    fn take_over(
+        &mut self,
+        there: &store::Membership,
+        group_name: &str,
+        actor_name: &str,
+    ) -> Result<(), Fault> {
+        let new = store::Membership {
+            id: self.id_or_new(None, MembershipId::new)?,
+            stamp: Stamp::default(),
+            ..there.clone()
+        };
+        let mutations = taken_over(there, new);
+        self.plan.mutations.extend(mutations);
+        self.tell::<store::Membership>(
+            Operation::Update,
+            format!("{group_name}/{actor_name}"),
+            vec![FieldChange {
+                field: "made_by".to_owned(),
+                before: Some("identity provider".into()),
+                after: Some("file".into()),
+            }],
+        );
+        Ok(())
+    }
+
+    fn add_member(
+        &mut self,
+        group: GroupId,
+        actor: ActorId,
+        group_name: &str,
+        actor_name: &str,
+    ) -> Result<(), Fault> {
+        let id = self.id_or_new(None, MembershipId::new)?;
+        let row = store::Membership {
+            id,
+            group,
+            actor,
+            stamp: Stamp::default(),
+        };
+        self.plan.mutations.push(Mutation::Create(row.into()));
+        self.tell::<store::Membership>(
+            Operation::Create,
+            format!("{group_name}/{actor_name}"),
+            Vec::new(),
+        );
+        Ok(())
+    }
+
+    fn remove_member(&mut self, row: &store::Membership, group_name: &str, actor_name: &str) {
+        let id = EntityId::from(row.id);
+        self.remove(id, row.stamp, false);
+        self.tell::<store::Membership>(
+            Operation::Delete,
+            format!("{group_name}/{actor_name}"),
+            Vec::new(),
+        );
+    }
+
+    fn resources(&mut self, desired: &Desired) -> Result<(), Fault> {
+        for (at, wanted) in desired.resources.iter().enumerate() {
+            let place = format!("resources[{at}].");
+            let field = format!("{place}name");
+            let name = names::resource_name(&place, &wanted.name)?;
+            let known = self.resources.find(&name);
+            let id = self.id_or_new(known, ResourceId::new)?;
+            self.resources.want(&field, &name, id)?;
+            let site = self
+                .sites
+                .refer(&format!("{place}site"), &wanted.site, self.prune)?;
+            let target = Target {
+                kind: wanted.kind,
+                address: wanted.address.clone(),
+            };
+            let target = names::target(&place, &target)?;
+            let filters = names::filters(&place, &wanted.filters)?;
+            let applications = names::applications(&place, &wanted.applications)?;
+            let within = names::within(&place, target.kind, wanted.within.as_deref())?;
+            if let Some(warning) = words::within_warning(target.kind, within.as_deref()) {
+                let warning = format!("resource {name:?}: {warning}");
+                self.plan.warnings.push(warning);
+            }
+            let before = known.and_then(|id| row(&self.snapshot.resources, id));
+            let form_before = before.map(|row| self.resource_form(row));
+            let site_name = match row(&self.snapshot.sites, site) {
+                Some(site) => &site.name,
+                None => &wanted.site,
+            };
+            let rules = (&applications, within.as_deref());
+            let form = Form::resource(&name, site_name, &target, &filters, rules);
+            let stamp = before.map(|row| row.stamp);
+            let next = store::Resource {
+                id,
+                site,
+                name,
+                target,
+                filters,
+                applications,
+                within,
+                stamp: Stamp::default(),
+            };
+            self.put(next, stamp, form_before, &form);
+        }
+        Ok(())
+    }
+
+    fn policies(&mut self, desired: &Desired) -> Result<(), Fault> {
+        for (at, wanted) in desired.policies.iter().enumerate() {
+            let place = format!("policies[{at}].");
+            let field = format!("{place}name");
+            let name = names::name(&field, &wanted.name)?;
+            let known = self.policies.find(&name);
+            let id = self.id_or_new(known, PolicyId::new)?;
+            self.policies.want(&field, &name, id)?;
+            let group = self
+                .groups
+                .refer(&format!("{place}group"), &wanted.group, self.prune)?;
+            let field = format!("{place}resource");
+            let resource = self.resources.refer(&field, &wanted.resource, self.prune)?;
+            let conditions = names::conditions(&place, &wanted.conditions)?;
+            let before = known.and_then(|id| row(&self.snapshot.policies, id));
+            let form_before = before.map(|row| self.policy_form(row));
+            let group_name = match row(&self.snapshot.groups, group) {
+                Some(group) => &group.name,
+                None => &wanted.group,
+            };
+            let resource_name = match row(&self.snapshot.resources, resource) {
+                Some(resource) => &resource.name,
+                None => &wanted.resource,
+            };
+            let disabled = wanted.disabled;
+            let form = Form::policy(&name, group_name, resource_name, disabled, &conditions);
+            let stamp = before.map(|row| row.stamp);
+            let next = store::Policy {
+                id,
+                name,
+                group,
+                resource,
+                disabled,
+                conditions,
+                stamp: Stamp::default(),
+            };
+            self.put(next, stamp, form_before, &form);
+        }
+        Ok(())
+    }
+
+    /// Deletes what nobody wants, users before what they use.
+    fn prune(&mut self) {
+        for row in by_name(&self.snapshot.policies, |row| &row.name) {
+            if !self.policies.is_wanted(&row.name) {
+                let form = self.policy_form(row);
+                self.drop_row::<store::Policy>(row.id.into(), row.stamp, &row.name, &form);
+            }
+        }
+        for row in by_name(&self.snapshot.resources, |row| &row.name) {
+            if !self.resources.is_wanted(&row.name) {
+                let form = self.resource_form(row);
+                self.drop_row::<store::Resource>(row.id.into(), row.stamp, &row.name, &form);
+            }
+        }
+        for row in by_name(&self.snapshot.groups, |row| &row.name) {
+            if !self.groups.is_wanted(&row.name) {
+                let of_group = |member: &&store::Membership| member.group == row.id;
+                let members = self.snapshot.memberships.iter().filter(of_group).count();
+                let form = Form::group(&row.name).with("members", members);
+                self.drop_row::<store::Group>(row.id.into(), row.stamp, &row.name, &form);
+            }
+        }
+        for row in by_name(&self.snapshot.actors, |row| &row.name) {
+            if !self.actors.is_wanted(&row.name) {
+                self.plan.touched_actors.insert(row.id);
+                self.plan.shut_out_actors.insert(row.id);
+                let of_actor = |token: &&store::Token| token.scope.actor() == Some(row.id);
+                let tokens = self.snapshot.tokens.iter().filter(of_actor).count();
+                let clients = self.snapshot.clients.iter();
+                let clients = clients.filter(|client| client.actor == row.id).count();
+                let form = Form::actor(&row.name, row.kind, row.disabled)
+                    .with("tokens", tokens)
+                    .with("clients", clients);
+                self.drop_row::<store::Actor>(row.id.into(), row.stamp, &row.name, &form);
+            }
+        }
+        for row in by_name(&self.snapshot.sites, |row| &row.name) {
+            if !self.sites.is_wanted(&row.name) {
+                let of_site = |token: &&store::Token| token.scope.site() == Some(row.id);
+                let tokens = self.snapshot.tokens.iter().filter(of_site).count();
+                let gateways = self.snapshot.gateways.iter();
+                let gateways = gateways.filter(|gateway| gateway.site == row.id).count();
+                let form = Form::site(&row.name)
+                    .with("tokens", tokens)
+                    .with("gateways", gateways);
+                self.drop_row::<store::Site>(row.id.into(), row.stamp, &row.name, &form);
+            }
+        }
+    }
+
+    fn resource_form(&self, row: &store::Resource) -> Form {
+        let site = name_of(&self.snapshot.sites, row.site, |row| &row.name);
+        Form::resource(
+            &row.name,
+            &site,
+            &row.target,
+            &row.filters,
+            (&row.applications, row.within.as_deref()),
+        )
+    }
+
+    fn policy_form(&self, row: &store::Policy) -> Form {
+        let group = name_of(&self.snapshot.groups, row.group, |row| &row.name);
+        let resource = name_of(&self.snapshot.resources, row.resource, |row| &row.name);
+        Form::policy(&row.name, &group, &resource, row.disabled, &row.conditions)
+    }
+
+    fn id_or_new<I>(
+        &mut self,
+        known: Option<I>,
+        new: impl Fn(u64, [u8; RANDOM_LEN]) -> I,
+    ) -> Result<I, Fault> {
+        let Some(known) = known else {
+            let (now_ms, random) = (self.birth)()?;
+            return Ok(new(now_ms, random));
+        };
+        Ok(known)
+    }
+
+    /// Makes or changes a row, unless it is there as it is wanted. `stamp` is that of the row that
+    /// is there, `before` its form.
+    fn put<T: Kind>(&mut self, row: T, stamp: Option<Stamp>, before: Option<Form>, after: &Form) {
+        let name = after.name();
+        let entity: Entity = row.into();
+        let (operation, fields, mutation) = match (stamp, before) {
+            (Some(stamp), Some(before)) => {
+                if before == *after {
+                    return;
+                }
+                let update = Mutation::Update {
+                    entity,
+                    expected_version: Some(stamp.version),
+                };
+                (Operation::Update, before.changes_to(after), update)
+            }
+            _ => (Operation::Create, after.as_new(), Mutation::Create(entity)),
+        };
+        self.plan.mutations.push(mutation);
+        self.tell::<T>(operation, name, fields);
+    }
+
+    fn drop_row<T: Kind>(&mut self, id: EntityId, stamp: Stamp, name: &str, form: &Form) {
+        self.remove(id, stamp, true);
+        self.tell::<T>(Operation::Delete, name.to_owned(), form.as_gone());
+    }
+
+    fn remove(&mut self, id: EntityId, stamp: Stamp, cascade: bool) {
+        self.plan.mutations.push(Mutation::Delete {
+            id,
+            expected_version: Some(stamp.version),
+            cascade,
+        });
+    }
+
+    fn tell<T: Kind>(&mut self, operation: Operation, name: String, fields: Vec<FieldChange>) {
+        self.plan.changes.push(ApplyChange {
+            operation,
+            entity: T::KIND.as_str().to_owned(),
+            name,
+            fields,
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! Machines for which somebody signs in with a browser, after RFC 8628: the machine shows a code, a
+//! person who has signed in compares and approves it, and the machine gets a token of that person.
+
+use super::tokens::issue;
+use super::{Caller, Service, made};
+use culvert_ids::ActorId;
+use culvert_policy::readable_name;
+use culvert_portal_auth::device_codes::{self, Decision, Told, WaitingDevice};
+use culvert_portal_base::Fault;
+use culvert_store::{self as store, Author, TokenScope, TokenUses};
+use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Characters of what a machine calls itself: the name of its token has the code beside it.
+const MAX_MACHINE_CHARS: usize = 60;
+
+impl Service {
+    /// A machine asks to be signed in.
+    pub fn begin_device(&self, from: IpAddr, new: &NewDevice) -> Result<DeviceBegun, Fault> {
+        let machine = machine(&new.machine)?;
+        let at = Instant::now();
+        let taken = self.devices.take_beginning(from, at);
+        let begun = taken
+            .map_err(|wait| Fault::TooMany { wait })
+            .and_then(|()| self.devices.begin(from, machine, at));
+        if matches!(begun, Err(Fault::TooMany { .. })) {
+            self.metrics.rate_limited.inc();
+        }
+        let (device_code, user_code) = begun?;
+        let url = format!("{}/device", (self.portal)().url);
+        Ok(DeviceBegun {
+            device_code: device_code.to_string(),
+            url_with_code: format!("{url}?code={user_code}"),
+            user_code,
+            url,
+            expires_in_s: device_codes::LIFETIME.as_secs(),
+            interval_s: device_codes::INTERVAL.as_secs(),
+        })
+    }
+
+    /// A machine asks whether somebody has signed in for it. Approved, it gets the token, once.
+    pub async fn ask_device(&self, ask: &DeviceAsk) -> Result<DeviceAnswer, Fault> {
+        let key = device_codes::hash(&ask.device_code);
+        let (machine, author, actor) = match self.devices.ask(key, Instant::now()) {
+            Told::Answer(answer) => return Ok(answer),
+            Told::Approved {
+                machine,
+                author,
+                actor,
+            } => (machine, author, actor),
+        };
+        let issued = self.issue_to(&machine, author, actor).await;
+        // It asks again, and the database may answer then.
+        let again = matches!(issued, Err(Fault::Unavailable(_)));
+        self.devices.issued(key, again.then_some((author, actor)));
+        issued
+    }
+
+    async fn issue_to(
+        &self,
+        machine: &str,
+        author: Author,
+        actor: ActorId,
+    ) -> Result<DeviceAnswer, Fault> {
+        // Whoever approved it may have been shut out since.
+        let row: store::Actor = self.get(self.served, actor).await?;
+        if row.disabled || row.sign_in.is_none() {
+            return Ok(DeviceAnswer::Denied);
+        }
+        let scope = TokenScope::Client { actor };
+        let mut issue = issue(scope, String::new(), TokenUses::One, None)?;
+        let id = issue.row.id;
+        let text = id.to_string();
+        // Codes come again, ids do not.
+        let end = &text[text.len() - 8..];
+        issue.row.name = format!("{machine} signed in {end}");
+        let (create, secret) = issue.split();
+        let changes = match self.write(self.served, author, vec![create]).await {
+            Ok(changes) => changes,
+            // Whoever approved it has signed out, or may do less by now.
+            Err(store::StoreError::Denied(_)) => return Ok(DeviceAnswer::Denied),
+            Err(error) => return Err(error.into()),
+        };
+        let token: store::Token = made(changes, id.into())?;
+        Ok(DeviceAnswer::Approved {
+            token: self.issued(token, secret).secret,
+            actor: row.name,
+        })
+    }
+
+    /// The machine that shows this code. Whoever signs in may look; who tries many codes has to wait.
+    pub fn waiting_device(&self, caller: &Caller, code: &str) -> Result<WaitingDevice, Fault> {
+        self.try_code(caller)?;
+        self.devices.waiting(code).ok_or_else(no_such_code)
+    }
+
+    /// The machine gets a client's token of the caller.
+    pub async fn approve_device(&self, caller: &Caller, code: &str) -> Result<(), Fault> {
+        self.try_code(caller)?;
+        self.check_again(caller).await?;
+        let approved = Decision::Approved {
+            author: caller.author(),
+            actor: caller.actor()?,
+        };
+        self.decide_device(code, approved)
+    }
+
+    /// The machine gets nothing.
+    pub async fn deny_device(&self, caller: &Caller, code: &str) -> Result<(), Fault> {
+        self.try_code(caller)?;
+        self.check_again(caller).await?;
+        self.decide_device(code, Decision::Denied)
+    }
+
+    fn decide_device(&self, code: &str, decision: Decision) -> Result<(), Fault> {
+        self.devices.decide(code, decision).ok_or_else(no_such_code)
+    }
+
+    fn try_code(&self, caller: &Caller) -> Result<(), Fault> {
+        let actor = caller.actor()?;
+        let taken = self.devices.take_trial(actor, Instant::now());
+        taken.map_err(|wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        })
+    }
+}
+
+fn no_such_code() -> Fault {
+    Fault::invalid(
+        "code",
+        "no machine shows this code now: it was used, is older than ten minutes, or is mistyped",
+    )
+}
+
+/// What the machine calls itself, as the person who approves it reads it.
+fn machine(given: &str) -> Result<String, Fault> {
+    let given = readable_name(given.trim());
+    if !(1..=MAX_MACHINE_CHARS).contains(&given.chars().count()) {
+        let detail = format!("a machine has a name of 1 to {MAX_MACHINE_CHARS} characters");
+        return Err(Fault::invalid("machine", detail));
+    }
+    Ok(given)
+}

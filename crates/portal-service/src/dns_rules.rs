@@ -1,0 +1,63 @@
+//! The account's rules about names, as an administrator gives them.
+
+use culvert_policy::{DnsRules, Prefix};
+use culvert_portal_base::Fault;
+use culvert_store::AccountSettings;
+use culvert_wire::api::DesiredDns;
+use culvert_wire::model;
+
+/// The rules in the form in which they are kept: one for the same rules. What is wrong is told by its
+/// field, behind `at`.
+pub(super) fn checked(at: &str, wanted: &DesiredDns) -> Result<model::Dns, Fault> {
+    let mut search = Vec::new();
+    for (index, text) in wanted.search.iter().enumerate() {
+        let domain = text
+            .parse()
+            .map_err(|error| Fault::invalid(format!("{at}search[{index}]"), error))?;
+        search.push(domain);
+    }
+    let mut zones = Vec::new();
+    for (index, domain) in wanted.domains.iter().enumerate() {
+        let at = format!("{at}domains[{index}].");
+        let zone = domain
+            .name
+            .parse()
+            .map_err(|error| Fault::invalid(format!("{at}name"), error))?;
+        let mut servers = Vec::new();
+        for (index, text) in domain.servers.iter().enumerate() {
+            let server = text
+                .parse()
+                .map_err(|error| Fault::invalid(format!("{at}servers[{index}]"), error))?;
+            servers.push(server);
+        }
+        zones.push((zone, servers));
+    }
+    let rules = DnsRules::new(search, zones)
+        .map_err(|error| Fault::invalid(at.trim_end_matches('.').to_owned(), error))?;
+    Ok((&rules).into())
+}
+
+/// Refuses servers in the networks of the tunnel: clients and gateways are there, and names of resources.
+pub(super) fn outside_of_the_tunnel(at: &str, settings: &AccountSettings) -> Result<(), Fault> {
+    let ranges = &settings.ranges;
+    let own = [
+        &ranges.machines_ipv4,
+        &ranges.machines_ipv6,
+        &ranges.names_ipv4,
+        &ranges.names_ipv6,
+    ];
+    let own: Vec<Prefix> = own.iter().filter_map(|text| text.parse().ok()).collect();
+    let (rules, _) = settings.dns.understood();
+    for (zone, servers) in rules.zones() {
+        for server in servers {
+            if let Some(range) = own.iter().find(|range| range.contains(server.address())) {
+                let detail = format!(
+                    "{server}, a server of {zone}, lies in {range}, which is the tunnel's own: name the \
+                     server by its address in its own network"
+                );
+                return Err(Fault::invalid(format!("{at}domains"), detail));
+            }
+        }
+    }
+    Ok(())
+}

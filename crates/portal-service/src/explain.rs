@@ -1,0 +1,171 @@
+//! Why a client may use a resource now, or may not, by names.
+
+use super::live::stopping;
+use super::{Caller, Service};
+use culvert_hub::Explained;
+use culvert_ids::{ClientId, ResourceId};
+use culvert_policy::{Decision, PolicyOutcome};
+use culvert_portal_base::Fault;
+use culvert_store as store;
+use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
+use culvert_wire::model::TargetKind;
+use culvert_wire::{Timestamp, words};
+
+impl Service {
+    /// What would be decided if the client asked now, and why.
+    pub async fn explain(
+        &self,
+        caller: &Caller,
+        client: ClientId,
+        resource: ResourceId,
+    ) -> Result<Explanation, Fault> {
+        let client_row: store::Client = self.read(caller, client).await?;
+        let resource_row: store::Resource = self.read(caller, resource).await?;
+        if !self.serves(caller) {
+            return Err(Fault::Unavailable(
+                "another portal has the sessions of this account".to_owned(),
+            ));
+        }
+        let explained = self.sessions.explain(client, resource).await;
+        let explained = explained.ok_or_else(|| match self.sessions.obstacles().is_empty() {
+            true => Fault::Unavailable(
+                "the sessions do not know one of the two: `faults` of /api/v1/status says whether \
+                 rows can't be understood"
+                    .to_owned(),
+            ),
+            false => stopping(),
+        })?;
+        let mut policies = Vec::new();
+        for outcome in explained.policies.policies() {
+            policies.push(self.policy_explanation(caller, outcome).await?);
+        }
+        let gateway = match explained.gateway {
+            Ok(gateway) => {
+                let row: store::Gateway = self.read(caller, gateway).await?;
+                let name = row.name;
+                Some(GatewayChoice { gateway, name })
+            }
+            Err(_) => None,
+        };
+        let mut text = in_words(
+            &explained,
+            &client_row.name,
+            &resource_row.name,
+            &policies,
+            gateway.as_ref(),
+        );
+        for line in names_in_words(&explained, resource_row.target.kind) {
+            text.push('\n');
+            text.push_str(&line);
+        }
+        let until = match explained.policies.decision() {
+            Decision::Allow {
+                until_ms: Some(until_ms),
+                ..
+            } => Some(Timestamp::from_unix_ms(*until_ms)),
+            Decision::Allow { .. } | Decision::Deny { .. } => None,
+        };
+        Ok(Explanation {
+            client,
+            resource,
+            verdict: verdict(explained.is_allow()),
+            until: until.filter(|_| explained.is_allow()),
+            text,
+            policies,
+            applications: (&explained.applications).into(),
+            within: explained.within.map(|within| {
+                let ranges = within.ranges().iter();
+                ranges.map(ToString::to_string).collect()
+            }),
+            outside: explained.outside.map(|(at, text)| OutsideName { at, text }),
+            gateway,
+        })
+    }
+
+    async fn policy_explanation(
+        &self,
+        caller: &Caller,
+        outcome: &PolicyOutcome,
+    ) -> Result<PolicyExplanation, Fault> {
+        let policy: store::Policy = self.read(caller, outcome.policy).await?;
+        let group: store::Group = self.read(caller, outcome.group).await?;
+        let (until, reasons) = match &outcome.outcome {
+            Ok(until_ms) => (until_ms.map(Timestamp::from_unix_ms), Vec::new()),
+            Err(unmet) => (None, unmet.iter().map(ToString::to_string).collect()),
+        };
+        Ok(PolicyExplanation {
+            policy: outcome.policy,
+            name: policy.name,
+            until,
+            group: outcome.group,
+            group_name: group.name,
+            verdict: verdict(outcome.outcome.is_ok()),
+            reasons,
+        })
+    }
+}
+
+const fn verdict(is_allow: bool) -> Verdict {
+    match is_allow {
+        true => Verdict::Allow,
+        false => Verdict::Deny,
+    }
+}
+
+/// Where names of the resource may lead.
+fn names_in_words(explained: &Explained, kind: TargetKind) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &explained.within {
+        Some(within) => lines.push(format!("at the gateway: names may lead only into {within}")),
+        None => {
+            let warning = words::within_warning(kind, None);
+            lines.extend(warning.map(|warning| format!("warning: {warning}")));
+        }
+    }
+    if let Some((at, text)) = &explained.outside {
+        lines.push(format!("a gateway refused a name at {at}: {text}"));
+    }
+    lines
+}
+
+/// A sentence, and a line for each policy.
+fn in_words(
+    explained: &Explained,
+    client: &str,
+    resource: &str,
+    policies: &[PolicyExplanation],
+    gateway: Option<&GatewayChoice>,
+) -> String {
+    let mut lines = Vec::new();
+    lines.push(match (&explained.barred, explained.is_allow(), gateway) {
+        (Some(barred), _, _) => format!("{client} may not use {resource}: {barred}"),
+        (None, true, Some(gateway)) => {
+            format!("{client} may use {resource}, through {}", gateway.name)
+        }
+        (None, true, None) => {
+            let why = explained.gateway.as_ref().err().map_or("", String::as_str);
+            format!("{client} may use {resource}, but cannot reach it: {why}")
+        }
+        (None, false, _) if policies.is_empty() => {
+            format!("{client} may not use {resource}: no policy joins a group of its actor with it")
+        }
+        (None, false, _) => format!("{client} may not use {resource}: no policy allows it now"),
+    });
+    for policy in policies {
+        let outcome = match (policy.verdict, policy.until) {
+            (Verdict::Allow, Some(until)) => format!("allows until {until}"),
+            (Verdict::Allow, None) => "allows".to_owned(),
+            (Verdict::Deny, _) => policy.reasons.join("; "),
+        };
+        let (name, group) = (&policy.name, &policy.group_name);
+        lines.push(format!("policy {name:?} for group {group:?}: {outcome}"));
+    }
+    if let Some((at, text)) = &explained.refused_at_host {
+        lines.push(format!("a gateway refused it at {at}: {text}"));
+    }
+    if !explained.applications.is_any() {
+        let rule = &explained.applications;
+        lines.push(format!("on the client: {rule} may reach it"));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,440 @@
+//! The stream of an export: it is read ahead by a part, asks again whether its caller may read, and
+//! ends for a reader who takes too little.
+//!
+//! An export has the database only while it reads a page. One that waits for its reader keeps memory alone; when
+//! there are too many, the one whose reader has kept it waiting longest gives way (`docs/adr/0029-the-largest-holder-gives-way.md`).
+
+use super::export::{Export, ExportFilter, ExportFormat};
+use super::{Caller, Service};
+use culvert_ids::ActorId;
+use culvert_portal_base::{Fault, Place, Places};
+use culvert_store::CommitWatch;
+use futures_util::stream::{self, Stream};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Pages that are read at once, of all exports: two of the database's four readers are left to everybody else.
+const READS_AT_ONCE: usize = 2;
+
+/// Exports at once. Each keeps two parts of 200 entries, some 120 kB, and 4,096 names, some 400 kB: 8 MB in all.
+const MAX_EXPORTS: usize = 16;
+
+/// Exports of one actor at once.
+const MAX_EXPORTS_PER_ACTOR: u32 = 1;
+
+/// The time that an export waits for its reader, all in all, before it gives way among [`MAX_EXPORTS`]. A
+/// reader that takes a megabyte a second exports 30 MB, some 100,000 entries, before that.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(30);
+
+/// How long a reader may leave a part of up to 200 entries untaken: some 60 kB, so that 2 kB/s are
+/// enough. What the kernel buffers for a connection, up to 4 MiB, is taken in steps of a third of it;
+/// 45 kB/s are enough for these.
+const PART_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often an export asks whether its caller may still read while nothing is changed: a token or a
+/// session may expire.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+
+/// When to come again where there is no place.
+const COME_BACK: Duration = Duration::from_secs(10);
+
+/// Places for exports.
+#[derive(Debug)]
+pub(super) struct ExportPlaces {
+    reads: Semaphore,
+    running: Arc<Mutex<Vec<Arc<Running>>>>,
+    by_actor: Places<ActorId>,
+}
+
+impl Default for ExportPlaces {
+    fn default() -> Self {
+        Self {
+            reads: Semaphore::new(READS_AT_ONCE),
+            running: Arc::default(),
+            by_actor: Places::default(),
+        }
+    }
+}
+
+/// An export that has a place.
+#[derive(Debug, Default)]
+struct Running {
+    waits: Mutex<Waits>,
+    gives_way: Notify,
+}
+
+/// The time that an export has waited for its reader: until the last part, and since when for this one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Running {
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_wait(&self) {
+        self.waits().since = Some(Instant::now());
+    }
+
+    fn end_wait(&self) {
+        let waited = self.waited();
+        *self.waits() = Waits {
+            before: waited,
+            since: None,
+        };
+    }
+
+    fn waited(&self) -> Duration {
+        let waits = *self.waits();
+        waits.before + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A place among all, and one among those of the actor. It is free again when this is dropped.
+#[derive(Debug)]
+struct ExportPlace {
+    own: Arc<Running>,
+    running: Arc<Mutex<Vec<Arc<Running>>>>,
+    _of_actor: Place<ActorId>,
+}
+
+impl Drop for ExportPlace {
+    fn drop(&mut self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have given way already.
+        running.retain(|other| !Arc::ptr_eq(other, &self.own));
+    }
+}
+
+impl ExportPlaces {
+    /// A place. Where there is none, the export that has waited longest for its reader gives way.
+    fn take(&self, actor: ActorId) -> Option<ExportPlace> {
+        let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.len() >= MAX_EXPORTS {
+            let waited = running.iter().map(|export| export.waited());
+            let (slowest, waited) = waited.enumerate().max_by_key(|(_, waited)| *waited)?;
+            if waited < GIVES_WAY_AFTER {
+                return None;
+            }
+            running.swap_remove(slowest).gives_way.notify_one();
+        }
+        let own = Arc::new(Running::default());
+        running.push(Arc::clone(&own));
+        Some(ExportPlace {
+            own,
+            running: Arc::clone(&self.running),
+            _of_actor: of_actor,
+        })
+    }
+}
+
+/// What goes to the reader.
+enum Part {
+    Lines(String),
+    /// The log is at its end. Without it, an export has broken off.
+    End,
+}
+
+impl Service {
+    /// The newest entry first, in parts of some lines each. A fault in the midst ends the stream with
+    /// an error, so that nobody takes half of a log for all of it.
+    pub(crate) fn export(
+        self: &Arc<Self>,
+        caller: Caller,
+        filter: ExportFilter,
+        format: ExportFormat,
+    ) -> Result<impl Stream<Item = io::Result<String>> + Send + use<>, Fault> {
+        caller.may_read()?;
+        let place = self.exports.take(caller.actor()?);
+        let place = place.ok_or(Fault::TooMany { wait: COME_BACK })?;
+        let export = Export::new(Arc::clone(self), caller, filter, format);
+        // One part waits while the next is read.
+        let (sender, parts) = mpsc::channel(1);
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let reader = Reader {
+            parts,
+            is_broken: Arc::clone(&is_broken),
+        };
+        tokio::spawn(async move {
+            let commits = export.service.store.watch();
+            let running = Arc::clone(&place.own);
+            let mut outlet = Outlet {
+                sender,
+                commits,
+                running,
+            };
+            match outlet.run(export).await {
+                Ok(()) => {
+                    // Whoever has read the end may export again at once.
+                    drop(place);
+                    let _ = outlet.sender.send(Part::End).await;
+                }
+                Err(broken) => {
+                    is_broken.store(true, Ordering::Release);
+                    broken.log();
+                }
+            }
+        });
+        Ok(stream::unfold(Some(reader), |reader| async {
+            let mut reader = reader?;
+            match reader.next().await {
+                Ok(Some(lines)) => Some((Ok(lines), Some(reader))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        }))
+    }
+}
+
+/// Why an export breaks off.
+#[derive(Debug)]
+enum Broken {
+    /// The connection is gone.
+    Gone,
+    TooSlow,
+    /// Somebody else has the place.
+    GaveWay,
+    Fault(Fault),
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Broken {
+    fn log(&self) {
+        match self {
+            Self::Gone => tracing::debug!("the reader of an export is gone"),
+            Self::TooSlow => tracing::info!(
+                "an export of a log ends: its reader took nothing for {} s",
+                PART_WITHIN.as_secs()
+            ),
+            Self::GaveWay => tracing::info!(
+                "an export of a log ends: there are {MAX_EXPORTS}, another person asks for one, and its reader is the \
+                 slowest"
+            ),
+            Self::Fault(Fault::Unauthenticated | Fault::Forbidden(_)) => tracing::info!(
+                "an export of a log ends: whoever asked for it may no longer read the log"
+            ),
+            Self::Fault(fault) => tracing::warn!(?fault, "an export of a log breaks off"),
+        }
+    }
+}
+
+/// The end that reads the log.
+struct Outlet {
+    sender: mpsc::Sender<Part>,
+    commits: Box<dyn CommitWatch>,
+    running: Arc<Running>,
+}
+
+impl Outlet {
+    async fn run(&mut self, mut export: Export) -> Result<(), Broken> {
+        let (service, caller) = (Arc::clone(&export.service), export.caller);
+        let may_read = || {
+            let service = Arc::clone(&service);
+            async move { service.check_again(&caller).await }
+        };
+        loop {
+            let turn = service.exports.reads.acquire().await;
+            let turn = turn.map_err(Fault::internal)?;
+            let lines = export.next().await?;
+            drop(turn);
+            let Some(lines) = lines else {
+                return Ok(());
+            };
+            self.running.begin_wait();
+            let handed_over = self.hand_over(lines, may_read).await;
+            self.running.end_wait();
+            handed_over?;
+        }
+    }
+
+    /// Waits until the reader has taken the part before, and asks meanwhile and at last whether the
+    /// caller may still read.
+    async fn hand_over<F>(&mut self, lines: String, may_read: impl Fn() -> F) -> Result<(), Broken>
+    where
+        F: Future<Output = Result<(), Fault>>,
+    {
+        let give_up = Instant::now() + PART_WITHIN;
+        loop {
+            may_read().await?;
+            tokio::select! {
+                biased;
+                permit = self.sender.reserve() => {
+                    permit.map_err(|_| Broken::Gone)?.send(Part::Lines(lines));
+                    return Ok(());
+                }
+                () = sleep_until(give_up) => return Err(Broken::TooSlow),
+                () = self.running.gives_way.notified() => return Err(Broken::GaveWay),
+                // Without a commit in that time, it is asked all the same.
+                _ = timeout(ASK_AGAIN, self.commits.changed()) => {}
+            }
+        }
+    }
+}
+
+/// The end that the connection reads.
+struct Reader {
+    parts: mpsc::Receiver<Part>,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Reader {
+    async fn next(&mut self) -> io::Result<Option<String>> {
+        let part = self.parts.recv().await;
+        // A part that waited while the caller was shut out is not theirs any more.
+        match part.filter(|_| !self.is_broken.load(Ordering::Acquire)) {
+            Some(Part::Lines(lines)) => Ok(Some(lines)),
+            Some(Part::End) => Ok(None),
+            None => Err(io::Error::other("the portal can't read the log to its end")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_store_sql::CommitSignal;
+    use std::sync::atomic::AtomicU32;
+
+    fn outlet(signal: &CommitSignal) -> (Outlet, mpsc::Receiver<Part>) {
+        let (sender, parts) = mpsc::channel(1);
+        let commits = signal.watch();
+        let running = Arc::default();
+        let outlet = Outlet {
+            sender,
+            commits,
+            running,
+        };
+        (outlet, parts)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_who_takes_nothing_loses_the_place_after_half_a_minute() {
+        let signal = CommitSignal::new();
+        let (mut outlet, _parts) = outlet(&signal);
+        let may_read = || async { Ok(()) };
+        let began = Instant::now();
+        outlet
+            .hand_over("first".to_owned(), may_read)
+            .await
+            .unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        let broken = outlet.hand_over("second".to_owned(), may_read).await;
+        assert!(matches!(broken, Err(Broken::TooSlow)));
+        assert_eq!(began.elapsed(), PART_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_export_asks_at_each_commit_and_every_fifteen_seconds_whether_its_caller_may_read() {
+        let signal = CommitSignal::new();
+        let (mut outlet, _parts) = outlet(&signal);
+        let asked = AtomicU32::new(0);
+        let may_read = || {
+            let answer = match asked.fetch_add(1, Ordering::Relaxed) {
+                0..=2 => Ok(()),
+                _ => Err(Fault::Unauthenticated),
+            };
+            async { answer }
+        };
+        let began = Instant::now();
+        outlet
+            .hand_over("first".to_owned(), &may_read)
+            .await
+            .unwrap();
+        // Asked once, and again for the second part; then by time, and by the commit.
+        let commit = async {
+            tokio::time::sleep(ASK_AGAIN + Duration::from_secs(1)).await;
+            signal.wake();
+        };
+        let (broken, ()) = tokio::join!(outlet.hand_over("second".to_owned(), &may_read), commit);
+        let refused = matches!(broken, Err(Broken::Fault(Fault::Unauthenticated)));
+        assert!(refused && asked.load(Ordering::Relaxed) == 4);
+        assert_eq!(began.elapsed(), ASK_AGAIN + Duration::from_secs(1));
+    }
+
+    fn actor(number: u8) -> ActorId {
+        ActorId::from_bytes([number; 16])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_export_with_the_slowest_reader_gives_way_once_that_is_slow() {
+        let places = ExportPlaces::default();
+        let take = |number: usize| places.take(actor(u8::try_from(number).unwrap()));
+        let mut held: Vec<_> = (0..MAX_EXPORTS)
+            .map(|number| take(number).unwrap())
+            .collect();
+        // All wait for their readers; the readers of two are fast, and of one of these now and then.
+        for place in &held {
+            place.own.begin_wait();
+        }
+        held[3].own.end_wait();
+        tokio::time::sleep(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
+        assert!(take(100).is_none(), "nobody is slow yet");
+        for place in &held[..8] {
+            place.own.end_wait();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let newcomer = take(100).expect("one of the other eight gives way");
+        let mut gave_way = 0;
+        for (number, place) in held.iter().enumerate() {
+            let told = timeout(Duration::ZERO, place.own.gives_way.notified());
+            let told = told.await.is_ok();
+            assert!(!told || number >= 8, "{number} reads fast");
+            gave_way += usize::from(told);
+        }
+        assert_eq!(gave_way, 1);
+        assert!(take(100).is_none(), "one of an actor");
+        drop(newcomer);
+        // An export that gave way takes no place along that is another's by now.
+        let second = take(101).unwrap();
+        drop(held.split_off(0));
+        assert_eq!(places.running.lock().unwrap().len(), 1);
+        drop(second);
+        assert!(places.running.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_export_that_gives_way_ends_at_once() {
+        let signal = CommitSignal::new();
+        let (mut outlet, _parts) = outlet(&signal);
+        let may_read = || async { Ok(()) };
+        let first = outlet.hand_over("first".to_owned(), may_read).await;
+        first.unwrap();
+        outlet.running.gives_way.notify_one();
+        let broken = outlet.hand_over("second".to_owned(), may_read).await;
+        assert!(matches!(broken, Err(Broken::GaveWay)));
+    }
+
+    #[tokio::test]
+    async fn an_export_that_broke_off_does_not_look_like_a_whole_one() {
+        let (sender, parts) = mpsc::channel(1);
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let mut reader = Reader {
+            parts,
+            is_broken: Arc::clone(&is_broken),
+        };
+        let lines = || Part::Lines("a".to_owned());
+        sender.send(lines()).await.ok().unwrap();
+        assert_eq!(reader.next().await.unwrap().as_deref(), Some("a"));
+        sender.send(lines()).await.ok().unwrap();
+        is_broken.store(true, Ordering::Release);
+        assert!(reader.next().await.is_err(), "it waited too long");
+        is_broken.store(false, Ordering::Release);
+        sender.send(Part::End).await.ok().unwrap();
+        assert!(reader.next().await.unwrap().is_none());
+        drop(sender);
+        assert!(reader.next().await.is_err(), "it ended without its end");
+    }
+}

@@ -1,0 +1,194 @@
+use super::list::{cursor, page_limit};
+use super::{Caller, ListRequest, Service, made, names, show};
+use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
+use culvert_portal_base::{Fault, birth};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};
+use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
+use std::collections::BTreeSet;
+
+impl Service {
+    /// A page of the groups that the caller may see.
+    pub async fn groups(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Group>, Fault> {
+        self.list(caller, request, show::group).await
+    }
+
+    /// The group with this id.
+    pub async fn group(&self, caller: &Caller, id: GroupId) -> Result<Group, Fault> {
+        self.read(caller, id).await.map(show::group)
+    }
+
+    /// Creates a group.
+    pub async fn create_group(&self, caller: &Caller, new: NewGroup) -> Result<Group, Fault> {
+        let (now_ms, random) = birth()?;
+        let row = store::Group {
+            id: GroupId::new(now_ms, random),
+            name: names::name("name", &new.name)?,
+            stamp: Stamp::default(),
+        };
+        self.create(caller, row).await.map(show::group)
+    }
+
+    /// Changes a group; with `expected`, only that version of it.
+    pub async fn change_group(
+        &self,
+        caller: &Caller,
+        id: GroupId,
+        expected: Option<u64>,
+        patch: GroupPatch,
+    ) -> Result<Group, Fault> {
+        let change = |row: &mut store::Group| {
+            if let Some(name) = &patch.name {
+                row.name = names::name("name", name)?;
+            }
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::group)
+    }
+
+    /// Its memberships and policies go with it.
+    pub async fn delete_group(
+        &self,
+        caller: &Caller,
+        id: GroupId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.delete::<store::Group>(caller, id, expected, false)
+            .await
+    }
+
+    /// A page of the members of a group.
+    pub async fn members(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        request: &ListRequest,
+    ) -> Result<Page<Member>, Fault> {
+        // A group that is not there is no empty one.
+        self.read::<store::Group>(caller, group).await?;
+        let filter = ListFilter {
+            refers_to: vec![group.into()],
+            ..ListFilter::default()
+        };
+        let after: Option<MembershipId> = cursor(request.cursor.as_deref())?;
+        let limit = page_limit(request.limit)?;
+        let list = self.store.list(
+            caller.account(),
+            store::Membership::KIND,
+            &filter,
+            after.map(EntityId::from),
+            limit,
+        );
+        let page = self.ask("list", list).await?;
+        let mut items = Vec::new();
+        for row in page.items {
+            let Some(row) = store::Membership::from_entity(row) else {
+                continue;
+            };
+            // Whoever was deleted in between took the membership along.
+            match self.read::<store::Actor>(caller, row.actor).await {
+                Ok(actor) => items.push(show::member(&row, actor.name)),
+                Err(Fault::NotFound(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(Page {
+            items,
+            next_cursor: page.next.map(|next| next.to_string()),
+        })
+    }
+
+    /// A membership that an identity provider has made becomes one that people made, which stays when the claim goes.
+    pub async fn add_member(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        new: NewMember,
+    ) -> Result<Member, Fault> {
+        caller.may_change()?;
+        self.read::<store::Group>(caller, group).await?;
+        let actor: store::Actor = self
+            .read(caller, new.actor)
+            .await
+            .map_err(|fault| fault.at_field("actor"))?;
+        let (now_ms, random) = birth()?;
+        let row = store::Membership {
+            id: MembershipId::new(now_ms, random),
+            group,
+            actor: new.actor,
+            stamp: Stamp::default(),
+        };
+        // No sign-in by a provider reads the memberships before this and writes them after it.
+        let _alone = self.shutting_out.lock().await;
+        let filter = ListFilter {
+            refers_to: vec![group.into(), new.actor.into()],
+            ..ListFilter::default()
+        };
+        let there: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
+        let of_actor = ListFilter {
+            refers_to: vec![new.actor.into()],
+            ..ListFilter::default()
+        };
+        let by_providers = self.made_by_providers(caller.account(), &of_actor).await?;
+        let there = there.iter().find(|there| by_providers.contains(&there.id));
+        let row = match there {
+            Some(there) => {
+                let id = row.id.into();
+                let mutations = taken_over(there, row);
+                let written = self.write(caller.account(), caller.author(), mutations.into());
+                made(written.await?, id)?
+            }
+            None => self.create(caller, row).await?,
+        };
+        Ok(show::member(&row, actor.name))
+    }
+
+    /// Memberships that identity providers have made for these identities, and take away again.
+    pub(super) async fn made_by_providers(
+        &self,
+        account: AccountId,
+        filter: &ListFilter,
+    ) -> Result<BTreeSet<MembershipId>, Fault> {
+        let identities: Vec<store::Identity> = self.all(account, filter).await?;
+        let made = identities.into_iter();
+        Ok(made.flat_map(|identity| identity.memberships).collect())
+    }
+
+    /// Removes a member of a group.
+    pub async fn remove_member(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        actor: ActorId,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let filter = ListFilter {
+            refers_to: vec![group.into(), actor.into()],
+            ..ListFilter::default()
+        };
+        let rows: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
+        let Some(row) = rows.first() else {
+            return Err(Fault::NotFound(format!("{actor} is not in {group}")));
+        };
+        self.delete::<store::Membership>(caller, row.id, None, false)
+            .await
+    }
+}
+
+/// The mutations that replace a provider's membership by `new`, which people want. The provider's identity
+/// goes on to list the old one, so it takes nothing away. The hub sees both changes at once, and ends nothing.
+pub(super) fn taken_over(there: &store::Membership, new: store::Membership) -> [Mutation; 2] {
+    [
+        Mutation::Delete {
+            id: there.id.into(),
+            expected_version: Some(there.stamp.version),
+            cascade: false,
+        },
+        Mutation::Create(new.into()),
+    ]
+}

@@ -1,0 +1,148 @@
+//! Lists, a page at a time.
+
+use super::{Caller, Service};
+use culvert_ids::AccountId;
+use culvert_portal_base::Fault;
+use culvert_store::{EntityId, Kind, ListFilter, PageLimit, StoreExt};
+use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
+
+/// Which part of which list is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// Which rows.
+    pub filter: ListFilter,
+    /// [`Page::next_cursor`] of the page before.
+    pub cursor: Option<String>,
+    /// Rows of a page.
+    pub limit: Option<u16>,
+}
+
+impl ListRequest {
+    /// Only what refers to `id`, where there is one.
+    pub fn referring_to(mut self, id: Option<impl Into<EntityId>>) -> Self {
+        self.filter.refers_to.extend(id.map(Into::into));
+        self
+    }
+}
+
+/// How many entries are wanted.
+pub(super) fn page_limit(limit: Option<u16>) -> Result<PageLimit, Fault> {
+    match limit.unwrap_or(DEFAULT_PAGE_LEN) {
+        limit @ 1..=MAX_PAGE_LEN => Ok(PageLimit::new(u64::from(limit))),
+        limit => Err(Fault::invalid(
+            "limit",
+            format_args!("{limit} is not between 1 and {MAX_PAGE_LEN}"),
+        )),
+    }
+}
+
+/// Takes apart a cursor that the portal made.
+pub(super) fn cursor<T: std::str::FromStr>(text: Option<&str>) -> Result<Option<T>, Fault> {
+    let wrong = |_| {
+        let detail = "give `next_cursor` of the page before, or leave it out to begin anew";
+        Fault::invalid("cursor", detail)
+    };
+    text.map(str::parse).transpose().map_err(wrong)
+}
+
+impl Service {
+    /// A page of the rows of a kind, each as `show` makes it.
+    pub(super) async fn list<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
+        caller.may_read()?;
+        self.list_own(caller, request, show).await
+    }
+
+    /// The same, of what the caller may see whatever the role is.
+    pub(super) async fn list_own<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
+        let limit = page_limit(request.limit)?;
+        let after: Option<EntityId> = cursor(request.cursor.as_deref())?;
+        if after.is_some_and(|after| after.kind() != T::KIND) {
+            return Err(Fault::invalid("cursor", "it is a cursor of another list"));
+        }
+        let list = self
+            .store
+            .list(caller.account(), T::KIND, &request.filter, after, limit);
+        let page = self.ask("list", list).await?;
+        let rows = page.items.into_iter().filter_map(T::from_entity);
+        Ok(Page {
+            items: rows.map(show).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        })
+    }
+
+    /// A page of those rows of a kind that `keep` keeps. As much of the list is read as fills it.
+    pub(super) async fn list_kept<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        keep: impl Fn(&T) -> bool + Send,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
+        caller.may_read()?;
+        let limit = usize::from(page_limit(request.limit)?.rows());
+        let mut after: Option<EntityId> = cursor(request.cursor.as_deref())?;
+        if after.is_some_and(|after| after.kind() != T::KIND) {
+            return Err(Fault::invalid("cursor", "it is a cursor of another list"));
+        }
+        let mut kept: Vec<T> = Vec::new();
+        loop {
+            let filter = &request.filter;
+            let list = self
+                .store
+                .list(caller.account(), T::KIND, filter, after, PageLimit::MAX);
+            let page = self.ask("list", list).await?;
+            let rows = page.items.into_iter().filter_map(T::from_entity);
+            kept.extend(rows.filter(|row| keep(row)).take(limit + 1 - kept.len()));
+            after = page.next;
+            if after.is_none() || kept.len() > limit {
+                break;
+            }
+        }
+        let is_more = kept.len() > limit;
+        kept.truncate(limit);
+        let last = kept.last().filter(|_| is_more);
+        let next_cursor = last.map(|row| Into::<EntityId>::into(row.id()).to_string());
+        Ok(Page {
+            items: kept.into_iter().map(show).collect(),
+            next_cursor,
+        })
+    }
+
+    /// All rows of a kind that pass the filter. For kinds and filters that leave few of them.
+    pub(super) async fn all<T: Kind>(
+        &self,
+        account: AccountId,
+        filter: &ListFilter,
+    ) -> Result<Vec<T>, Fault> {
+        let mut rows = Vec::new();
+        let mut after = None;
+        loop {
+            let list = self
+                .store
+                .list(account, T::KIND, filter, after, PageLimit::MAX);
+            let page = self.ask("list", list).await?;
+            rows.extend(page.items.into_iter().filter_map(T::from_entity));
+            after = page.next;
+            if after.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// One row by its id.
+    pub(super) async fn read<T: Kind>(&self, caller: &Caller, id: T::Id) -> Result<T, Fault> {
+        caller.may_read()?;
+        let get = self.store.get_as::<T>(caller.account(), id);
+        Ok(self.ask("get", get).await?)
+    }
+}

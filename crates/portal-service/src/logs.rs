@@ -1,0 +1,105 @@
+use super::list::{cursor, page_limit};
+use super::{Caller, Service};
+use culvert_log_sinks::entries;
+use culvert_portal_base::Fault;
+use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq};
+use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
+
+/// Which part of the change log is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ChangeLogRequest {
+    /// Which entries.
+    pub filter: ChangeFilter,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// Entries of a page.
+    pub limit: Option<u16>,
+}
+
+/// Which part of the access log is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct AccessLogRequest {
+    /// Which entries.
+    pub filter: AccessFilter,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// Entries of a page.
+    pub limit: Option<u16>,
+}
+
+/// Which part of the flow log is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct FlowLogRequest {
+    /// Which entries.
+    pub filter: FlowFilter,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// Entries of a page.
+    pub limit: Option<u16>,
+}
+
+/// What is to be looked for; nothing, where nothing is written.
+pub fn search_text(text: Option<&str>) -> Result<Option<SearchText>, Fault> {
+    let text = text.filter(|text| !text.trim().is_empty());
+    let parsed = text.map(str::parse).transpose();
+    parsed.map_err(|error| Fault::invalid("search", error))
+}
+
+impl Service {
+    /// The newest first.
+    pub async fn change_log(
+        &self,
+        caller: &Caller,
+        request: &ChangeLogRequest,
+    ) -> Result<Page<ChangeLogEntry>, Fault> {
+        caller.may_read()?;
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(Seq);
+        let log = self
+            .store
+            .change_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("change_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(entries::change).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+
+    /// The newest first.
+    pub async fn access_log(
+        &self,
+        caller: &Caller,
+        request: &AccessLogRequest,
+    ) -> Result<Page<AccessLogEntry>, Fault> {
+        caller.may_read()?;
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(AccessSeq);
+        let log = self
+            .store
+            .access_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("access_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(entries::access).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+
+    /// The newest first.
+    pub async fn flow_log(
+        &self,
+        caller: &Caller,
+        request: &FlowLogRequest,
+    ) -> Result<Page<FlowLogEntry>, Fault> {
+        caller.may_read()?;
+        let limit = page_limit(request.limit)?;
+        let before = cursor(request.cursor.as_deref())?.map(FlowSeq);
+        let log = self
+            .store
+            .flow_log(caller.account(), &request.filter, before, limit);
+        let page = self.ask("flow_log", log).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(entries::flow).collect(),
+            next_cursor: page.next.map(|next| next.0.to_string()),
+        })
+    }
+}

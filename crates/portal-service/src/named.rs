@@ -1,0 +1,151 @@
+//! Things by the names that people know them by.
+
+use super::{Caller, ListRequest, Service, show};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
+use culvert_portal_base::Fault;
+use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
+use culvert_wire::api::{Actor, Client, Group, Resource, Site};
+
+/// How many names are offered in the place of one that nothing has: a line of them.
+const NAMES_OFFERED: u64 = 5;
+
+impl Service {
+    /// What the caller is called.
+    pub async fn own_name(&self, caller: &Caller) -> Result<String, Fault> {
+        let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
+        Ok(row.name)
+    }
+
+    /// The actor of this name.
+    pub async fn actor_named(&self, caller: &Caller, name: &str) -> Result<Actor, Fault> {
+        self.named(caller, name).await.map(show::actor)
+    }
+
+    /// The group of this name.
+    pub async fn group_named(&self, caller: &Caller, name: &str) -> Result<Group, Fault> {
+        self.named(caller, name).await.map(show::group)
+    }
+
+    /// The site of this name.
+    pub async fn site_named(&self, caller: &Caller, name: &str) -> Result<Site, Fault> {
+        let found = self.named(caller, name).await.map(show::site);
+        found.map_err(|fault| fault.at_field("site"))
+    }
+
+    /// The resource of this name.
+    pub async fn resource_named(&self, caller: &Caller, name: &str) -> Result<Resource, Fault> {
+        self.named(caller, name).await.map(show::resource)
+    }
+
+    /// The client of this name.
+    pub async fn client_named(&self, caller: &Caller, name: &str) -> Result<Client, Fault> {
+        self.named(caller, name).await.map(show::client)
+    }
+
+    /// The row of that name, whatever the case of its letters; of several, as revoked machines leave
+    /// them, the newest.
+    async fn named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<T, Fault> {
+        caller.may_read()?;
+        let filter = ListFilter {
+            name: Some(name.to_owned()),
+            ..ListFilter::default()
+        };
+        let mut rows: Vec<T> = self.all(caller.account(), &filter).await?;
+        match rows.pop() {
+            Some(row) => Ok(row),
+            None => Err(self.nothing_named::<T>(caller, name).await?),
+        }
+    }
+
+    /// Says what else has the words in its name: of thousands nobody knows each by heart.
+    async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
+        let what = T::KIND;
+        let mut detail = format!("there is no {what} named {name:?}");
+        let filter = ListFilter {
+            name_contains: Some(name.to_owned()),
+            ..ListFilter::default()
+        };
+        let list = self.store.list(
+            caller.account(),
+            what,
+            &filter,
+            None,
+            PageLimit::new(NAMES_OFFERED),
+        );
+        let page = self.ask("list", list).await?;
+        let names: Vec<String> = page
+            .items
+            .iter()
+            .filter_map(|row| row.name().map(|name| format!("{name:?}")))
+            .collect();
+        if !name.is_empty() && !names.is_empty() {
+            let more = if page.next.is_some() { ", …" } else { "" };
+            detail = format!(
+                "{detail}; with that in their names: {}{more}",
+                names.join(", ")
+            );
+        }
+        Ok(Fault::NotFound(detail))
+    }
+
+    /// The name of what a log speaks of; its id, where it is gone.
+    pub async fn actor_name(&self, caller: &Caller, id: ActorId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// The name of the group.
+    pub async fn group_name(&self, caller: &Caller, id: GroupId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// The name of the client.
+    pub async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// The name of the token.
+    pub async fn token_name(&self, caller: &Caller, id: TokenId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// The name of the gateway.
+    pub async fn gateway_name(&self, caller: &Caller, id: GatewayId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// The name of the resource.
+    pub async fn resource_name(&self, caller: &Caller, id: ResourceId) -> Result<String, Fault> {
+        self.name_or_id(caller, id).await
+    }
+
+    /// What the row is called; its id, where it has no name or is gone.
+    async fn name_or_id(&self, caller: &Caller, id: impl Into<EntityId>) -> Result<String, Fault> {
+        let id = id.into();
+        let name = self.name_of(caller, id).await?;
+        Ok(name.unwrap_or_else(|| id.to_string()))
+    }
+
+    /// What the row is called, where it is there and has a name.
+    pub async fn name_of(&self, caller: &Caller, id: EntityId) -> Result<Option<String>, Fault> {
+        caller.may_read()?;
+        let row = self.store.get(caller.account(), id);
+        match self.ask("get", row).await {
+            Ok(row) => Ok(row.name().map(str::to_owned)),
+            Err(store::StoreError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ListRequest {
+    /// What has this in its name.
+    pub fn searching(text: Option<&str>) -> Self {
+        Self {
+            filter: ListFilter {
+                name_contains: text.map(str::to_owned),
+                ..ListFilter::default()
+            },
+            ..Self::default()
+        }
+    }
+}

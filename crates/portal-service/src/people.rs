@@ -1,0 +1,390 @@
+//! People who sign in: their passwords, and the sessions of their browsers.
+
+use super::tokens::issue;
+use super::{Caller, Service, SignedIn, show};
+use culvert_ids::{ActorId, TokenId};
+use culvert_portal_auth::{Asker, Known};
+use culvert_portal_base::{Fault, now};
+use culvert_store::{
+    self as store, ActorKind, Author, ListFilter, Mutation, Proof, Role, SecretBytes, TokenScope,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::api::{Actor, NewSignIn, Token};
+use culvert_wire::token::{Bearer, TokenKind};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// How long a session lasts at most, however much it is used: a working day.
+const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
+
+/// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
+const MAX_SESSIONS: usize = 16;
+
+/// What a browser is to keep, so that it is known when a person signs in there again.
+pub struct Mark(pub Zeroizing<String>);
+
+/// A session that was just begun.
+pub struct Begun {
+    /// The whole token, which the browser keeps.
+    pub token: Zeroizing<String>,
+}
+
+/// Whose password it was, and by what it is right. The store compares that when a session begins by it.
+#[derive(Clone, Debug)]
+pub(super) struct ByPassword {
+    pub(super) actor: ActorId,
+    pub(super) verifier: SecretBytes,
+}
+
+impl ByPassword {
+    pub(super) fn proof(&self) -> Mutation {
+        let by = Proof::Password(self.verifier.clone());
+        let actor = self.actor;
+        Mutation::Prove { actor, by }
+    }
+}
+
+impl Service {
+    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told. `mark` is what
+    /// the browser shows of a sign-in before; it gets one for the next.
+    pub async fn sign_in(
+        &self,
+        from: IpAddr,
+        mark: Option<&str>,
+        name: &str,
+        password: &str,
+    ) -> Result<(SignedIn, Mark), Fault> {
+        let as_kept = name.trim().to_lowercase();
+        let known = mark.and_then(|mark| self.browsers.known(mark, &as_kept));
+        let proven = self.prove(from, known, name, password).await?;
+        let mark = self.browsers.mark(&as_kept)?;
+        Ok((self.after_password(proven).await?, Mark(mark)))
+    }
+
+    /// That an attempt came too early.
+    pub(super) fn limited(&self, wait: Duration) -> Fault {
+        self.metrics.rate_limited.inc();
+        Fault::TooMany { wait }
+    }
+
+    /// Refuses a password that is not the caller's own.
+    pub(super) async fn prove_own(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        password: &str,
+    ) -> Result<ByPassword, Fault> {
+        let actor = caller.actor()?;
+        let row: store::Actor = self.get(caller.account(), actor).await?;
+        let known = Some(actor.into());
+        match self.prove(from, known, &row.name, password).await {
+            Ok(proven) if proven.actor == actor => Ok(proven),
+            Ok(_) | Err(Fault::Unauthenticated) => {
+                Err(Fault::invalid("current", "it is not your password"))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Who it is whose name and password these are. Whoever is known has attempts of their own, which no stranger
+    /// uses up.
+    async fn prove(
+        &self,
+        from: IpAddr,
+        known: Option<Known>,
+        name: &str,
+        password: &str,
+    ) -> Result<ByPassword, Fault> {
+        let limited = |wait| self.limited(wait);
+        let at = Instant::now();
+        match known {
+            Some(known) => self.browsers.take(known, at).map_err(limited)?,
+            None => {
+                self.sign_ins_from.take(from, at).map_err(limited)?;
+                let key = name.trim().to_lowercase();
+                self.sign_ins_as.take_for(&key, at).map_err(limited)?;
+            }
+        }
+        let asker = known.map_or(Asker::At(from), Asker::Known);
+        let found = self.store.password(self.served, name.trim());
+        let found = self.ask("password", found).await?;
+        let verifier = found.as_ref().map(|(_, verifier)| verifier);
+        let right = self.passwords.check(asker, password, verifier).await?;
+        match found {
+            Some((actor, verifier)) if right => Ok(ByPassword { actor, verifier }),
+            _ => {
+                self.metrics.denied_tokens.inc();
+                tracing::info!(%from, "a name and password were not accepted");
+                Err(Fault::Unauthenticated)
+            }
+        }
+    }
+
+    /// Makes a session, in one write with what comes before it: a proof of the person among it.
+    pub(super) async fn begin_session(
+        &self,
+        actor: ActorId,
+        mutations: Vec<Mutation>,
+    ) -> Result<Begun, Fault> {
+        self.begin_session_by(None, actor, mutations).await
+    }
+
+    /// The same. The session takes the place of `replaced`, which must still be accepted when it is written.
+    async fn begin_session_by(
+        &self,
+        replaced: Option<Author>,
+        actor: ActorId,
+        mut mutations: Vec<Mutation>,
+    ) -> Result<Begun, Fault> {
+        let expires = now().unix_ms().saturating_add(SESSION_LIFETIME_MS);
+        let expires = Timestamp::from_unix_ms(expires);
+        let scope = TokenScope::Session { actor };
+        let mut issue = issue(scope, String::new(), store::TokenUses::Many, Some(expires))?;
+        issue.row.name = format!("session {}", issue.row.id);
+        let id = issue.row.id;
+        let begun = Author {
+            actor: Some(actor),
+            token: Some(id),
+            role: None,
+        };
+        let (create, secret) = issue.split();
+        mutations.push(create);
+        // A new session has the proof of the one that makes it, which therefore goes last.
+        mutations.extend(replaced.and_then(|author| author.token).map(end));
+        let author = replaced.unwrap_or(begun);
+        self.write(self.served, author, mutations).await?;
+        let kind = TokenKind::Session;
+        let token = Bearer { kind, id, secret }.expose();
+        Ok(Begun { token })
+    }
+
+    /// Ends sessions that are over, and the oldest of the others where there would be too many with one more.
+    pub(super) async fn crowded_out(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
+        let mut rows = self.sessions_of(actor).await?;
+        let now = now();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
+        let holds = |row: &store::Token| row.expires.is_none_or(|expires| now < expires);
+        let (live, over): (Vec<_>, Vec<_>) = rows.into_iter().partition(holds);
+        let going = over
+            .into_iter()
+            .chain(live.into_iter().skip(MAX_SESSIONS - 1));
+        Ok(going.map(|row| end(row.id)).collect())
+    }
+
+    async fn sessions_of(&self, actor: ActorId) -> Result<Vec<store::Token>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![actor.into()],
+            ..ListFilter::default()
+        };
+        let mut rows: Vec<store::Token> = self.all(self.served, &filter).await?;
+        rows.retain(|row| matches!(row.scope, TokenScope::Session { .. }));
+        Ok(rows)
+    }
+
+    /// The caller's own sessions, the newest first, and which of them the caller uses.
+    pub async fn own_sessions(&self, caller: &Caller) -> Result<(Vec<Token>, TokenId), Fault> {
+        let mut rows = self.sessions_of(caller.actor()?).await?;
+        rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
+        Ok((rows.into_iter().map(show::token).collect(), caller.token()))
+    }
+
+    /// Ends the caller's session.
+    pub async fn sign_out(&self, caller: &Caller) -> Result<(), Fault> {
+        let ended = self.write(caller.account(), caller.author(), vec![end(caller.token())]);
+        match ended.await {
+            Ok(_) | Err(store::StoreError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends all sessions that the caller has, this one included.
+    pub async fn sign_out_everywhere(&self, caller: &Caller) -> Result<(), Fault> {
+        let mutations = self.ends_of(caller.actor()?).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    /// Ends all sessions of a person.
+    pub async fn end_sessions(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_actor(caller, actor).await?;
+        let row: store::Actor = self.read(caller, actor).await?;
+        let current = row.stamp.version;
+        if expected.is_some_and(|expected| expected != current) {
+            return Err(Fault::VersionConflict { current });
+        }
+        let mutations = self.ends_of(actor).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    /// Ends one of the caller's own sessions.
+    pub async fn end_own_session(&self, caller: &Caller, session: TokenId) -> Result<(), Fault> {
+        let rows = self.sessions_of(caller.actor()?).await?;
+        if !rows.iter().any(|row| row.id == session) {
+            return Err(Fault::NotFound(format!("you have no session {session}")));
+        }
+        self.write(caller.account(), caller.author(), vec![end(session)])
+            .await?;
+        Ok(())
+    }
+
+    /// Ends all sessions that the caller has but this one.
+    pub async fn end_other_sessions(&self, caller: &Caller) -> Result<(), Fault> {
+        let mutations = self.ends_of_others(caller).await?;
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    async fn ends_of_others(&self, caller: &Caller) -> Result<Vec<Mutation>, Fault> {
+        let rows = self.sessions_of(caller.actor()?).await?;
+        let others = rows.into_iter().filter(|row| row.id != caller.token());
+        Ok(others.map(|row| end(row.id)).collect())
+    }
+
+    pub(super) async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
+        let rows = self.sessions_of(actor).await?;
+        Ok(rows.into_iter().map(|row| end(row.id)).collect())
+    }
+
+    /// Changes the caller's own password, which ends all sessions and begins another.
+    pub async fn change_own_password(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        current: &str,
+        new: &str,
+    ) -> Result<Begun, Fault> {
+        let actor = caller.actor()?;
+        let row: store::Actor = self.get(caller.account(), actor).await?;
+        let proven = self.prove_own(caller, from, current).await?;
+        let asker = Asker::Known(actor.into());
+        let verifier = self.passwords.verifier(asker, "password", &row.name, new);
+        let verifier = verifier.await?;
+        let mut mutations = vec![proven.proof()];
+        mutations.extend(self.ends_of_others(caller).await?);
+        mutations.push(Mutation::SetPassword {
+            actor,
+            role: None,
+            verifier,
+            expected_version: None,
+        });
+        self.begin_session_by(Some(caller.author()), actor, mutations)
+            .await
+    }
+
+    /// Lets a person sign in with this password, as this. The sessions that the person has end.
+    pub async fn set_sign_in(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        expected: Option<u64>,
+        new: NewSignIn,
+    ) -> Result<Actor, Fault> {
+        caller.may_change()?;
+        let row: store::Actor = self.read(caller, actor).await?;
+        let role = show::role(new.role);
+        may_have(row.kind, role)?;
+        let verifier = match &new.password {
+            Some(password) => {
+                let asker = Asker::Known(caller.actor()?.into());
+                let verifier = self
+                    .passwords
+                    .verifier(asker, "password", &row.name, password);
+                Some(verifier.await?)
+            }
+            None => None,
+        };
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_actor(caller, actor).await?;
+        if role == Role::Owner {
+            caller.may_change_owners()?;
+        } else {
+            self.keep_an_owner(caller.account(), |_, owner| owner == actor)
+                .await?;
+        }
+        let mut mutations = self.ends_of(actor).await?;
+        mutations.push(match verifier {
+            Some(verifier) => Mutation::SetPassword {
+                actor,
+                role: Some(role),
+                verifier,
+                expected_version: expected,
+            },
+            None => {
+                let row: store::Actor = self.read(caller, actor).await?;
+                let version = row.stamp.version;
+                let was = row.sign_in.unwrap_or(super::providers::AS_USER);
+                Mutation::Update {
+                    entity: store::Actor {
+                        sign_in: Some(store::SignIn { role, ..was }),
+                        ..row
+                    }
+                    .into(),
+                    expected_version: expected.or(Some(version)),
+                }
+            }
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.actor(caller, actor).await
+    }
+
+    /// Ends that a person signs in, and the sessions that there are.
+    pub async fn end_sign_in(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        expected: Option<u64>,
+    ) -> Result<Actor, Fault> {
+        let _alone = self.shutting_out.lock().await;
+        let row: store::Actor = self.read(caller, actor).await?;
+        self.may_touch_actor(caller, actor).await?;
+        self.keep_an_owner(caller.account(), |_, owner| owner == actor)
+            .await?;
+        let mut mutations = self.ends_of(actor).await?;
+        let version = row.stamp.version;
+        mutations.push(Mutation::Update {
+            entity: store::Actor {
+                sign_in: None,
+                ..row
+            }
+            .into(),
+            expected_version: expected.or(Some(version)),
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.actor(caller, actor).await
+    }
+}
+
+fn end(session: TokenId) -> Mutation {
+    Mutation::Delete {
+        id: session.into(),
+        expected_version: None,
+        cascade: false,
+    }
+}
+
+/// Machines do not sign in, and who may see or change more than the own clients is an admin.
+fn may_have(kind: ActorKind, role: Role) -> Result<(), Fault> {
+    match (kind, role) {
+        (ActorKind::Admin, _) | (ActorKind::User, Role::User) => Ok(()),
+        (ActorKind::User, _) => Err(Fault::invalid(
+            "role",
+            "an actor of kind `user` signs in as `user`; make an actor of kind `admin` for more",
+        )),
+        (ActorKind::ServiceAccount, _) => Err(Fault::Conflict(
+            "a service account is a machine: it has tokens and does not sign in".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,546 @@
+//! Signing in by an identity provider: who comes back becomes the actor whom the identity says, and
+//! nobody by a name or an address.
+
+use super::people::Begun;
+use super::providers::{AS_USER, leave, new_identity};
+use super::{Caller, Service};
+use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId, TokenId};
+use culvert_policy::readable_name;
+use culvert_portal_auth::oidc;
+use culvert_portal_auth::oidc::{Claims, Flow, Groups, Lookup, Purpose, SignInFault};
+use culvert_portal_base::{Fault, birth};
+use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Proof, Stamp, StoreExt};
+use culvert_wire::Timestamp;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Names that are tried for somebody new whose name others have.
+const MAX_NUMBERED: u32 = 100;
+
+/// What a browser brings back from a provider.
+#[derive(Clone, Copy, Debug)]
+pub struct CameBack<'a> {
+    /// The state of the request.
+    pub state: &'a str,
+    /// What the browser has kept since the way began.
+    pub browser: Option<&'a str>,
+    /// The authorization code.
+    pub code: Option<&'a str>,
+    /// Who says that it answers (RFC 9207).
+    pub issuer: Option<&'a str>,
+    /// Why there is none.
+    pub error: Option<&'a str>,
+    /// The same in words.
+    pub error_description: Option<&'a str>,
+}
+
+/// A provider, as far as people need to know it who are known by it.
+#[derive(Clone, Debug)]
+pub struct KnownProvider {
+    /// Its id.
+    pub id: ProviderId,
+    /// Its name.
+    pub name: String,
+    /// Nobody signs in by it now.
+    pub disabled: bool,
+}
+
+/// What came of it.
+pub enum Arrived {
+    /// A session, and the page to go on with.
+    SignedIn {
+        /// The session.
+        begun: Begun,
+        /// The page.
+        next: String,
+    },
+    /// The person is known by the provider as well from now on.
+    Linked,
+    /// The person has proven once more who they are, for this form that waits.
+    Proven {
+        /// What the form is known by.
+        form: String,
+    },
+}
+
+impl Service {
+    /// The name of the provider.
+    pub async fn provider_name(&self, id: ProviderId) -> Result<String, Fault> {
+        let known = self.known_providers().await?;
+        let known = known.into_iter().find(|provider| provider.id == id);
+        Ok(known.map_or_else(|| id.to_string(), |provider| provider.name))
+    }
+
+    /// The providers by which somebody may sign in: ids and names, for the page that asks.
+    pub async fn ways_to_sign_in(&self) -> Result<Vec<(ProviderId, String)>, Fault> {
+        let known = self.known_providers().await?.into_iter();
+        let enabled = known.filter(|provider| !provider.disabled);
+        Ok(enabled
+            .map(|provider| (provider.id, provider.name))
+            .collect())
+    }
+
+    /// All providers, those that nobody can sign in by included, for who reads whom they know.
+    pub async fn known_providers(&self) -> Result<Vec<KnownProvider>, Fault> {
+        let rows: Vec<store::Provider> = self.all(self.served, &ListFilter::default()).await?;
+        let known = rows.into_iter().map(|row| KnownProvider {
+            id: row.id,
+            name: row.name,
+            disabled: row.disabled,
+        });
+        Ok(known.collect())
+    }
+
+    /// Sends somebody to a provider to sign in.
+    pub async fn begin_provider_sign_in(
+        &self,
+        from: IpAddr,
+        provider: ProviderId,
+        next: String,
+    ) -> Result<oidc::Begun, Fault> {
+        self.begin_way(from, provider, Purpose::SignIn { next })
+            .await
+    }
+
+    /// Sends somebody who has signed in to a provider, to be known by it as well.
+    pub async fn begin_link(
+        &self,
+        caller: &Caller,
+        from: IpAddr,
+        provider: ProviderId,
+    ) -> Result<oidc::Begun, Fault> {
+        self.check_again(caller).await?;
+        let purpose = Purpose::Link {
+            actor: caller.actor()?,
+            session: caller.token(),
+        };
+        self.begin_way(from, provider, purpose).await
+    }
+
+    pub(super) async fn begin_way(
+        &self,
+        from: IpAddr,
+        provider: ProviderId,
+        purpose: Purpose,
+    ) -> Result<oidc::Begun, Fault> {
+        let taken = self.sign_ins_from.take(from, Instant::now());
+        taken.map_err(|wait| {
+            self.metrics.rate_limited.inc();
+            Fault::TooMany { wait }
+        })?;
+        let row = self.enabled_provider(provider).await?;
+        let redirect_uri = self.redirect_uri();
+        self.oidc.begin(from, &row, purpose, &redirect_uri).await
+    }
+
+    async fn enabled_provider(&self, id: ProviderId) -> Result<store::Provider, SignInFault> {
+        let row = self.store.get_as::<store::Provider>(self.served, id);
+        match self.ask("get", row).await {
+            Ok(row) if !row.disabled => Ok(row),
+            Ok(_) | Err(store::StoreError::NotFound(_)) => Err(SignInFault::Disabled),
+            Err(error) => Err(Fault::from(error).into()),
+        }
+    }
+
+    /// Somebody comes back from a provider. `caller` is who has signed in in that browser already.
+    pub async fn finish_provider_sign_in(
+        &self,
+        came: CameBack<'_>,
+        caller: Option<&Caller>,
+    ) -> Result<Arrived, SignInFault> {
+        let arrived = self.arrive(came, caller).await;
+        if let Err(fault) = &arrived {
+            self.metrics.denied_tokens.inc();
+            tracing::info!(%fault, "a sign-in by an identity provider was not accepted");
+        }
+        arrived
+    }
+
+    async fn arrive(
+        &self,
+        came: CameBack<'_>,
+        caller: Option<&Caller>,
+    ) -> Result<Arrived, SignInFault> {
+        let flow = self.oidc.flows.take(came.state, came.browser)?;
+        if let Some(error) = came.error {
+            return Err(SignInFault::answered(error, came.error_description));
+        }
+        let code = came.code.unwrap_or_default();
+        let row = self.enabled_provider(flow.provider).await?;
+        let secret = match row.secret_set {
+            Some(_) => {
+                let secret = self.store.provider_secret(self.served, row.id);
+                self.ask("provider_secret", secret)
+                    .await
+                    .map_err(Fault::from)?
+            }
+            None => None,
+        };
+        let proven = self
+            .oidc
+            .redeem(
+                &row,
+                secret.as_ref(),
+                &flow,
+                code,
+                came.issuer,
+                &self.redirect_uri(),
+            )
+            .await?;
+        let lookup = self.lookup(&row, &flow, proven.subject()).await?;
+        let claims = proven.claims(lookup).await?;
+        // The provider took its time: nobody deletes it, or ends that somebody signs in, until it is done.
+        let _alone = self.shutting_out.lock().await;
+        let row = self.enabled_provider(flow.provider).await?;
+        let known = self.store.identity(self.served, row.id, &claims.subject);
+        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        match flow {
+            Flow {
+                purpose: Purpose::Link { actor, session },
+                ..
+            } => {
+                let caller = in_session(caller, session, actor)?;
+                self.link(caller, actor, &row, known.as_ref(), &claims)
+                    .await?;
+                Ok(Arrived::Linked)
+            }
+            Flow {
+                purpose:
+                    Purpose::Prove {
+                        actor,
+                        session,
+                        form,
+                    },
+                ..
+            } => {
+                let caller = in_session(caller, session, actor)?;
+                self.finish_proof(caller, actor, known, &claims).await?;
+                Ok(Arrived::Proven { form })
+            }
+            Flow {
+                purpose: Purpose::SignIn { next },
+                ..
+            } => {
+                let begun = self.sign_in_as(&row, known, &claims).await?;
+                Ok(Arrived::SignedIn { begun, next })
+            }
+        }
+    }
+
+    /// The claims that are wanted beside the subject. A known person needs no name; linking needs no groups.
+    async fn lookup(
+        &self,
+        provider: &store::Provider,
+        flow: &Flow,
+        subject: &str,
+    ) -> Result<Lookup, SignInFault> {
+        if !matches!(flow.purpose, Purpose::SignIn { .. }) {
+            return Ok(Lookup {
+                name: false,
+                groups: false,
+            });
+        }
+        let known = self.store.identity(self.served, provider.id, subject);
+        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        let is_made = known.is_none() && provider.settings.unknown == store::UnknownPeople::Make;
+        Ok(Lookup {
+            name: is_made,
+            groups: (known.is_some() || is_made) && !provider.settings.groups.is_empty(),
+        })
+    }
+
+    async fn link(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+        provider: &store::Provider,
+        known: Option<&store::Identity>,
+        claims: &Claims,
+    ) -> Result<(), SignInFault> {
+        match known {
+            Some(known) if known.actor == actor => return Ok(()),
+            Some(_) => return Err(SignInFault::Taken),
+            None => {}
+        }
+        let row = new_identity(provider.id, &claims.subject, actor)?;
+        let create = vec![Mutation::Create(row.into())];
+        let written = self.write(caller.account(), caller.author(), create).await;
+        written.map_err(Fault::from)?;
+        Ok(())
+    }
+
+    async fn sign_in_as(
+        &self,
+        provider: &store::Provider,
+        known: Option<store::Identity>,
+        claims: &Claims,
+    ) -> Result<Begun, SignInFault> {
+        let Some(identity) = known else {
+            return match provider.settings.unknown {
+                store::UnknownPeople::Make => self.sign_in_new(provider, claims).await,
+                store::UnknownPeople::Refuse => Err(SignInFault::Unknown {
+                    subject: claims.subject.clone(),
+                }),
+            };
+        };
+        let actor: store::Actor = self.get(self.served, identity.actor).await?;
+        if actor.disabled || actor.sign_in.is_none() {
+            return Err(SignInFault::MayNot);
+        }
+        let mut mutations = vec![proof_by(&identity, claims)];
+        mutations.extend(self.crowded_out(actor.id).await?);
+        let made = match self.wanted_groups(provider, claims).await? {
+            WantedGroups::Those(wanted) => {
+                let members = self.memberships_of(self.served, actor.id).await?;
+                let (changes, made) = synchronise(&identity, &members, &wanted)?;
+                mutations.extend(changes);
+                made
+            }
+            WantedGroups::Unknown(why) => {
+                tracing::warn!(
+                    provider = %provider.name, actor = %actor.name,
+                    "the person signs in with the groups of the last sign-in: {why}"
+                );
+                identity.memberships.clone()
+            }
+        };
+        if made != identity.memberships {
+            mutations.push(Mutation::Update {
+                entity: store::Identity {
+                    memberships: made,
+                    ..identity
+                }
+                .into(),
+                expected_version: None,
+            });
+        }
+        Ok(self.begin_session(actor.id, mutations).await?)
+    }
+
+    /// Makes an actor of somebody whom nobody knew.
+    async fn sign_in_new(
+        &self,
+        provider: &store::Provider,
+        claims: &Claims,
+    ) -> Result<Begun, SignInFault> {
+        let (now_ms, random) = birth().map_err(Fault::from)?;
+        let actor = store::Actor {
+            id: ActorId::new(now_ms, random),
+            kind: store::ActorKind::User,
+            name: self.free_name(claims).await?,
+            disabled: false,
+            sign_in: Some(AS_USER),
+            stamp: Stamp::default(),
+        };
+        let id = actor.id;
+        let mut identity = new_identity(provider.id, &claims.subject, id)?;
+        let wanted = match self.wanted_groups(provider, claims).await? {
+            WantedGroups::Those(wanted) => wanted,
+            WantedGroups::Unknown(why) => return Err(SignInFault::Groups(why)),
+        };
+        let (joins, made) = synchronise(&identity, &[], &wanted)?;
+        identity.memberships = made;
+        let mut mutations = vec![Mutation::Create(actor.into())];
+        mutations.extend(joins);
+        let proof = proof_by(&identity, claims);
+        mutations.push(Mutation::Create(identity.into()));
+        mutations.push(proof);
+        Ok(self.begin_session(id, mutations).await?)
+    }
+
+    /// A name for somebody new that nobody has.
+    async fn free_name(&self, claims: &Claims) -> Result<String, Fault> {
+        let name = name_by(claims);
+        for number in 1..=MAX_NUMBERED {
+            let tried = match number {
+                1 => name.clone(),
+                number => format!("{name} {number}"),
+            };
+            let filter = ListFilter {
+                name: Some(tried.clone()),
+                ..ListFilter::default()
+            };
+            let others: Vec<store::Actor> = self.all(self.served, &filter).await?;
+            if others.is_empty() {
+                return Ok(tried);
+            }
+        }
+        Err(Fault::Conflict(format!(
+            "{MAX_NUMBERED} people are called {name:?} already"
+        )))
+    }
+
+    /// The groups that the claims stand for, those that are gone left out.
+    async fn wanted_groups(
+        &self,
+        provider: &store::Provider,
+        claims: &Claims,
+    ) -> Result<WantedGroups, SignInFault> {
+        let mut wanted = BTreeSet::new();
+        let settings = &provider.settings;
+        if settings.groups_claim.is_none() || settings.groups.is_empty() {
+            return Ok(WantedGroups::Those(wanted));
+        }
+        let listed = match &claims.groups {
+            Groups::Listed(listed) => listed,
+            Groups::Withheld(why) => return Err(SignInFault::Groups(why.clone())),
+            Groups::Unknown(why) => return Ok(WantedGroups::Unknown(why.clone())),
+        };
+        for mapped in &settings.groups {
+            if !listed.contains(&mapped.value) {
+                continue;
+            }
+            let group = self.store.get_as::<store::Group>(self.served, mapped.group);
+            match self.ask("get", group).await {
+                Ok(group) => wanted.insert(group.id),
+                Err(store::StoreError::NotFound(_)) => false,
+                Err(error) => return Err(Fault::from(error).into()),
+            };
+        }
+        Ok(WantedGroups::Those(wanted))
+    }
+}
+
+/// The groups that a provider gives somebody.
+enum WantedGroups {
+    /// Those, and no others.
+    Those(BTreeSet<GroupId>),
+    /// The provider could not be asked, and why. Who was in a group stays in it.
+    Unknown(String),
+}
+
+/// The name of somebody by the claims, with room for a number behind it.
+fn name_by(claims: &Claims) -> String {
+    let own = claims.names.iter().chain([&claims.subject]);
+    let readable = own.map(|name| readable_name(name.trim()));
+    let mut own = readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
+    let name = own.find(|name| !name.trim().is_empty());
+    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
+}
+
+/// The person who has signed in in this browser, if the way was begun in the same session.
+fn in_session(
+    caller: Option<&Caller>,
+    session: TokenId,
+    actor: ActorId,
+) -> Result<&Caller, SignInFault> {
+    let caller = caller
+        .filter(|caller| caller.token() == session && caller.actor().is_ok_and(|own| own == actor));
+    caller.ok_or(SignInFault::OtherSession)
+}
+
+/// That the provider knows the person by the identity, which the store looks up again, and since when it does.
+pub(super) fn proof_by(identity: &store::Identity, claims: &Claims) -> Mutation {
+    let at_ms = claims
+        .authenticated_s
+        .map(|at_s| at_s.saturating_mul(1_000));
+    Mutation::Prove {
+        actor: identity.actor,
+        by: Proof::Identity {
+            id: identity.id,
+            at: at_ms.map(Timestamp::from_unix_ms),
+        },
+    }
+}
+
+/// What makes the memberships that a provider brings those that it brings now, and which these are then.
+/// Those that people made stay, and are not taken for the provider's.
+fn synchronise(
+    identity: &store::Identity,
+    members: &[store::Membership],
+    wanted: &BTreeSet<GroupId>,
+) -> Result<(Vec<Mutation>, Vec<MembershipId>), Fault> {
+    let mut mutations = Vec::new();
+    let mut made = Vec::new();
+    for member in members {
+        match (
+            identity.memberships.contains(&member.id),
+            wanted.contains(&member.group),
+        ) {
+            (true, true) => made.push(member.id),
+            (true, false) => mutations.push(leave(member.id)),
+            (false, _) => {}
+        }
+    }
+    let there: BTreeSet<GroupId> = members.iter().map(|member| member.group).collect();
+    for group in wanted.difference(&there) {
+        let (now_ms, random) = birth()?;
+        let member = store::Membership {
+            id: MembershipId::new(now_ms, random),
+            group: *group,
+            actor: identity.actor,
+            stamp: Stamp::default(),
+        };
+        made.push(member.id);
+        mutations.push(Mutation::Create(member.into()));
+    }
+    Ok((mutations, made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_new_gets_the_best_name_that_can_be_read_with_room_for_a_number() {
+        let name = |names: &[&str], subject: &str| {
+            name_by(&Claims {
+                subject: subject.to_owned(),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                groups: Groups::Listed(BTreeSet::new()),
+                authenticated_s: None,
+            })
+        };
+        assert_eq!(name(&["Ada", "ada@example"], "1"), "Ada");
+        assert_eq!(name(&["", "  ", " Ada "], "1"), "Ada");
+        assert_eq!(name(&[], "s-1"), "s-1");
+        assert_eq!(name(&[" "], ""), "somebody");
+        for long in ["x".repeat(1_000), "é".repeat(MAX_NAME_CHARS)] {
+            let name = name(&[&long], "1");
+            let last = format!("{name} {MAX_NUMBERED}");
+            assert_eq!(last.chars().count(), MAX_NAME_CHARS, "{last}");
+            assert!(long.starts_with(&name));
+        }
+    }
+
+    fn group(number: u8) -> GroupId {
+        GroupId::from_bytes([number; 16])
+    }
+
+    fn member(number: u8, of: u8) -> store::Membership {
+        store::Membership {
+            id: MembershipId::from_bytes([number; 16]),
+            group: group(of),
+            actor: ActorId::from_bytes([1; 16]),
+            stamp: Stamp::default(),
+        }
+    }
+
+    #[test]
+    fn a_provider_takes_away_what_it_made_and_leaves_what_people_made() {
+        let (by_provider, by_hand, gone) = (member(1, 1), member(2, 2), member(3, 3));
+        let identity = store::Identity {
+            memberships: vec![by_provider.id, gone.id],
+            ..new_identity(ProviderId::from_bytes([1; 16]), "1", by_hand.actor)
+                .ok()
+                .unwrap()
+        };
+        let members = [by_provider.clone(), by_hand.clone()];
+        let all = [group(1), group(2), group(4)].into();
+        let (mutations, made) = synchronise(&identity, &members, &all).ok().unwrap();
+        assert!(
+            matches!(&*mutations, [Mutation::Create(store::Entity::Membership(new))]
+            if new.group == group(4))
+        );
+        assert_eq!(made.len(), 2);
+        assert!(made.contains(&by_provider.id) && !made.contains(&by_hand.id));
+
+        let (mutations, made) = synchronise(&identity, &members, &BTreeSet::new())
+            .ok()
+            .unwrap();
+        assert!(matches!(&*mutations, [Mutation::Delete { id, .. }]
+            if *id == by_provider.id.into()));
+        assert!(made.is_empty());
+    }
+}

@@ -1,0 +1,483 @@
+//! Identity providers, and whom they know.
+
+use super::{Caller, ListRequest, Service, names, show};
+use culvert_ids::{ActorId, IdentityId, MembershipId, ProviderId};
+use culvert_policy::deceptive_character;
+use culvert_portal_auth::oidc::{self, MAX_PROVIDERS};
+use culvert_portal_base::{Fault, birth};
+use culvert_store::{self as store, ListFilter, MAX_SECRET_LEN, Mutation, SecretBytes, Stamp};
+use culvert_wire::api::{
+    Identity, NewIdentity, NewProvider, Page, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
+};
+use culvert_wire::check_authority;
+
+/// Bytes of an issuer and of what it calls this portal: a URL that people type in.
+const MAX_URL_LEN: usize = 512;
+/// Bytes of certificates: a dozen.
+const MAX_CA_LEN: usize = 32 * 1024;
+/// Scopes and their bytes: those of a request that is a URL.
+const MAX_SCOPES: usize = 16;
+const MAX_SCOPE_LEN: usize = 128;
+/// Values of the groups' claim that stand for groups, and their bytes: names of directories are long.
+const MAX_GROUPS: usize = 256;
+const MAX_VALUE_LEN: usize = 256;
+
+impl Service {
+    /// A page of the providers that the caller may see.
+    pub async fn providers(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Provider>, Fault> {
+        let at = self.redirect_uri();
+        self.list(caller, request, |row| show::provider(row, &at))
+            .await
+    }
+
+    /// The provider with this id.
+    pub async fn provider(&self, caller: &Caller, id: ProviderId) -> Result<Provider, Fault> {
+        let row = self.read(caller, id).await?;
+        Ok(show::provider(row, &self.redirect_uri()))
+    }
+
+    /// Where providers send people back to.
+    pub(super) fn redirect_uri(&self) -> String {
+        format!("{}/sign-in/callback", (self.portal)().url)
+    }
+
+    /// Creates a provider.
+    pub async fn create_provider(
+        &self,
+        caller: &Caller,
+        new: NewProvider,
+    ) -> Result<Provider, Fault> {
+        caller.may_change()?;
+        let (now_ms, random) = birth()?;
+        let mut row = store::Provider {
+            id: ProviderId::new(now_ms, random),
+            name: names::name("name", &new.name)?,
+            issuer: issuer(&new.issuer)?,
+            client_id: String::new(),
+            secret_set: None,
+            disabled: false,
+            settings: store::ProviderSettings::default(),
+            stamp: Stamp::default(),
+        };
+        let usual = || vec!["profile".to_owned(), "email".to_owned()];
+        let patch = ProviderPatch {
+            name: None,
+            client_id: Some(new.client_id),
+            client_secret: new.client_secret,
+            ca: new.ca,
+            scopes: Some(new.scopes.unwrap_or_else(usual)),
+            groups_claim: new.groups_claim,
+            groups: Some(new.groups),
+            unknown_people: Some(new.unknown_people),
+            disabled: None,
+        };
+        let secret = self.fill_in(caller, &mut row, &patch).await?;
+        let all: Vec<store::Provider> = self.all(caller.account(), &ListFilter::default()).await?;
+        if all.len() >= MAX_PROVIDERS {
+            let detail =
+                format!("there are {MAX_PROVIDERS} identity providers, and no room for more");
+            return Err(Fault::Conflict(detail));
+        }
+        let id = row.id;
+        let mut mutations = vec![Mutation::Create(row.into())];
+        mutations.extend(secret.and_then(|secret| secret.mutation(id)));
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.provider(caller, id).await
+    }
+
+    /// Changes a provider; with `expected`, only that version of it.
+    pub async fn change_provider(
+        &self,
+        caller: &Caller,
+        id: ProviderId,
+        expected: Option<u64>,
+        patch: ProviderPatch,
+    ) -> Result<Provider, Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_provider(caller, id).await?;
+        let mut row: store::Provider = self.read(caller, id).await?;
+        let current = row.stamp.version;
+        if expected.is_some_and(|expected| expected != current) {
+            return Err(Fault::VersionConflict { current });
+        }
+        let secret = self.fill_in(caller, &mut row, &patch).await?;
+        let mut mutations = vec![Mutation::Update {
+            entity: row.into(),
+            expected_version: Some(current),
+        }];
+        mutations.extend(secret.and_then(|secret| secret.mutation(id)));
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.provider(caller, id).await
+    }
+
+    /// The identities that it knows go with it, and the memberships that it has made.
+    pub async fn delete_provider(
+        &self,
+        caller: &Caller,
+        id: ProviderId,
+        expected_version: Option<u64>,
+    ) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_touch_provider(caller, id).await?;
+        let mut mutations = Vec::new();
+        for identity in self.identities_at(caller, id).await? {
+            mutations.extend(self.part(caller, &identity).await?);
+        }
+        mutations.push(Mutation::Delete {
+            id: id.into(),
+            expected_version,
+            cascade: false,
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    /// Who changes a provider may come in as anybody whom it knows: one that owners come in by is changed by
+    /// owners alone.
+    async fn may_touch_provider(&self, caller: &Caller, id: ProviderId) -> Result<(), Fault> {
+        caller.may_change()?;
+        self.read::<store::Provider>(caller, id).await?;
+        if caller.is_owner() {
+            return Ok(());
+        }
+        let owners = self.owners(caller.account()).await?;
+        let known = self.identities_at(caller, id).await?;
+        match known
+            .iter()
+            .any(|identity| owners.contains(&identity.actor))
+        {
+            true => caller.may_change_owners(),
+            false => Ok(()),
+        }
+    }
+
+    async fn identities_at(
+        &self,
+        caller: &Caller,
+        id: ProviderId,
+    ) -> Result<Vec<store::Identity>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![id.into()],
+            ..ListFilter::default()
+        };
+        self.all(caller.account(), &filter).await
+    }
+
+    /// A page of the identities that the caller may see.
+    pub async fn identities(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Identity>, Fault> {
+        self.list(caller, request, show::identity).await
+    }
+
+    /// The caller's own.
+    pub async fn own_identities(&self, caller: &Caller) -> Result<Vec<Identity>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![caller.actor()?.into()],
+            ..ListFilter::default()
+        };
+        let rows: Vec<store::Identity> = self.all(caller.account(), &filter).await?;
+        Ok(rows.into_iter().map(show::identity).collect())
+    }
+
+    /// Links an identity with an actor, who may sign in by it then.
+    pub async fn create_identity(
+        &self,
+        caller: &Caller,
+        new: NewIdentity,
+    ) -> Result<Identity, Fault> {
+        caller.may_change()?;
+        let _alone = self.shutting_out.lock().await;
+        self.read::<store::Provider>(caller, new.provider)
+            .await
+            .map_err(|fault| fault.at_field("provider"))?;
+        let actor: store::Actor = self
+            .read(caller, new.actor)
+            .await
+            .map_err(|fault| fault.at_field("actor"))?;
+        self.may_touch_actor(caller, new.actor).await?;
+        if actor.kind == store::ActorKind::ServiceAccount {
+            let detail = "a service account is a machine: it has tokens and does not sign in";
+            return Err(Fault::invalid("actor", detail));
+        }
+        if let Some(found) = deceptive_character(&new.subject) {
+            let detail = format_args!("a subject must not contain {found}");
+            return Err(Fault::invalid("subject", detail));
+        }
+        let mut mutations = Vec::new();
+        if actor.sign_in.is_none() {
+            mutations.push(Mutation::Update {
+                expected_version: Some(actor.stamp.version),
+                entity: store::Actor {
+                    sign_in: Some(AS_USER),
+                    ..actor
+                }
+                .into(),
+            });
+        }
+        let row = new_identity(new.provider, &new.subject, new.actor)?;
+        let id = row.id;
+        mutations.push(Mutation::Create(row.into()));
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        self.read(caller, id).await.map(show::identity)
+    }
+
+    /// The sessions of its actor end, and the memberships that it has made go with it.
+    pub async fn delete_identity(
+        &self,
+        caller: &Caller,
+        id: IdentityId,
+        expected_version: Option<u64>,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let _alone = self.shutting_out.lock().await;
+        let row: store::Identity = self.read(caller, id).await?;
+        self.may_touch_actor(caller, row.actor).await?;
+        self.unlink(caller, &row, expected_version).await
+    }
+
+    /// The same of one of the caller's own.
+    pub async fn delete_own_identity(&self, caller: &Caller, id: IdentityId) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
+        let row: store::Identity = self.get(caller.account(), id).await?;
+        if row.actor != caller.actor()? {
+            return Err(Fault::NotFound(format!("there is no {id}")));
+        }
+        self.unlink(caller, &row, None).await
+    }
+
+    async fn unlink(
+        &self,
+        caller: &Caller,
+        row: &store::Identity,
+        expected_version: Option<u64>,
+    ) -> Result<(), Fault> {
+        let mut mutations = self.part(caller, row).await?;
+        mutations.push(Mutation::Delete {
+            id: row.id.into(),
+            expected_version,
+            cascade: false,
+        });
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
+    }
+
+    /// What goes with an identity: memberships that are still those that it has made, and sessions, since
+    /// nobody can say which of them it began.
+    async fn part(&self, caller: &Caller, row: &store::Identity) -> Result<Vec<Mutation>, Fault> {
+        let members = self.memberships_of(caller.account(), row.actor).await?;
+        let made = members
+            .iter()
+            .filter(|member| row.memberships.contains(&member.id));
+        let mut mutations: Vec<_> = made.map(|member| leave(member.id)).collect();
+        let mut ends = self.ends_of(row.actor).await?;
+        // A person who unlinks goes on in this session.
+        ends.retain(
+            |end| !matches!(end, Mutation::Delete { id, .. } if *id == caller.token().into()),
+        );
+        mutations.extend(ends);
+        Ok(mutations)
+    }
+
+    pub(super) async fn memberships_of(
+        &self,
+        account: culvert_ids::AccountId,
+        actor: ActorId,
+    ) -> Result<Vec<store::Membership>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![actor.into()],
+            ..ListFilter::default()
+        };
+        self.all(account, &filter).await
+    }
+
+    /// Does to the row what the patch says, but for the secret, which comes back.
+    async fn fill_in(
+        &self,
+        caller: &Caller,
+        row: &mut store::Provider,
+        patch: &ProviderPatch,
+    ) -> Result<Option<NewSecret>, Fault> {
+        if let Some(name) = &patch.name {
+            row.name = names::name("name", name)?;
+        }
+        if let Some(client_id) = &patch.client_id {
+            row.client_id = text("client_id", client_id, MAX_URL_LEN)?;
+        }
+        let settings = &mut row.settings;
+        if let Some(ca) = &patch.ca {
+            settings.ca = filled(ca).map(authorities).transpose()?;
+        }
+        if let Some(scopes) = &patch.scopes {
+            settings.scopes = self::scopes(scopes)?;
+        }
+        if let Some(claim) = &patch.groups_claim {
+            let claim = filled(claim);
+            let claim = claim.map(|claim| text("groups_claim", claim, MAX_VALUE_LEN));
+            settings.groups_claim = claim.transpose()?;
+        }
+        if let Some(groups) = &patch.groups {
+            settings.groups = self.groups_of(caller, groups).await?;
+        }
+        if let Some(unknown) = patch.unknown_people {
+            settings.unknown = match unknown {
+                UnknownPeople::Refuse => store::UnknownPeople::Refuse,
+                UnknownPeople::Make => store::UnknownPeople::Make,
+            };
+        }
+        row.disabled = patch.disabled.unwrap_or(row.disabled);
+        match patch.client_secret.as_deref() {
+            None => Ok(None),
+            Some("") => {
+                row.secret_set = None;
+                Ok(None)
+            }
+            Some(secret) if secret.len() > MAX_SECRET_LEN => {
+                let detail = format!("it has at most {MAX_SECRET_LEN} bytes");
+                Err(Fault::invalid("client_secret", detail))
+            }
+            Some(secret) => Ok(Some(NewSecret(SecretBytes::new(
+                secret.as_bytes().to_vec(),
+            )))),
+        }
+    }
+
+    async fn groups_of(
+        &self,
+        caller: &Caller,
+        groups: &[ProviderGroup],
+    ) -> Result<Vec<store::GroupOfClaim>, Fault> {
+        if groups.len() > MAX_GROUPS {
+            let detail = format!("there are at most {MAX_GROUPS}");
+            return Err(Fault::invalid("groups", detail));
+        }
+        let mut known = Vec::with_capacity(groups.len());
+        for (at, group) in groups.iter().enumerate() {
+            let field = format!("groups[{at}]");
+            self.read::<store::Group>(caller, group.group)
+                .await
+                .map_err(|fault| fault.at_field(&format!("{field}.group")))?;
+            known.push(store::GroupOfClaim {
+                value: text(&format!("{field}.value"), &group.value, MAX_VALUE_LEN)?,
+                group: group.group,
+            });
+        }
+        Ok(known)
+    }
+}
+
+/// Somebody who signs in by a provider, of whom nobody has said more.
+pub(super) const AS_USER: store::SignIn = store::SignIn {
+    role: store::Role::User,
+    password_set: None,
+    second_factor: None,
+    recovery_codes: 0,
+    passkeys: 0,
+};
+
+pub(super) fn new_identity(
+    provider: ProviderId,
+    subject: &str,
+    actor: ActorId,
+) -> Result<store::Identity, Fault> {
+    let (now_ms, random) = birth()?;
+    Ok(store::Identity {
+        id: IdentityId::new(now_ms, random),
+        provider,
+        subject: subject.to_owned(),
+        actor,
+        memberships: Vec::new(),
+        stamp: Stamp::default(),
+    })
+}
+
+pub(super) fn leave(membership: MembershipId) -> Mutation {
+    Mutation::Delete {
+        id: membership.into(),
+        expected_version: None,
+        cascade: false,
+    }
+}
+
+/// A secret that is to be kept.
+struct NewSecret(SecretBytes);
+
+impl NewSecret {
+    fn mutation(self, provider: ProviderId) -> Option<Mutation> {
+        let secret = self.0;
+        Some(Mutation::SetProviderSecret { provider, secret })
+    }
+}
+
+fn filled(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+fn text(field: &str, given: &str, limit: usize) -> Result<String, Fault> {
+    let given = given.trim();
+    if given.is_empty() || given.len() > limit {
+        return Err(Fault::invalid(
+            field,
+            format_args!("it has 1 to {limit} bytes"),
+        ));
+    }
+    if let Some(found) = deceptive_character(given) {
+        return Err(Fault::invalid(
+            field,
+            format_args!("it must not contain {found}"),
+        ));
+    }
+    Ok(given.to_owned())
+}
+
+/// Core §1.2: an issuer is a URL of HTTPS without query and fragment.
+fn issuer(given: &str) -> Result<String, Fault> {
+    let given = text("issuer", given, MAX_URL_LEN)?;
+    let wrong = || Fault::invalid("issuer", "it is a URL like https://id.example.com/realm");
+    let rest = given.strip_prefix("https://").ok_or_else(wrong)?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    check_authority(authority).map_err(|error| Fault::invalid("issuer", error))?;
+    oidc::https(&given).map_err(|_| wrong())?;
+    match given.contains(['?', '#', ' ']) {
+        true => Err(wrong()),
+        false => Ok(given),
+    }
+}
+
+fn authorities(pem: &str) -> Result<String, Fault> {
+    let wrong = |detail: String| Err(Fault::invalid("ca", detail));
+    if pem.len() > MAX_CA_LEN {
+        return wrong(format!("it has at most {MAX_CA_LEN} bytes"));
+    }
+    match oidc::certificates(pem) {
+        Some(found) if !found.is_empty() => Ok(format!("{pem}\n")),
+        Some(_) | None => {
+            wrong("it holds no certificate in PEM, or one that is damaged".to_owned())
+        }
+    }
+}
+
+/// RFC 6749 §3.3: a scope is of printable characters but space, quote and backslash.
+fn scopes(given: &[String]) -> Result<Vec<String>, Fault> {
+    let is_scope = |scope: &String| {
+        let of = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+        (1..=MAX_SCOPE_LEN).contains(&scope.len()) && scope.bytes().all(of)
+    };
+    if given.len() > MAX_SCOPES || !given.iter().all(is_scope) {
+        let detail = format!("there are at most {MAX_SCOPES}, each a word like `profile`");
+        return Err(Fault::invalid("scopes", detail));
+    }
+    let asked = given.iter().filter(|scope| *scope != "openid");
+    Ok(asked.cloned().collect())
+}

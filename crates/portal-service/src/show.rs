@@ -1,0 +1,247 @@
+//! From rows to what the API shows. Each field is named: a row may gain what nobody is to see.
+
+use culvert_store as store;
+use culvert_wire::{api, words};
+
+pub(super) fn account(row: store::Account) -> api::Account {
+    api::Account {
+        id: row.id,
+        name: row.name,
+        grant_lifetime_s: row.settings.grant_lifetime_s,
+        ranges: row.settings.ranges,
+        applications: row.settings.applications,
+        dns: row.settings.dns,
+        second_factor: api_second_factor_rule(row.settings.second_factor),
+        require_verified_gateways: row.settings.require_verified_gateways,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn second_factor_rule(rule: api::SecondFactorRule) -> store::SecondFactorRule {
+    match rule {
+        api::SecondFactorRule::Off => store::SecondFactorRule::Off,
+        api::SecondFactorRule::Administrators => store::SecondFactorRule::Administrators,
+        api::SecondFactorRule::Everybody => store::SecondFactorRule::Everybody,
+    }
+}
+
+const fn api_second_factor_rule(rule: store::SecondFactorRule) -> api::SecondFactorRule {
+    match rule {
+        store::SecondFactorRule::Off => api::SecondFactorRule::Off,
+        store::SecondFactorRule::Administrators => api::SecondFactorRule::Administrators,
+        store::SecondFactorRule::Everybody => api::SecondFactorRule::Everybody,
+    }
+}
+
+pub(super) fn actor(row: store::Actor) -> api::Actor {
+    api::Actor {
+        id: row.id,
+        kind: match row.kind {
+            store::ActorKind::Admin => api::ActorKind::Admin,
+            store::ActorKind::User => api::ActorKind::User,
+            store::ActorKind::ServiceAccount => api::ActorKind::ServiceAccount,
+        },
+        name: row.name,
+        disabled: row.disabled,
+        sign_in: row.sign_in.map(|sign_in| api::SignIn {
+            role: api_role(sign_in.role),
+            password_set: sign_in.password_set,
+            second_factor: sign_in.second_factor,
+            recovery_codes: sign_in.recovery_codes,
+            passkeys: sign_in.passkeys,
+        }),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn actor_kind(kind: api::ActorKind) -> store::ActorKind {
+    match kind {
+        api::ActorKind::Admin => store::ActorKind::Admin,
+        api::ActorKind::User => store::ActorKind::User,
+        api::ActorKind::ServiceAccount => store::ActorKind::ServiceAccount,
+    }
+}
+
+pub(super) fn group(row: store::Group) -> api::Group {
+    api::Group {
+        id: row.id,
+        name: row.name,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn member(row: &store::Membership, actor_name: String) -> api::Member {
+    api::Member {
+        id: row.id,
+        group: row.group,
+        actor: row.actor,
+        actor_name,
+        created: row.stamp.created,
+    }
+}
+
+pub(super) fn site(row: store::Site) -> api::Site {
+    api::Site {
+        id: row.id,
+        name: row.name,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn resource(row: store::Resource) -> api::Resource {
+    let warning = words::within_warning(row.target.kind, row.within.as_deref());
+    api::Resource {
+        id: row.id,
+        site: row.site,
+        name: row.name,
+        kind: row.target.kind,
+        address: row.target.address,
+        filters: row.filters,
+        applications: row.applications,
+        within: row.within,
+        warnings: warning.into_iter().map(str::to_owned).collect(),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn policy(row: store::Policy) -> api::Policy {
+    api::Policy {
+        id: row.id,
+        name: row.name,
+        group: row.group,
+        resource: row.resource,
+        disabled: row.disabled,
+        conditions: row.conditions,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn client(row: store::Client) -> api::Client {
+    let seen = row.seen;
+    api::Client {
+        id: row.id,
+        actor: row.actor,
+        name: row.name,
+        public_key: row.public_key,
+        ipv4: row.ipv4,
+        ipv6: row.ipv6,
+        verified: row.verified,
+        revoked: row.revoked,
+        software: seen.as_ref().map(|seen| seen.software.clone()),
+        last_seen: seen.as_ref().map(|seen| seen.at),
+        last_address: seen.and_then(|seen| seen.address),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn gateway(row: store::Gateway) -> api::Gateway {
+    api::Gateway {
+        id: row.id,
+        site: row.site,
+        name: row.name,
+        public_key: row.public_key,
+        fingerprint: row.public_key.fingerprint(),
+        enrolled_with: row.enrolled_with,
+        ipv4: row.ipv4,
+        ipv6: row.ipv6,
+        verified: row.verified,
+        draining: row.draining,
+        revoked: row.revoked,
+        software: row.seen.as_ref().map(|seen| seen.software.clone()),
+        last_seen: row.seen.map(|seen| seen.at),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn token(row: store::Token) -> api::Token {
+    api::Token {
+        id: row.id,
+        kind: row.scope.kind(),
+        actor: row.scope.actor(),
+        site: row.scope.site(),
+        role: row.scope.role().map(api_role),
+        name: row.name,
+        expires: row.expires,
+        one_time: row.uses == store::TokenUses::One,
+        used: row.used.map(|used| used.at),
+        revoked: row.revoked,
+        last_used: row.last_used,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn provider(row: store::Provider, redirect_uri: &str) -> api::Provider {
+    let settings = row.settings;
+    let groups = settings.groups.into_iter().map(|known| api::ProviderGroup {
+        value: known.value,
+        group: known.group,
+    });
+    api::Provider {
+        id: row.id,
+        name: row.name,
+        issuer: row.issuer,
+        client_id: row.client_id,
+        secret_set: row.secret_set,
+        redirect_uri: redirect_uri.to_owned(),
+        ca: settings.ca,
+        scopes: settings.scopes,
+        groups_claim: settings.groups_claim,
+        groups: groups.collect(),
+        unknown_people: match settings.unknown {
+            store::UnknownPeople::Refuse => api::UnknownPeople::Refuse,
+            store::UnknownPeople::Make => api::UnknownPeople::Make,
+        },
+        disabled: row.disabled,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn identity(row: store::Identity) -> api::Identity {
+    api::Identity {
+        id: row.id,
+        provider: row.provider,
+        subject: row.subject,
+        actor: row.actor,
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) const fn api_role(role: store::Role) -> api::ApiRole {
+    match role {
+        store::Role::User => api::ApiRole::User,
+        store::Role::Auditor => api::ApiRole::Auditor,
+        store::Role::Admin => api::ApiRole::Admin,
+        store::Role::Owner => api::ApiRole::Owner,
+    }
+}
+
+pub(super) const fn role(role: api::ApiRole) -> store::Role {
+    match role {
+        api::ApiRole::User => store::Role::User,
+        api::ApiRole::Auditor => store::Role::Auditor,
+        api::ApiRole::Admin => store::Role::Admin,
+        api::ApiRole::Owner => store::Role::Owner,
+    }
+}

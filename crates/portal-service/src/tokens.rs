@@ -1,0 +1,217 @@
+//! Tokens: their secrets are shown once, and nobody learns them from the portal again.
+
+use super::owners::may_use_api;
+use super::{Caller, ListRequest, Service, made, names, new_secret, show};
+use culvert_ids::TokenId;
+use culvert_portal_base::{Fault, birth, now};
+use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
+use culvert_wire::api::{ApiRole, IssuedToken, NewToken, Page, Token};
+use culvert_wire::token::{self as wire, Bearer, Secret, TokenKind};
+
+impl Service {
+    /// A page of the tokens that the caller may see.
+    pub async fn tokens(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Token>, Fault> {
+        self.list(caller, request, show::token).await
+    }
+
+    /// Those that people made: no sessions of browsers, and none for set-up.
+    pub async fn made_tokens(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+    ) -> Result<Page<Token>, Fault> {
+        let is_made = |row: &store::Token| {
+            !matches!(row.scope, TokenScope::Session { .. } | TokenScope::Setup)
+        };
+        self.list_kept(caller, request, is_made, show::token).await
+    }
+
+    /// The token with this id.
+    pub async fn token(&self, caller: &Caller, id: TokenId) -> Result<Token, Fault> {
+        self.read(caller, id).await.map(show::token)
+    }
+
+    /// Creates a token.
+    pub async fn create_token(&self, caller: &Caller, new: NewToken) -> Result<IssuedToken, Fault> {
+        caller.may_change()?;
+        if new.expires.is_some_and(|expires| expires <= now()) {
+            return Err(Fault::invalid("expires", "it lies in the past"));
+        }
+        // Nobody becomes an owner between the question whose it is and the write.
+        let _alone = self.shutting_out.lock().await;
+        let scope = self.scope(caller, &new).await?;
+        let name = names::name("name", &new.name)?;
+        let uses = match new.one_time {
+            true => TokenUses::One,
+            false => TokenUses::Many,
+        };
+        if new.one_time && new.kind == TokenKind::Api {
+            let detail = "an API token has many uses: give it an expiry instead";
+            return Err(Fault::invalid("one_time", detail));
+        }
+        let issue = issue(scope, name, uses, new.expires)?;
+        let id = issue.row.id;
+        let (create, secret) = issue.split();
+        let changes = self
+            .write(caller.account(), caller.author(), vec![create])
+            .await?;
+        let row = made(changes, id.into())?;
+        Ok(self.issued(row, secret))
+    }
+
+    /// Whose the token is to be, and whether the caller may make one for them.
+    async fn scope(&self, caller: &Caller, new: &NewToken) -> Result<TokenScope, Fault> {
+        let superfluous = |field: &str, given: bool| match given {
+            true => Err(Fault::invalid(
+                field,
+                format_args!("a token of kind `{}` has none", new.kind),
+            )),
+            false => Ok(()),
+        };
+        let missing = |field: &str| {
+            let detail = format!("a token of kind `{}` needs one", new.kind);
+            Fault::invalid(field, detail)
+        };
+        if new.kind == TokenKind::Setup {
+            let detail =
+                "`culvert portal setup-token`, on the portal's machine, makes set-up tokens";
+            return Err(Fault::invalid("kind", detail));
+        }
+        if new.kind == TokenKind::Session {
+            return Err(Fault::invalid("kind", "signing in makes sessions"));
+        }
+        if new.kind == TokenKind::Gateway {
+            superfluous("actor", new.actor.is_some())?;
+            superfluous("role", new.role.is_some())?;
+            let site = new.site.ok_or_else(|| missing("site"))?;
+            self.read::<store::Site>(caller, site)
+                .await
+                .map_err(|fault| fault.at_field("site"))?;
+            return Ok(TokenScope::Gateway { site });
+        }
+        superfluous("site", new.site.is_some())?;
+        let actor = new.actor.ok_or_else(|| missing("actor"))?;
+        let row: store::Actor = self
+            .read(caller, actor)
+            .await
+            .map_err(|fault| fault.at_field("actor"))?;
+        self.may_touch_actor(caller, actor).await?;
+        if new.kind == TokenKind::Client {
+            superfluous("role", new.role.is_some())?;
+            return Ok(TokenScope::Client { actor });
+        }
+        let role = new.role.ok_or_else(|| missing("role"))?;
+        if role == ApiRole::Owner {
+            caller.may_change_owners()?;
+        }
+        if !may_use_api(row.kind) {
+            let detail = "users have no API tokens: give it to an admin or a service account";
+            return Err(Fault::invalid("actor", detail));
+        }
+        let role = show::role(role);
+        Ok(TokenScope::Api { actor, role })
+    }
+
+    /// It is final. Done again, it changes nothing.
+    pub async fn revoke_token(
+        &self,
+        caller: &Caller,
+        id: TokenId,
+        expected: Option<u64>,
+    ) -> Result<Token, Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_end_token(caller, id).await?;
+        let at = now();
+        let change = |row: &mut store::Token| {
+            row.revoked = row.revoked.or(Some(at));
+            Ok(())
+        };
+        self.change(caller, id, expected, change)
+            .await
+            .map(show::token)
+    }
+
+    /// Deletes a token.
+    pub async fn delete_token(
+        &self,
+        caller: &Caller,
+        id: TokenId,
+        expected: Option<u64>,
+    ) -> Result<(), Fault> {
+        let _alone = self.shutting_out.lock().await;
+        self.may_end_token(caller, id).await?;
+        self.delete::<store::Token>(caller, id, expected, false)
+            .await
+    }
+
+    async fn may_end_token(&self, caller: &Caller, id: TokenId) -> Result<(), Fault> {
+        caller.may_change()?;
+        let row: store::Token = self.read(caller, id).await?;
+        if let Some(actor) = row.scope.actor() {
+            self.may_touch_actor(caller, actor).await?;
+        }
+        self.keep_an_owner(caller.account(), |token, _| token == Some(id))
+            .await
+    }
+
+    /// What is shown of a new token, this once.
+    pub(super) fn issued(&self, row: store::Token, secret: Secret) -> IssuedToken {
+        let token = wire::Token {
+            bearer: Bearer {
+                kind: row.scope.kind(),
+                id: row.id,
+                secret,
+            },
+            portal: Some((self.portal)()),
+        };
+        IssuedToken {
+            secret: token.expose().to_string(),
+            token: show::token(row),
+        }
+    }
+}
+
+/// A token that is about to be made.
+pub(crate) struct Issue {
+    pub(crate) row: store::Token,
+    pub(crate) secret: Secret,
+}
+
+impl Issue {
+    /// What makes it, and what its holder gets.
+    pub(crate) fn split(self) -> (Mutation, Secret) {
+        let create = Mutation::CreateToken {
+            digest: self.secret.digest(),
+            token: self.row,
+        };
+        (create, self.secret)
+    }
+}
+
+/// A token with a secret of its own.
+pub(crate) fn issue(
+    scope: TokenScope,
+    name: String,
+    uses: TokenUses,
+    expires: Option<culvert_wire::Timestamp>,
+) -> Result<Issue, getrandom::Error> {
+    let (now_ms, random) = birth()?;
+    let row = store::Token {
+        id: TokenId::new(now_ms, random),
+        scope,
+        name,
+        uses,
+        expires,
+        revoked: None,
+        used: None,
+        last_used: None,
+        proven: None,
+        stamp: Stamp::default(),
+    };
+    let secret = new_secret()?;
+    Ok(Issue { row, secret })
+}

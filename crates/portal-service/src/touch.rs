@@ -1,0 +1,47 @@
+//! When API tokens were last used. It is noted in batches: a request does not wait for it.
+
+use super::Service;
+use culvert_ids::{AccountId, TokenId};
+use culvert_store::MAX_BATCH;
+use culvert_wire::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Uses that wait to be noted: one for each token, and one batch of tokens.
+const MAX_TOUCHED: usize = MAX_BATCH;
+
+/// Uses of tokens that wait to be noted.
+#[derive(Debug, Default)]
+pub(super) struct Touched(Mutex<BTreeMap<(AccountId, TokenId), Timestamp>>);
+
+impl Touched {
+    /// What does not fit is noted with the token's next use.
+    pub(super) fn note(&self, account: AccountId, token: TokenId, at: Timestamp) {
+        let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (account, token);
+        if touched.len() < MAX_TOUCHED || touched.contains_key(&key) {
+            touched.insert(key, at);
+        }
+    }
+
+    fn take(&self) -> BTreeMap<AccountId, Vec<(TokenId, Timestamp)>> {
+        let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_account: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for ((account, token), at) in std::mem::take(&mut *touched) {
+            by_account.entry(account).or_default().push((token, at));
+        }
+        by_account
+    }
+}
+
+impl Service {
+    /// Notes when tokens were last used. It matters to nobody at once: an error is just logged.
+    pub async fn note_uses(&self) {
+        for (account, uses) in self.touched.take() {
+            let noted = self.store.touch_tokens(account, uses);
+            if let Err(error) = self.ask("touch_tokens", noted).await {
+                tracing::warn!(%error, "noting when tokens were used");
+            }
+        }
+    }
+}
