@@ -315,6 +315,24 @@ mod tests {
         assert_eq!(epoch(PORTAL_MS + TWO_HOURS_MS), right);
         assert_eq!(epoch(0), right, "a machine without a clock");
         assert_eq!(epoch(PORTAL_MS + 700), right + 700, "finer than a second");
+        for wrong_ms in [
+            PORTAL_MS + 2_001,
+            PORTAL_MS - 2_001,
+            PORTAL_MS + 86_400_000,
+            PORTAL_MS - 3_600_000,
+            // Ten years ahead, and a clock that counts from 2000 on.
+            PORTAL_MS + 315_360_000_000,
+            946_684_800_000,
+            // Behind the boot-time clock's own zero, and at the end of what 64 bits hold.
+            BOOT_MS - 1,
+            u64::MAX,
+        ] {
+            assert_eq!(epoch(wrong_ms), right, "{wrong_ms}");
+        }
+        for off_ms in [0, 1, 1_999, 2_000] {
+            assert_eq!(epoch(PORTAL_MS + off_ms), right + u128::from(off_ms));
+            assert_eq!(epoch(PORTAL_MS - off_ms), right - u128::from(off_ms));
+        }
         let alone = stamp_epoch(None, PORTAL_MS + TWO_HOURS_MS, BOOT_MS).as_millis();
         assert_eq!(alone, right + u128::from(TWO_HOURS_MS));
     }

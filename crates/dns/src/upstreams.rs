@@ -284,7 +284,7 @@ impl Upstreams {
                 answers_tcp,
             });
         }
-        let is_refused = is_refusal(message.header().rcode());
+        let is_refused = is_refusal(message);
         if is_refused && self.ask_after_refusal(id, bytes, now) {
             return Ok(None);
         }
@@ -388,10 +388,16 @@ pub(crate) fn usable(
     Ok(())
 }
 
-/// Whether an upstream that answers with this code is to be passed over: it may know less than the next one. So do the
-/// resolvers of glibc (res_send) and others.
-fn is_refusal(code: Rcode) -> bool {
-    matches!(code, Rcode::SERVFAIL | Rcode::NOTIMP | Rcode::REFUSED)
+/// Whether an upstream that answers so is to be passed over: it may know less than the next one. Every code but those about
+/// the name itself says that it did not look it up. So does a referral: the resolver of glibc (res_send) passes over such
+/// servers as well.
+fn is_refusal(message: &Message<[u8]>) -> bool {
+    let header = message.header();
+    match header.rcode() {
+        Rcode::NXDOMAIN => false,
+        Rcode::NOERROR => !header.ra() && !header.aa() && message.header_counts().ancount() == 0,
+        _ => true,
+    }
 }
 
 /// Sends a query to the upstream after the one that it waits for, of those that have not refused it; `None` if it was

@@ -198,6 +198,46 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(5));
     }
 
+    /// Addresses that can't be connected to: refused, nobody's, of everybody, of groups, without the link that they are on,
+    /// and of a family that the socket is not of. One that drops what it is sent costs its turn, and the others nothing.
+    #[tokio::test]
+    async fn an_address_that_fails_in_whatever_way_delays_the_one_that_answers_by_its_turn_at_most()
+    {
+        let (dead, _held) = silent().await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let of = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        for bad in [
+            vec![dead],
+            of(&["127.0.0.1:1"]),
+            of(&["[::1]:1"]),
+            of(&["0.0.0.0:1"]),
+            of(&["[::]:1"]),
+            of(&["127.0.0.1:0"]),
+            of(&["255.255.255.255:443"]),
+            of(&["224.0.0.1:443"]),
+            of(&["[ff02::1]:443"]),
+            of(&["[fe80::1]:443"]),
+            of(&["[::ffff:127.0.0.1]:1"]),
+            of(&["[::1]:1", "127.0.0.1:1", "[fe80::1]:443", "224.0.0.1:443"]),
+        ] {
+            for addresses in [
+                [&bad[..], &[good]].concat(),
+                // The good one also comes first, or in between.
+                [&[good], &bad[..]].concat(),
+                [&bad[..], &[good], &bad[..]].concat(),
+            ] {
+                let start = tokio::time::Instant::now();
+                let stream = race(addresses, plain).await.unwrap();
+                assert_eq!(stream.peer_addr().unwrap(), good, "{bad:?}");
+                let took = start.elapsed();
+                assert!(took < 2 * NEXT_ADDRESS_AFTER, "{bad:?}: {took:?}");
+            }
+        }
+    }
+
     /// Without IPv6 in the kernel, opening the socket fails already.
     #[tokio::test]
     async fn a_family_without_sockets_costs_only_its_own_addresses() {

@@ -271,6 +271,16 @@ mod tests {
             "169.254.1.1",
             "fe80::1",
             "::ffff:127.0.0.1",
+            // Where no gateway forwards packets to: DNS and metadata of clouds, and addresses in another spelling.
+            "168.63.129.16",
+            "100.100.100.200",
+            "fd00:ec2::253",
+            "fec0::53",
+            "64:ff9b::7f00:35",
+            "64:ff9b::a83f:8110",
+            "2002:7f00:1::53",
+            "::ffff:0:168.63.129.16",
+            "::ffff:168.63.129.16",
         ] {
             let error = text.parse::<DnsServer>().unwrap_err();
             assert!(
@@ -278,7 +288,19 @@ mod tests {
                 "{text}: {error}"
             );
         }
-        for text in ["", "dns.example", "10.0.0.53:53", "[fd00::53]", "10.0.0"] {
+        for text in [
+            "",
+            "dns.example",
+            "10.0.0.53:53",
+            "[fd00::53]",
+            "10.0.0",
+            "10.0.0.256",
+            "0x7f.1",
+            "010.0.0.53",
+            "2130706433",
+            "fe80::53%eth0",
+            "10.0.0.53/32",
+        ] {
             let error = text.parse::<DnsServer>().unwrap_err();
             assert!(matches!(error, DnsRuleError::Server(_)), "{text}: {error}");
         }

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Metadata services at link-local addresses are those of Amazon, Google, Azure, DigitalOcean, Hetzner,
 /// Oracle, OpenStack (also `fe80::a9fe:a9fe`), Tencent (`169.254.0.23`) and Scaleway (`169.254.42.42`).
 /// Those of the others are as their documents and cloud-init's data sources name them.
-pub const NEVER_FORWARDED: [Prefix; 18] = [
+pub const NEVER_FORWARDED: [Prefix; 19] = [
     // "This network" (RFC 791 §3.2).
     ipv4([0, 0, 0, 0], 8),
     // Alibaba Cloud: metadata.
@@ -48,6 +48,8 @@ pub const NEVER_FORWARDED: [Prefix; 18] = [
     ipv6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128),
     // Link-local (RFC 4291 §2.5.6).
     ipv6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    // Site-local: deprecated, since nobody can tell which site is meant; routers do not forward it (RFC 3879 §4).
+    ipv6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10),
     // Multicast (RFC 4291 §2.7).
     ipv6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
 ];

@@ -102,6 +102,8 @@ fn a_portal_is_where_somebody_can_connect_to() {
         ("https://portal.example:99999", "65535"),
         ("https://portal.example:99999/", "65535"),
         ("https://portal.example:0", "65535"),
+        ("https://portal.example:65536", "65535"),
+        ("https://[::1]:99999", "65535"),
         ("https://portal.example:", "65535"),
         ("https://:8443", "names no host"),
         ("https://10.0.0.300", "IPv4"),
@@ -110,6 +112,10 @@ fn a_portal_is_where_somebody_can_connect_to() {
     ] {
         let error = Portal::new(url, None).unwrap_err().to_string();
         assert!(error.contains(part), "{url}: {error}");
+    }
+    for port in ["+443", "44x", "-1", " 443", "443:443"] {
+        let url = format!("https://portal.example:{port}");
+        assert!(Portal::new(&url, None).is_err(), "{url}");
     }
 }
 

@@ -8,7 +8,7 @@ use culvert_dns::{Outcome, Transport};
 use domain::base::iana::{OptRcode, Rtype};
 use domain::base::name::ParsedName;
 use domain::base::{Message, ToName};
-use domain::rdata::Srv;
+use domain::rdata::{AllRecordData, Srv};
 use std::net::IpAddr;
 
 const ALIAS: &str = "alias.example.org";
@@ -37,13 +37,33 @@ fn asked(qtype: u16, records: &[Vec<u8>], code: u8) -> Clocked {
 
 #[test]
 fn an_alias_of_a_resources_name_has_the_addresses_of_the_tunnel() {
-    let answers: [&[Vec<u8>]; 5] = [
+    const DNAME_TYPE: u16 = 39;
+    let answers: [&[Vec<u8>]; 8] = [
         &[alias(ALIAS, HOST), real_address(HOST)],
         &[real_address(HOST), alias(ALIAS, HOST)],
         &[alias(ALIAS, HOST)],
         &[alias("ALIAS.example.ORG", "WWW.Corp.Example")],
         // The site decides about its own name.
         &[alias(ALIAS, HOST), alias(HOST, "elsewhere.example.net")],
+        // A domain that is another one, with the alias that follows from it (RFC 6672, section 3.1).
+        &[
+            record_of("example.org", DNAME_TYPE, &wire_name("corp.example")),
+            alias(ALIAS, HOST),
+            real_address(HOST),
+        ],
+        // A signature, which proves nothing any more.
+        &[
+            alias(ALIAS, HOST),
+            record_of(ALIAS, 46, &[0, 5, 13, 3]),
+            real_address(HOST),
+        ],
+        // Several addresses, and one that the alias is said to have by itself.
+        &[
+            alias(ALIAS, HOST),
+            real_address(HOST),
+            real_address(HOST),
+            real_address(ALIAS),
+        ],
     ];
     for records in answers {
         // The upstream may know nothing of the target, or say that there is none.
@@ -75,6 +95,38 @@ fn a_chain_of_aliases_ends_at_the_first_name_of_a_resource() {
     assert_eq!(answer.aliases, ["one.example.net", "two.example.net", HOST]);
     let addresses = stub.stub.addresses_of(&name(HOST)).unwrap();
     assert_eq!(answer.addresses, [IpAddr::V6(addresses.v6)]);
+}
+
+/// As many aliases as are followed, and one more: then nothing of the resource's name is left in the answer.
+#[test]
+fn a_chain_is_followed_as_far_as_resolvers_follow_it_and_leaks_nothing_beyond() {
+    for (links, is_followed) in [(3, true), (11, true), (16, true), (17, false), (40, false)] {
+        let host = |number: usize| match number {
+            0 => ALIAS.to_owned(),
+            number if number == links => HOST.to_owned(),
+            number => format!("n{number}.example.net"),
+        };
+        let mut records: Vec<_> = (0..links)
+            .map(|number| alias(&host(number), &host(number + 1)))
+            .collect();
+        records.push(real_address(HOST));
+        let mut stub = Clocked::new();
+        let bytes = query(7, ALIAS, A_TYPE, EDNS);
+        stub.send(&bytes, 1, Transport::Tcp).unwrap();
+        let forward = stub.forward();
+        let answer = upstream_answer(&forward.query, &records);
+        stub.answer_upstream_by(Transport::Tcp, &answer, UPSTREAMS[0])
+            .unwrap();
+        assert_eq!(stub.wanted.len(), usize::from(is_followed), "{links}");
+        if is_followed {
+            stub.resolve(HOST, Outcome::Families(BOTH));
+        }
+        let answer = stub.answer();
+        assert_eq!(answer.aliases.len(), links);
+        let own = stub.stub.addresses_of(&name(HOST));
+        let own: Vec<IpAddr> = own.into_iter().map(|own| own.v4.into()).collect();
+        assert_eq!(answer.addresses, own, "{links}");
+    }
 }
 
 #[test]
@@ -123,6 +175,83 @@ fn aliases_of_other_names_and_circles_of_them_are_passed_on() {
 
 #[test]
 fn an_address_of_a_resources_name_beside_an_answer_is_left_out_and_the_rest_stays() {
+    let target = |before: &[u8]| [before, &wire_name(HOST)].concat();
+    let naptr = b"\x00\x0a\x00\x14\x01a\x07E2U+sip\x00";
+    let v6 = [0xfd, 0x50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10];
+    // The type in question with its data, and the owner, type and data of what is beside it.
+    for (qtype, data, owner, rtype, address) in [
+        (
+            SRV_TYPE,
+            target(&[0, 1, 0, 2, 1, 133]),
+            HOST,
+            A_TYPE,
+            &[10, 50, 0, 10][..],
+        ),
+        (
+            SRV_TYPE,
+            target(&[0, 1, 0, 2, 1, 133]),
+            HOST,
+            AAAA_TYPE,
+            &v6,
+        ),
+        (
+            SRV_TYPE,
+            target(&[0, 1, 0, 2, 1, 133]),
+            "WWW.Corp.example",
+            A_TYPE,
+            &[10, 50, 0, 10],
+        ),
+        // MX, NS, NAPTR and URI name a machine as well; a server may add whatever it has.
+        (15, target(&[0, 10]), HOST, A_TYPE, &[10, 50, 0, 10]),
+        (2, target(&[]), HOST, A_TYPE, &[10, 50, 0, 10]),
+        (35, target(naptr), HOST, AAAA_TYPE, &v6),
+        (
+            TXT_TYPE,
+            b"\x05hello".to_vec(),
+            "db.corp.example",
+            A_TYPE,
+            &[10, 50, 0, 11],
+        ),
+    ] {
+        const SERVICE: &str = "_ldap._tcp.example.org";
+        let mut stub = Clocked::new();
+        let bytes = query(7, SERVICE, qtype, EDNS);
+        stub.send(&bytes, 1, Transport::Tcp).unwrap();
+        let forward = stub.forward();
+        let end = 12 + wire_name(SERVICE).len() + 4;
+        let id = u16::from_be_bytes([forward.query[0], forward.query[1]]);
+        let mut answer = header(id, 0x8180, [1, 1, 0, 3]);
+        answer.extend(&forward.query[12..end]);
+        answer.extend(record_of(SERVICE, qtype, &data));
+        answer.extend(record_of(owner, rtype, address));
+        answer.extend(record_of("ns.example.org", A_TYPE, &[192, 0, 2, 1]));
+        answer.extend([0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0]);
+        stub.answer_upstream_by(Transport::Tcp, &answer, UPSTREAMS[0])
+            .unwrap();
+        let answer = stub.answer();
+        assert_eq!(answer.id, 7);
+        let message = Message::from_octets(answer.bytes).unwrap();
+        let answers = message.answer().unwrap();
+        let answers = answers.limit_to::<AllRecordData<_, ParsedName<_>>>();
+        let kept: Vec<Rtype> = answers.map(|record| record.unwrap().rtype()).collect();
+        assert_eq!(kept, [Rtype::from_int(qtype)]);
+        let additional = message.additional().unwrap().map(|record| {
+            let record = record.unwrap();
+            (record.owner().to_vec().to_string(), record.rtype())
+        });
+        assert_eq!(
+            additional.collect::<Vec<_>>(),
+            [
+                ("ns.example.org".to_owned(), Rtype::A),
+                (".".to_owned(), Rtype::OPT)
+            ],
+            "{qtype} {owner}"
+        );
+    }
+}
+
+#[test]
+fn the_target_of_a_service_stays_where_the_address_beside_it_goes() {
     const SERVICE: &str = "_ldap._tcp.example.org";
     let mut stub = Clocked::new();
     let bytes = query(7, SERVICE, SRV_TYPE, EDNS);

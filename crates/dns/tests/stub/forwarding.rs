@@ -4,7 +4,7 @@ use crate::common::{
     A_TYPE, AAAA_TYPE, Clocked, EDNS, Edns, UPSTREAMS, query, record, resource_of, socket,
     upstream_answer,
 };
-use culvert_dns::{Config, DropReason, Error, FORWARDS_MAX, Stub, Transport};
+use culvert_dns::{Config, DropReason, Error, FORWARDS_MAX, Output, Stub, Transport};
 use domain::base::iana::{ExtendedErrorCode, OptRcode};
 use std::net::IpAddr;
 
@@ -247,14 +247,61 @@ fn where_no_upstream_answers_the_query_is_servfail_within_five_seconds() {
     );
 }
 
-/// Codes by which a server says that it does not answer the question.
-const REFUSALS: [OptRcode; 3] = [OptRcode::SERVFAIL, OptRcode::NOTIMP, OptRcode::REFUSED];
+/// Codes by which a server says that it does not answer the question. The first three are those that resolvers of C
+/// libraries go on after; servers that know no EDNS, that answer for their own zones alone, or that are of a later time,
+/// say the others.
+const REFUSALS: [OptRcode; 9] = [
+    OptRcode::SERVFAIL,
+    OptRcode::NOTIMP,
+    OptRcode::REFUSED,
+    OptRcode::FORMERR,
+    OptRcode::YXDOMAIN,
+    OptRcode::NXRRSET,
+    OptRcode::NOTAUTH,
+    OptRcode::NOTZONE,
+    OptRcode::masked_from_int(15),
+];
 
 /// An answer with this code and without records.
 fn refusal(query: &[u8], code: OptRcode) -> Vec<u8> {
     let mut bytes = upstream_answer(query, &[]);
     bytes[3] |= code.to_int() as u8;
     bytes
+}
+
+/// An answer without records, by a server that does not look names up for others.
+fn referral(query: &[u8]) -> Vec<u8> {
+    const RECURSION_AVAILABLE: u8 = 0x80;
+    let mut bytes = upstream_answer(query, &[]);
+    bytes[3] &= !RECURSION_AVAILABLE;
+    bytes
+}
+
+#[test]
+fn a_server_that_refers_to_others_is_passed_over_and_one_that_answers_for_its_zone_is_not() {
+    let mut stub = Clocked::new();
+    stub.ask(1, OTHER, A_TYPE);
+    let first = stub.forward();
+    stub.answer_upstream(&referral(&first.query), UPSTREAMS[0])
+        .unwrap();
+    assert_eq!(stub.answers, []);
+    let second = stub.forward();
+    assert_eq!(second.upstream, socket(UPSTREAMS[1]));
+    // An answer of authority counts, though its server looks nothing up.
+    const AUTHORITATIVE: u8 = 0x04;
+    let mut empty = referral(&second.query);
+    empty[2] |= AUTHORITATIVE;
+    let (from, now) = (socket(UPSTREAMS[1]), stub.now());
+    stub.stub
+        .handle_upstream_answer(&empty, Transport::Udp, from, now, resource_of)
+        .unwrap();
+    let passed_on = stub.stub.poll_output();
+    assert!(
+        matches!(&passed_on, Some(Output::Answer { bytes, .. }) if bytes[2] == empty[2]),
+        "{passed_on:?}"
+    );
+    stub.ask(2, OTHER, A_TYPE);
+    assert_eq!(stub.forward().upstream, socket(UPSTREAMS[1]));
 }
 
 #[test]

@@ -251,6 +251,18 @@ fn a_name_never_leads_to_the_gateway_or_back_into_the_tunnel() {
         "ff02::1",
         "fd00:2021:1111::1:6",
         "fd00:2021:1111:8000::2",
+        "168.63.129.16",
+        "100.100.100.200",
+        "240.0.0.1",
+        "fec0::1",
+        "fd00:ec2::254",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b:1::127.0.0.1",
+        "2002:7f00:1::1",
+        "2001:0:102:304::80ff:fffe",
+        "2001:db8::5efe:169.254.169.254",
     ] {
         let mut play = Play::open();
         play.grant_with(&name_claims(1, 5, 9, PATTERN), None, &[wanted(DB, 1)]);
@@ -293,18 +305,32 @@ fn new_flows_follow_the_dns_and_old_ones_stay() {
 
 #[test]
 fn a_flow_of_a_name_that_has_lost_its_addresses_goes_on_and_new_ones_are_refused() {
-    for lost in [Resolution::NoAddress, Resolution::NotFound] {
+    for lost in [
+        Resolution::NoAddress,
+        Resolution::NotFound,
+        // None that may be used is left, or none of the family of the flow.
+        found(&["127.0.0.1"]),
+        found(&["100.64.1.6", "169.254.169.254"]),
+        found(&["fd77::1"]),
+        found(&["fe80::1"]),
+        found(&["::ffff:10.7.0.1"]),
+    ] {
         let mut play = with_db();
         let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
         let first = play.send_through(&mut gate, 5, "100.96.0.1:80").unwrap();
         play.pass(30_000);
+        let has_ipv6 = lost == found(&["fd77::1"]);
         play.resolved(DB, lost);
         assert_eq!(play.send_through(&mut gate, 5, "100.96.0.1:80"), Ok(first));
         let new = play.send_through(&mut gate, 5, "100.96.0.1:81");
         assert_eq!(new, Err(DropReason::NoAddress));
         // Of a family that it never had there is nothing to keep.
         let v6 = play.send_through(&mut gate, 5, "[fd00:2021:1111:8000::1]:80");
-        assert_eq!(v6, Err(DropReason::NoGrant));
+        let expected = match has_ipv6 {
+            true => Ok("[fd77::1]:80".parse().unwrap()),
+            false => Err(DropReason::NoGrant),
+        };
+        assert_eq!(v6, expected);
         play.pass(10_000);
         play.resolved(DB, found(&["10.7.0.2"]));
         assert_eq!(play.send_through(&mut gate, 5, "100.96.0.1:80"), Ok(first));

@@ -9,7 +9,9 @@ use culvert_host::SystemFile;
 use culvert_policy::DomainName;
 use hickory_resolver::Hosts;
 use hickory_resolver::config::{ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::ProtoError;
+use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use std::io::Read;
@@ -38,6 +40,9 @@ const MAX_KEPT_NEGATIVE: Duration = Duration::from_secs(30);
 
 /// The resolver of the system's configuration.
 pub(crate) type SystemResolver = hickory_resolver::Resolver<Zoned>;
+
+/// Aliases that are followed from a name: as many as resolvers follow (BIND 16, Unbound 11).
+const MAX_ALIASES: usize = 16;
 
 /// By what a file is seen to have changed: device, inode, size, and time of change.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
@@ -236,20 +241,44 @@ async fn look_up(resolver: &SystemResolver, name: &DomainName) -> Found {
     };
     let (v4, v6) = tokio::join!(
         resolver.lookup(whole.clone(), RecordType::A),
-        resolver.lookup(whole, RecordType::AAAA)
+        resolver.lookup(whole.clone(), RecordType::AAAA)
     );
     for answer in [v4, v6] {
         match answer {
             Ok(answer) => found.take(answer.answers()),
             Err(error) if error.is_nx_domain() => found.missing += 1,
-            Err(error) if error.is_no_records_found() => {}
+            Err(error) if is_no_data(&error) => {}
             Err(error) => {
                 tracing::debug!(%name, %error, "the DNS did not answer");
                 found.has_failed = true;
             }
         }
     }
+    // A chain of aliases that was not followed to its end looks like a name without addresses.
+    if found.is_without_addresses() && aliases(resolver, whole).await.0.len() == MAX_ALIASES {
+        tracing::debug!(%name, "its aliases lead round in a circle");
+        found.has_failed = true;
+    }
     found
+}
+
+/// True where the DNS says that a name exists, and has no such record. A code that is not known comes in the same form.
+fn is_no_data(error: &NetError) -> bool {
+    matches!(error, NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NoError)
+}
+
+/// The chain of aliases from a name, and the name where it ends.
+pub(super) async fn aliases(resolver: &SystemResolver, mut name: Name) -> (Vec<Record>, Name) {
+    let mut aliases = Vec::new();
+    while aliases.len() < MAX_ALIASES
+        && let Ok(found) = resolver.lookup(name.clone(), RecordType::CNAME).await
+        && let Some(record) = found.answers().first()
+        && let RData::CNAME(target) = &record.data
+    {
+        name = target.0.clone();
+        aliases.push(record.clone());
+    }
+    (aliases, name)
 }
 
 /// The name with its labels as they are. Read as text, it would have to be one of a host: labels may have underscores
@@ -284,6 +313,12 @@ impl Found {
         }
     }
 
+    /// True where the DNS says that the name exists, and no address.
+    fn is_without_addresses(&self) -> bool {
+        let is_empty = self.ipv4.is_empty() && self.ipv6.is_empty();
+        is_empty && !self.has_failed && self.missing == 0
+    }
+
     fn resolution(self) -> Resolution {
         let Self { ipv4, ipv6, .. } = self;
         match (ipv4.is_empty() && ipv6.is_empty(), self.has_failed) {
@@ -314,8 +349,7 @@ pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
             Ok(message) => {
                 found.take(&message.answers);
                 let code = message.metadata.response_code;
-                found.missing +=
-                    u8::from(code == hickory_resolver::proto::op::ResponseCode::NXDomain);
+                found.missing += u8::from(code == ResponseCode::NXDomain);
             }
             Err(_) => found.has_failed = true,
         }
@@ -327,7 +361,7 @@ pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
 mod tests {
     use super::*;
     use hickory_resolver::config::NameServerConfig;
-    use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+    use hickory_resolver::proto::op::{Message, OpCode};
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::net::UdpSocket;
@@ -391,6 +425,10 @@ mod tests {
         let v4 = RData::A(A::new(10, 7, 0, 1));
         let v6 = RData::AAAA(AAAA::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
         let is_v4 = query.query_type() == RecordType::A;
+        let alias = |answer: &mut Message, target: &str| {
+            let target = CNAME(Name::from_ascii(target).unwrap());
+            answer.add_answer(record(&name, 20, RData::CNAME(target)));
+        };
         match (host.as_str(), is_v4) {
             ("both.corp.example.", true) | ("v4.corp.example.", true) => {
                 answer.add_answer(record(&name, 60, v4));
@@ -402,6 +440,18 @@ mod tests {
                 let target = Name::from_ascii("real.corp.example.").unwrap();
                 answer.add_answer(record(&name, 20, RData::CNAME(CNAME(target.clone()))));
                 answer.add_answer(record(&target, 90, v4));
+            }
+            ("round.corp.example.", _) => alias(&mut answer, "round.corp.example."),
+            ("ring1.corp.example.", _) => alias(&mut answer, "ring2.corp.example."),
+            ("ring2.corp.example.", _) => alias(&mut answer, "ring3.corp.example."),
+            ("ring3.corp.example.", _) => alias(&mut answer, "ring1.corp.example."),
+            ("into-ring.corp.example.", _) => alias(&mut answer, "ring2.corp.example."),
+            ("dangling.corp.example.", _) => alias(&mut answer, "gone.corp.example."),
+            ("bare.corp.example.", _) => alias(&mut answer, "empty.corp.example."),
+            ("failing.corp.example.", _) => alias(&mut answer, "broken.corp.example."),
+            (code, _) if code.starts_with("code") => {
+                let code = code.trim_start_matches("code").split('.').next()?;
+                answer.metadata.response_code = ResponseCode::from(0, code.parse().ok()?);
             }
             ("moved.corp.example.", true) => {
                 // Another one each time.
@@ -501,8 +551,25 @@ mod tests {
             ("v4.gone.corp.example", Resolution::NotFound),
             ("broken.corp.example", Resolution::NoAnswer),
             ("silent.corp.example", Resolution::NoAnswer),
+            // Aliases of all of these, and some that lead nowhere.
+            ("dangling.corp.example", Resolution::NotFound),
+            ("bare.corp.example", Resolution::NoAddress),
+            ("failing.corp.example", Resolution::NoAnswer),
+            ("round.corp.example", Resolution::NoAnswer),
+            ("ring1.corp.example", Resolution::NoAnswer),
+            ("into-ring.corp.example", Resolution::NoAnswer),
         ] {
             assert_eq!(scene.resolve(name).await, expected, "{name}");
+        }
+    }
+
+    /// Response codes but those for a name that exists and for one that does not: a code that nobody knows is one of them.
+    #[tokio::test]
+    async fn every_other_code_of_a_server_says_that_it_does_not_answer() {
+        let mut scene = Scene::new().await;
+        for code in [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15] {
+            let name = format!("code{code}.corp.example");
+            assert_eq!(scene.resolve(&name).await, Resolution::NoAnswer, "{code}");
         }
     }
 

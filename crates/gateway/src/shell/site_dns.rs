@@ -5,12 +5,12 @@
 
 mod message;
 
-use super::resolver::SystemResolver;
+use super::resolver::{SystemResolver, aliases};
 use culvert_gateway_core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use message::{Asked, Wanted};
 use std::collections::BTreeMap;
 use std::io;
@@ -37,9 +37,6 @@ const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 
 /// The time limit for the next question of a connection, and for writing an answer.
 const IDLE: Duration = Duration::from_secs(5);
-
-/// Aliases that are followed from a name: as many as resolvers follow (BIND 16, Unbound 11).
-const MAX_ALIASES: usize = 16;
 
 /// The pause before the sockets are opened again after a failure.
 const RETRY_MS: u64 = 5_000;
@@ -185,20 +182,6 @@ async fn records(
         }
         _ => found,
     }
-}
-
-/// The chain of aliases from a name, and the name where it ends.
-async fn aliases(resolver: &SystemResolver, mut name: Name) -> (Vec<Record>, Name) {
-    let mut aliases = Vec::new();
-    while aliases.len() < MAX_ALIASES
-        && let Ok(found) = resolver.lookup(name.clone(), RecordType::CNAME).await
-        && let Some(record) = found.answers().first()
-        && let RData::CNAME(target) = &record.data
-    {
-        name = target.0.clone();
-        aliases.push(record.clone());
-    }
-    (aliases, name)
 }
 
 impl Drop for SiteDns {

@@ -6,7 +6,7 @@
 //! such a cut would have taken are line ends. The backup is written first and goes last, so a crash
 //! anywhere leaves a file that the next start knows how to undo.
 
-use super::resolv_conf::{ResolvConf, had_none_before, is_ours, ours};
+use super::resolv_conf::{ResolvConf, edited, had_none_before, has_header, is_ours, ours};
 use super::{CHECK_EVERY, ResolverWanted};
 use crate::inotify::Inotify;
 use crate::system_helper::{SystemAccess, SystemFile};
@@ -196,16 +196,20 @@ impl FileControl {
 
     /// Puts back what was there before. What others have written since stays.
     pub(super) fn restore(&mut self, state: &StateDir) -> Result<(), HostError> {
-        self.written = None;
+        let written = self.written.take();
         // A crash may have left it behind.
         let _left = self.access.remove_unfinished();
-        for step in self.plan_restoring(state)? {
+        for step in self.plan_restoring(state, written.as_ref())? {
             self.take(&step, state)?;
         }
         Ok(())
     }
 
-    fn plan_restoring(&self, state: &StateDir) -> Result<Vec<Step>, HostError> {
+    fn plan_restoring(
+        &self,
+        state: &StateDir,
+        written: Option<&Written>,
+    ) -> Result<Vec<Step>, HostError> {
         let now = match self.read() {
             Ok(now) => now,
             // Another program has put a link, or something else, in the place of ours.
@@ -214,7 +218,17 @@ impl FileControl {
         };
         let backup = state.read_at_most(MAX_BYTES, BACKUP)?;
         let backup = backup.as_ref().map(crate::SecretBytes::expose);
+        let theirs = match (&now, backup, written) {
+            (Some(now), Some(backup), Some(written)) if has_header(now) => {
+                edited(now, &written.text, backup)
+            }
+            _ => None,
+        };
         let mut steps = match (now, backup) {
+            // Another program has edited what was written.
+            (Some(now), Some(_)) if theirs.is_some() => {
+                self.plan_writing(Some(&now), &theirs.unwrap_or_default())
+            }
             (Some(now), None) if is_ours(&now) => {
                 return Err(HostError::ResolvConfOfAnother {
                     path: self.path.clone(),

@@ -132,6 +132,12 @@ impl Server {
     }
 }
 
+/// Whether a client wrote a part of this.
+pub(super) fn has_header(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n')
+        .any(|line| line == HEADER.as_bytes())
+}
+
 /// Whether a client wrote this.
 pub(super) fn is_ours(text: &[u8]) -> bool {
     first_line(text) == Some(HEADER.as_bytes())
@@ -140,6 +146,30 @@ pub(super) fn is_ours(text: &[u8]) -> bool {
 /// Whether there was no file before what a client wrote.
 pub(super) fn had_none_before(text: &[u8]) -> bool {
     is_ours(text) && text.split(|byte| *byte == b'\n').nth(1) == Some(NONE_BEFORE.as_bytes())
+}
+
+/// The file as it would be without the client, where another program has edited the client's: with the lines that it added,
+/// before those of the file from before that it left. None where it names no server.
+///
+/// So do scripts of DHCP clients that write line by line, into the middle of which the client writes its own file.
+pub(super) fn edited(now: &[u8], written: &str, before: &[u8]) -> Option<Vec<u8>> {
+    let (now, before) = (
+        String::from_utf8_lossy(now),
+        String::from_utf8_lossy(before),
+    );
+    let has = |text: &str, line: &str| text.lines().any(|it| it == line);
+    let added: Vec<&str> = now.lines().filter(|line| !has(written, line)).collect();
+    if ResolvConf::parse(&added.join("\n")).servers.is_empty() {
+        return None;
+    }
+    let has_all = written.lines().all(|line| has(&now, line));
+    let is_left = |line: &&str| {
+        let is_server = first_word(line) == Some("nameserver");
+        has_all || (!is_server && has(&now, line))
+    };
+    let lines = added.iter().copied().chain(before.lines().filter(is_left));
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    Some(text.into_bytes())
 }
 
 /// What the file is to say so that every name is asked of `server` alone, since another one beside it would
@@ -209,6 +239,45 @@ mod tests {
             ours(None, "100.64.0.7".parse().unwrap(), &[]).as_bytes()
         ));
         assert!(!is_ours(USUAL.as_bytes()) && !is_ours(b""));
+    }
+
+    #[test]
+    fn lines_that_another_program_added_to_ours_come_before_those_that_it_left() {
+        const BEFORE: &str = "search lan\nnameserver 192.0.2.1\noptions edns0\n";
+        let search = ["corp.example".parse().unwrap()];
+        let written = ours(
+            Some(BEFORE.as_bytes()),
+            "100.64.0.7".parse().unwrap(),
+            &search,
+        );
+        let other = "nameserver 9.9.9.9";
+        for (now, expected) in [
+            (written.clone(), None),
+            (format!("{written}# a comment\noptions ndots:2\n"), None),
+            (format!("{written}nameserver none\n"), None),
+            (String::new(), None),
+            (
+                format!("{written}{other}\n"),
+                Some(format!("{other}\n{BEFORE}")),
+            ),
+            (
+                format!("{other}\n{written}"),
+                Some(format!("{other}\n{BEFORE}")),
+            ),
+            (
+                format!("{written}search home\n{other}\n"),
+                Some(format!("search home\n{other}\n{BEFORE}")),
+            ),
+            (
+                written.replace("nameserver 100.64.0.7", other),
+                Some(format!("{other}\noptions edns0\n")),
+            ),
+            (format!("{HEADER}\n{other}\n"), Some(format!("{other}\n"))),
+        ] {
+            let found = edited(now.as_bytes(), &written, BEFORE.as_bytes());
+            let found = found.map(|it| String::from_utf8(it).unwrap());
+            assert_eq!(found, expected, "{now:?}");
+        }
     }
 
     #[test]

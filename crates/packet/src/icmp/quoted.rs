@@ -78,9 +78,11 @@ fn is_forwarded_from(address: IpAddr) -> bool {
 
 /// Whether the quotation shows whose packet it was: its transport header begins in it.
 fn is_whole_enough(quoted: &IpView<'_>) -> bool {
+    // Over IPv4 these numbers are protocols like any other, such as AH's.
+    let is_unfinished = quoted.version() == IpVersion::V6 && quoted.protocol().is_extension();
     !quoted.is_later_fragment()
         && !quoted.is_source_routed()
-        && !quoted.protocol().is_extension()
+        && !is_unfinished
         && !is_icmp_error(quoted)
         && quoted.transport().len() >= MIN_QUOTED_TRANSPORT
 }

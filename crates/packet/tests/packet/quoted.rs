@@ -180,6 +180,25 @@ fn extension_headers_of_what_is_quoted_are_walked_to_the_ports_or_not_at_all() {
     assert!(!passes(&quoting(true, &extended(60, &many))));
 }
 
+/// ICMP requests, TCP, and protocols without ports. Over IPv4 the numbers of IPv6's extension headers are some of them.
+#[test]
+fn errors_about_every_protocol_over_ipv4_pass() {
+    for protocol in [
+        2, 4, 6, 47, 50, 51, 89, 103, 112, 132, 136, 253, 0, 43, 44, 60,
+    ] {
+        let mut quoted = spec(false).bytes();
+        quoted[9] = protocol;
+        assert!(passes(&quoting(false, &quoted)), "{protocol}");
+    }
+    // Over IPv6 a header that is not walked to its end is none.
+    for protocol in [0, 43, 44, 51, 60] {
+        let mut quoted = spec(true).bytes();
+        quoted[6] = protocol;
+        quoted[41] = 255;
+        assert!(!passes(&quoting(true, &quoted)), "{protocol}");
+    }
+}
+
 #[test]
 fn a_later_fragment_is_quoted_by_no_error_that_passes_and_no_error_comes_in_fragments() {
     let mut quoted = spec(false).bytes();

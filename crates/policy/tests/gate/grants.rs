@@ -256,6 +256,9 @@ fn nothing_is_forwarded_to_the_gateway_itself_or_to_a_single_link() {
         "::1",
         "fe80::1",
         "febf:ffff::1",
+        // Site-local addresses, of the first site and the last.
+        "fec0::1",
+        "feff:ffff::1",
         "ff02::1",
         "ff0e::1",
         // OpenStack, Amazon, its Pod Identity, Google, Oracle, Scaleway, Linode, Alibaba.

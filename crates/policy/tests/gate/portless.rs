@@ -30,7 +30,9 @@ fn send(setup: &mut Setup, peer: PeerKey, to: &str, protocol: u8) -> Result<(), 
 fn a_second_client_is_refused_whichever_gate_it_comes_to_and_answers_go_to_the_first() {
     let portless = Portless::default();
     let mut gates = [setup(&portless), setup(&portless)];
-    for protocol in [GRE, ESP, 253] {
+    for protocol in [
+        GRE, ESP, 253, 2, 4, 8, 41, 51, 89, 103, 108, 112, 115, 137, 254, 255,
+    ] {
         assert_eq!(send(&mut gates[0], PEER, SERVER, protocol), Ok(()));
         for gate in &mut gates {
             let refused = send(gate, OTHER_PEER, SERVER, protocol);

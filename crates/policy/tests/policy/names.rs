@@ -127,11 +127,38 @@ fn what_is_no_pattern_is_refused_with_the_reason() {
         ("a.0x7F", TargetError::Number("a.0x7F".to_owned())),
         ("a.0X", TargetError::Number("a.0X".to_owned())),
         ("*.1", TargetError::Number("*.1".to_owned())),
+        ("010.0.0.1", TargetError::Number("010.0.0.1".to_owned())),
+        ("10.0.0.1.5", TargetError::Number("10.0.0.1.5".to_owned())),
+        ("127.1", TargetError::Number("127.1".to_owned())),
+        ("2130706433", TargetError::Number("2130706433".to_owned())),
+        ("0x7f000001", TargetError::Number("0x7f000001".to_owned())),
+        ("0xa.0.0.1", TargetError::Number("0xa.0.0.1".to_owned())),
+        ("web.08", TargetError::Number("web.08".to_owned())),
+        (
+            "**.0xDEADbeef",
+            TargetError::Number("**.0xDEADbeef".to_owned()),
+        ),
+        ("10.0.0.\u{ff11}", TargetError::NameCharacter('\u{ff11}')),
+        (
+            "10\u{3002}0\u{3002}0\u{3002}1",
+            TargetError::NameCharacter('\u{3002}'),
+        ),
         (&long_label, TargetError::NameLength),
         (&long_name, TargetError::NameLength),
     ];
     for (text, error) in table {
         assert_eq!(text.parse::<NamePattern>(), Err(error), "{text}");
+    }
+    // Digits elsewhere are no number.
+    for text in [
+        "10.0.0.1a",
+        "0x7g",
+        "1e3.example",
+        "4.in-addr.arpa",
+        "10.0.0.1x0",
+        "x0x7f",
+    ] {
+        assert!(text.parse::<NamePattern>().is_ok(), "{text}");
     }
     // A name is a pattern without wildcards.
     assert_eq!(

@@ -118,8 +118,24 @@ async fn a_proxy_that_names_no_address_is_counted_and_is_not_taken_for_its_clien
         ("203.0.113.7:5678", 0),
         ("[2001:db8::7]:5678", 0),
         ("203.0.113.7", 0),
+        // As the proxies of Azure and IIS write it, and others that put several headers into one.
+        ("1.1.1.1, 203.0.113.7:49152", 0),
+        ("[2001:db8::7]", 0),
+        ("[::ffff:203.0.113.7]:5678", 0),
+        ("203.0.113.7:0", 0),
+        (" 203.0.113.7:5678 ", 0),
         ("unknown", 1),
         ("", 2),
+        ("203.0.113.7:5678,", 3),
+        ("203.0.113.7, , ", 4),
+        ("203.0.113.7:", 5),
+        ("203.0.113.7:99999", 6),
+        ("2001:db8::7:5678:99999", 7),
+        ("[203.0.113.7", 8),
+        ("\"203.0.113.7\"", 9),
+        ("for=203.0.113.7", 10),
+        ("203.0.113.0/24", 11),
+        ("fe80::1%eth0", 12),
     ] {
         let headers = [("x-forwarded-for", hop)];
         let answer = client.send("GET", "/healthz", &headers, None).await;

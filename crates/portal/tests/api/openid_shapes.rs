@@ -17,6 +17,21 @@ fn failures() -> Vec<Reply> {
         Reply::Body(200, "application/json", r#"{"name":"Ada"}"#.to_owned()),
         Reply::Body(302, "text/html", String::new()),
         Reply::Body(200, "application/jwt", "e30.e30.e30".to_owned()),
+        Reply::Body(204, "application/json", String::new()),
+        Reply::Body(200, "application/json", String::new()),
+        Reply::Body(200, "application/json", r#"{"sub":"s-1","#.to_owned()),
+        Reply::Body(200, "application/json", "[]".to_owned()),
+        Reply::Body(200, "application/json", "null".to_owned()),
+        Reply::Body(200, "application/json", r#"{"sub":7}"#.to_owned()),
+        Reply::Body(200, "application/jwt", "not a token".to_owned()),
+        Reply::Body(404, "text/plain", "no such page".to_owned()),
+        Reply::Body(
+            429,
+            "application/json",
+            r#"{"error":"slow_down"}"#.to_owned(),
+        ),
+        Reply::Body(503, "text/html", html.to_owned()),
+        Reply::Body(200, "application/json", " ".repeat(2 << 20)),
         Reply::Silence,
     ]
 }
@@ -209,35 +224,81 @@ async fn groups_are_found_by_path_and_by_pointer_in_the_id_token_and_in_userinfo
     }
 }
 
+/// Every suite of TLS 1.2 with ECDHE and AEAD, with the certificate that it is for.
 #[tokio::test]
 async fn a_provider_that_speaks_tls_1_2_signs_people_in() {
     let settings = json!({"unknown_people": "make"});
-    let stage = Stage::speaking(&[&rustls::version::TLS12], settings).await;
+    let stage = Stage::speaking(&[&rustls::version::TLS12], settings.clone()).await;
     stage.sign_in().await.expect(303);
+    let mut suites = 0;
+    for suite in rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES {
+        let rustls::SupportedCipherSuite::Tls12(_) = suite else {
+            continue;
+        };
+        suites += 1;
+        let stage = Stage::by_suite(*suite, settings.clone()).await;
+        let arrived = stage.sign_in().await;
+        assert_eq!(arrived.status, 303, "{suite:?}: {}", arrived.text);
+    }
+    assert_eq!(suites, 6);
 }
 
-/// The alerts of servers without TLS 1.2, and without ECDHE and an AEAD suite.
+/// Over TLS 1.2 certificates are checked as ever.
+#[tokio::test]
+async fn a_provider_that_speaks_tls_1_2_with_a_wrong_certificate_is_refused() {
+    let mut stage = Stage::speaking(&[&rustls::version::TLS12], json!({})).await;
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let of_name = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
+    for ca in [String::new(), other.cert.pem(), of_name.cert.pem()] {
+        stage.change(json!({"ca": ca})).await;
+        let mut browser = at_own_name(&stage.running).await;
+        let page = stage.begin(&mut browser).await.expect(502).text;
+        assert!(page.contains("certificate"), "{page}");
+    }
+}
+
+/// The alerts of servers without TLS 1.2, and without ECDHE and an AEAD suite; and of one that breaks off, or speaks no TLS.
 #[tokio::test]
 async fn a_provider_whose_tls_is_too_old_is_refused_with_the_reason() {
     let mut stage = Stage::new(json!({})).await;
-    for (alert, reason) in [(70, "TLS 1.2"), (40, "cipher suite")] {
+    let alert = |number: u8| vec![21, 3, 3, 0, 2, 2, number];
+    for (number, (said, reasons)) in [
+        (alert(70), &["TLS 1.2", "ECDHE"] as &[_]),
+        (alert(40), &["cipher suite", "ECDHE"]),
+        (alert(71), &["can&#39;t be asked"]),
+        (alert(47), &["can&#39;t be asked"]),
+        (alert(80), &["can&#39;t be asked"]),
+        (Vec::new(), &["can&#39;t be asked"]),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            &["can&#39;t be asked"],
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), &["can&#39;t be asked"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("https://{}", listener.local_addr().unwrap());
-        let new = json!({"name": reason, "issuer": issuer, "client_id": "c"});
+        let new = json!({"name": number.to_string(), "issuer": issuer, "client_id": "c"});
         let made = stage.owner.post("/api/v1/providers", new).await.expect(201);
         let id = crate::support::id_of(&made.json());
         let refusing = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut hello = [0; 1024];
             let _length = stream.read(&mut hello).await.unwrap();
-            stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).await.unwrap();
+            stream.write_all(&said).await.unwrap();
+            stream.shutdown().await.unwrap();
             stream
         };
         let mut browser = at_own_name(&stage.running).await;
         let way = format!("/sign-in/with/{id}");
         let (page, _open) = tokio::join!(browser.get(&way), refusing);
         let text = page.expect(502).text;
-        assert!(text.contains(reason) && text.contains("ECDHE"), "{text}");
+        for reason in reasons {
+            assert!(text.contains(reason), "{said:?}: {text}");
+        }
+        assert!(text.contains(&issuer), "{said:?}: {text}");
     }
 }
 
@@ -332,7 +393,7 @@ async fn a_key_that_changes_under_its_id_is_asked_for_once_and_not_again_within_
         let mut script = stage.script.lock().unwrap();
         script.key = key.clone();
         if published {
-            script.published = key;
+            script.published = vec![key];
         }
     };
     change(true);
@@ -345,6 +406,49 @@ async fn a_key_that_changes_under_its_id_is_asked_for_once_and_not_again_within_
         let refused = stage.sign_in().await.expect(403);
         assert!(refused.text.contains("signature"), "{}", refused.text);
         assert_eq!(stage.asked("/keys"), 2, "once a minute");
+    }
+}
+
+/// The ways in which a provider changes its keys, after which the next sign-in works.
+#[tokio::test]
+async fn a_key_that_changes_is_asked_for_once_however_it_changes() {
+    let old = Key::new();
+    let new = Key::new();
+    type Published<'a> = Vec<&'a Key>;
+    for (change, signs, published) in [
+        (
+            "in place of the one with the same id",
+            &new,
+            vec![&new] as Published<'_>,
+        ),
+        ("beside the one with the same id", &new, vec![&old, &new]),
+        ("before the one with the same id", &new, vec![&new, &old]),
+        (
+            "with an id of its own",
+            &new.named("next"),
+            vec![&old, &new.named("next")],
+        ),
+        (
+            "with an id of its own, alone",
+            &new.named("next"),
+            vec![&new.named("next")],
+        ),
+        ("without any id", &new.unnamed(), vec![&new.unnamed()]),
+        (
+            "without an id in the token alone",
+            &new.unnamed(),
+            vec![&new],
+        ),
+    ] {
+        let stage = Stage::new(json!({"unknown_people": "make"})).await;
+        stage.script.lock().unwrap().signs_by(&old, &[&old]);
+        stage.sign_in().await.expect(303);
+        stage.script.lock().unwrap().signs_by(signs, &published);
+        let arrived = stage.sign_in().await;
+        assert_eq!(arrived.status, 303, "{change}: {}", arrived.text);
+        assert_eq!(stage.asked("/keys"), 2, "{change}");
+        stage.sign_in().await.expect(303);
+        assert_eq!(stage.asked("/keys"), 2, "{change}: it is remembered");
     }
 }
 
@@ -375,6 +479,74 @@ async fn a_member_added_by_hand_stays_when_the_claim_that_gave_the_group_goes() 
     says(&stage, &[]);
     stage.sign_in().await.expect(303);
     assert!(stage.members(&staff).await.is_empty());
+}
+
+/// The ways in which what a provider said of a group goes. A member added by hand stays in each.
+#[tokio::test]
+async fn a_member_added_by_hand_stays_however_the_providers_word_goes() {
+    let nothing = || Reply::json(&json!({"sub": "s-1"}));
+    let settings = json!({"unknown_people": "make"});
+    for is_by_hand_first in [false, true] {
+        let (mut stage, staff) = Stage::with_staff("groups", settings.clone()).await;
+        let at = format!("/api/v1/groups/{staff}/members");
+        stage.says(&json!({"groups": []}), nothing());
+        stage.sign_in().await.expect(303);
+        let ada = stage.known().await;
+        let member = json!({"actor": ada[0]});
+        if is_by_hand_first {
+            stage.owner.post(&at, member.clone()).await.expect(201);
+        }
+        stage.says(&json!({"groups": ["staff"]}), nothing());
+        stage.sign_in().await.expect(303);
+        if !is_by_hand_first {
+            stage.owner.post(&at, member).await.expect(201);
+        }
+        for claims in [
+            json!({"groups": []}),
+            json!({}),
+            json!({"groups": null}),
+            json!({"groups": ["others"]}),
+            json!({"groups": ["Staff"]}),
+            json!({"groups": ""}),
+            json!({"roles": ["staff"]}),
+        ] {
+            stage.says(&json!({"groups": ["staff"]}), nothing());
+            stage.sign_in().await.expect(303);
+            stage.says(&claims, nothing());
+            stage.sign_in().await.expect(303);
+            assert_eq!(stage.members(&staff).await, ada, "{claims}");
+        }
+        // The mapping goes, or another claim is read; then it is whole again.
+        for change in [
+            json!({"groups": []}),
+            json!({"groups_claim": "roles"}),
+            json!({"groups": [], "groups_claim": "/nothing/here"}),
+        ] {
+            stage.change(change.clone()).await;
+            stage.says(&json!({"groups": ["staff"]}), nothing());
+            stage.sign_in().await.expect(303);
+            assert_eq!(stage.members(&staff).await, ada, "{change}");
+            let whole = json!([{"value": "staff", "group": staff}]);
+            stage
+                .change(json!({"groups_claim": "groups", "groups": whole}))
+                .await;
+            stage.sign_in().await.expect(303);
+        }
+        // The identity goes, and at last the provider.
+        let identities = stage
+            .owner
+            .get("/api/v1/identities")
+            .await
+            .expect(200)
+            .json();
+        let id = identities["items"][0]["id"].as_str().unwrap().to_owned();
+        let identity = format!("/api/v1/identities/{id}");
+        stage.owner.delete(&identity).await.expect(204);
+        assert_eq!(stage.members(&staff).await, ada, "without the identity");
+        let provider = format!("/api/v1/providers/{}", stage.id);
+        stage.owner.delete(&provider).await.expect(204);
+        assert_eq!(stage.members(&staff).await, ada, "without the provider");
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use crate::openid_provider::{at_own_name, own_name};
 use crate::support::{Answer, Client, Running, id_of};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
-use rustls::SupportedProtocolVersion;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -35,16 +36,39 @@ impl Reply {
 
 /// A key of the provider, and the same as it publishes it.
 #[derive(Clone)]
-pub(crate) struct Key(EncodingKey, Value);
+pub(crate) struct Key {
+    private: EncodingKey,
+    published: Value,
+    id: Option<String>,
+}
 
 impl Key {
-    /// Every key has the same id.
+    /// Every key has the same id, unless it is given another.
     pub(crate) fn new() -> Self {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-        let key = EncodingKey::from_ec_der(pair.serialized_der());
-        let mut told = Jwk::from_encoding_key(&key, Algorithm::ES256).unwrap();
-        told.common.key_id = Some("key".to_owned());
-        Self(key, serde_json::to_value(told).unwrap())
+        let private = EncodingKey::from_ec_der(pair.serialized_der());
+        let told = Jwk::from_encoding_key(&private, Algorithm::ES256).unwrap();
+        let published = serde_json::to_value(told).unwrap();
+        let key = Self {
+            private,
+            published,
+            id: None,
+        };
+        key.named("key")
+    }
+
+    pub(crate) fn named(&self, id: &str) -> Self {
+        let mut key = self.clone();
+        key.published["kid"] = json!(id);
+        key.id = Some(id.to_owned());
+        key
+    }
+
+    pub(crate) fn unnamed(&self) -> Self {
+        let mut key = self.clone();
+        key.published.as_object_mut().unwrap().remove("kid");
+        key.id = None;
+        key
     }
 }
 
@@ -57,8 +81,8 @@ pub(crate) struct Script {
     pub(crate) metadata: Option<Reply>,
     /// It signs by this one.
     pub(crate) key: Key,
-    /// It publishes this one.
-    pub(crate) published: Key,
+    /// It publishes these.
+    pub(crate) published: Vec<Key>,
     nonce: String,
     /// The number of requests for each path.
     asked: BTreeMap<String, u32>,
@@ -80,18 +104,41 @@ impl Stage {
         Self::speaking(&[&rustls::version::TLS13], settings).await
     }
 
+    /// With this suite of TLS 1.2 alone, and a certificate for it.
+    pub(crate) async fn by_suite(suite: SupportedCipherSuite, settings: Value) -> Self {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider.cipher_suites = vec![suite];
+        let key = match format!("{suite:?}").contains("RSA") {
+            true => rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256),
+            false => rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256),
+        };
+        let versions = &[&rustls::version::TLS12];
+        Self::serving(provider, versions, key.unwrap(), settings).await
+    }
+
     pub(crate) async fn speaking(
         versions: &[&'static SupportedProtocolVersion],
         settings: Value,
     ) -> Self {
-        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(provider)
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        Self::serving(provider, versions, key, settings).await
+    }
+
+    async fn serving(
+        provider: CryptoProvider,
+        versions: &[&'static SupportedProtocolVersion],
+        key: rcgen::KeyPair,
+        settings: Value,
+    ) -> Self {
+        let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("https://{}", listener.local_addr().unwrap());
@@ -100,7 +147,7 @@ impl Stage {
             id_token: json!({}),
             user_info: Reply::json(&json!({"sub": "s-1"})),
             metadata: None,
-            published: key.clone(),
+            published: vec![key.clone()],
             key,
             nonce: String::new(),
             asked: BTreeMap::new(),
@@ -110,7 +157,7 @@ impl Stage {
         let running = Running::start().await;
         let mut owner = running.owner().await;
         let mut new = json!({
-            "name": "Example", "issuer": issuer, "client_id": CLIENT_ID, "ca": certified.cert.pem(),
+            "name": "Example", "issuer": issuer, "client_id": CLIENT_ID, "ca": certificate.pem(),
         });
         let more = settings.as_object().unwrap().clone();
         new.as_object_mut().unwrap().extend(more);
@@ -271,7 +318,10 @@ impl Script {
                     "userinfo_endpoint": format!("{issuer}/me"),
                 }))
             }),
-            "/keys" => Reply::json(&json!({"keys": [self.published.1]})),
+            "/keys" => {
+                let keys = self.published.iter().map(|key| key.published.clone());
+                Reply::json(&json!({"keys": keys.collect::<Vec<_>>()}))
+            }
             "/token" => {
                 let now_s = get_current_timestamp();
                 let mut claims = json!({
@@ -295,7 +345,13 @@ impl Script {
 
     fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::ES256);
-        header.kid = Some("key".to_owned());
-        encode(&header, claims, &self.key.0).unwrap()
+        header.kid.clone_from(&self.key.id);
+        encode(&header, claims, &self.key.private).unwrap()
+    }
+
+    /// Tokens are signed by one key from now on, and these are published.
+    pub(crate) fn signs_by(&mut self, key: &Key, published: &[&Key]) {
+        self.key = key.clone();
+        self.published = published.iter().map(|key| (*key).clone()).collect();
     }
 }

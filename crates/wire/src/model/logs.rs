@@ -378,6 +378,13 @@ mod tests {
             "https://:443/",
             "https://10.0.0.300/",
             "http://2001:db8::1/",
+            "https://id.test:/",
+            "https://id.test:65536/in",
+            "https://id.test:+443/",
+            "https://id.test:44x/",
+            "https://id.test:-1/",
+            "https://[::1/",
+            "https://[::1]:99999/",
         ] {
             assert_eq!(problem(vec![http(url)]).as_deref(), Some("url"), "{url}");
         }

@@ -28,6 +28,8 @@ pub struct Gateway {
     pub arguments: String,
     /// A shell script that gives it files of a machine of its own: mounts.
     pub machine: String,
+    /// Its `/etc/resolv.conf`, for every start from here on.
+    pub resolv_conf: String,
     /// What starts it, keeps its descriptors and hears how it is, where that is not the test itself.
     pub manager: Option<ServiceManager>,
     public_net: Subnet,
@@ -63,6 +65,7 @@ impl Gateway {
             name,
             arguments: String::new(),
             machine: String::new(),
+            resolv_conf: format!("nameserver {PRIVATE_DNS_V4}\n"),
             manager: None,
             public_net,
             private_net,
@@ -146,7 +149,7 @@ impl Gateway {
             .wait_for_output("connected to the portal", deadline)
     }
 
-    /// The script that starts it, with the private network's DNS as its resolver.
+    /// The script that starts it.
     ///
     /// # Errors
     /// When there is no program.
@@ -159,7 +162,7 @@ impl Gateway {
     fn program(&self) -> Result<(String, String)> {
         let culvert = culvert_program()?;
         let resolvers = self.dir.join("resolv.conf");
-        fs::write(&resolvers, format!("nameserver {PRIVATE_DNS_V4}\n"))?;
+        fs::write(&resolvers, &self.resolv_conf)?;
         let before = format!(
             "{}\nmount --bind {} /etc/resolv.conf",
             self.machine,

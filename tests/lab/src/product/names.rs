@@ -35,17 +35,26 @@ const CNAME: u16 = 5;
 
 const NO_SUCH_NAME: u8 = 3;
 
+/// Aliases that the server follows from a name.
+const MAX_ALIASES: usize = 16;
+
 /// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
     /// IPv4 addresses.
     A = 1,
+    /// A name.
+    Ptr = 12,
+    /// The kind of a machine.
+    Hinfo = 13,
     /// Mail servers.
     Mx = 15,
     /// Text.
     Txt = 16,
     /// IPv6 addresses.
     Aaaa = 28,
+    /// A place on Earth.
+    Loc = 29,
     /// The host and port of a service.
     Srv = 33,
     /// A rule that rewrites a name.
@@ -54,6 +63,8 @@ pub enum RecordKind {
     Sshfp = 44,
     /// The certificate of a service.
     Tlsa = 52,
+    /// A key for mail.
+    OpenPgpKey = 61,
     /// The parameters of a service.
     Svcb = 64,
     /// The parameters of a web server.
@@ -62,6 +73,8 @@ pub enum RecordKind {
     Uri = 256,
     /// The authorities that may certify the name.
     Caa = 257,
+    /// A type for private use, which no resolver knows (RFC 6895, section 3.1).
+    Private = 65_280,
 }
 
 /// What a server says of a name.
@@ -87,6 +100,10 @@ struct Known {
     faults: BTreeMap<String, u8>,
     /// Names that the server says nothing of.
     silent: BTreeSet<String>,
+    /// Names of which the answers end in the middle of a record.
+    cut_off: BTreeSet<String>,
+    /// Names for which the server refers to others.
+    referred: BTreeSet<String>,
     /// Names that were asked for, and from where, in their order.
     asked: Vec<(String, IpAddr)>,
 }
@@ -184,9 +201,18 @@ impl Names {
     /// The name has these addresses from now on. Without any it exists all the same.
     pub fn set(&self, name: &str, addresses: &[IpAddr]) {
         let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .table
-            .insert(name.to_ascii_lowercase(), addresses.to_vec());
+        let name = name.to_ascii_lowercase();
+        known.aliases.remove(&name);
+        known.table.insert(name, addresses.to_vec());
+    }
+
+    /// The name does not exist from now on.
+    pub fn remove(&self, name: &str) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = name.to_ascii_lowercase();
+        known.table.remove(&name);
+        known.aliases.remove(&name);
+        known.records.retain(|(of, _), _| *of != name);
     }
 
     /// The name has a record with these data from now on, and perhaps no address.
@@ -214,6 +240,19 @@ impl Names {
     pub fn set_silent(&self, name: &str) {
         let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         known.silent.insert(name.to_ascii_lowercase());
+    }
+
+    /// The server's answers about the name end in the middle of a record from now on.
+    pub fn set_cut_off(&self, name: &str) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        known.cut_off.insert(name.to_ascii_lowercase());
+    }
+
+    /// The server does not look the name up from now on, and refers to the servers of the root, as one does that answers
+    /// for its own zones alone.
+    pub fn set_referral(&self, name: &str) {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        known.referred.insert(name.to_ascii_lowercase());
     }
 
     /// From where it was asked for a name, each time.
@@ -270,23 +309,31 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     let question = message.get(HEADER_LEN..HEADER_LEN + question_len)?;
     let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
     table.asked.push((name.clone(), from));
-    if table.silent.contains(&name) {
-        return None;
-    }
-    let alias = table.aliases.get(&name);
-    let target = alias.unwrap_or(&name);
-    let code = match table.faults.get(&name) {
-        Some(code) => *code,
-        None if alias.is_some() || table.exists(target) => 0,
-        None => NO_SUCH_NAME,
-    };
-    // A pointer to the name of the question.
+    // Pointers to the name of the question, and the names behind it.
     let mut owner = vec![0xc0, 0x0c];
     let mut records = Vec::new();
-    if let Some(target) = alias {
-        let target = written_name(target);
-        records.push((mem::replace(&mut owner, target.clone()), CNAME, target));
+    let mut target = &name;
+    while records.len() < MAX_ALIASES
+        && let Some(next) = table.aliases.get(target)
+    {
+        let written = written_name(next);
+        records.push((mem::replace(&mut owner, written.clone()), CNAME, written));
+        target = next;
+        if *target == name {
+            break;
+        }
     }
+    if table.silent.contains(target) {
+        return None;
+    }
+    if table.referred.contains(&name) {
+        return Some(referral(message, question));
+    }
+    let code = match table.faults.get(target) {
+        Some(code) => *code,
+        None if table.aliases.contains_key(target) || table.exists(target) => 0,
+        None => NO_SUCH_NAME,
+    };
     let found = table.records_of(target, kind).into_iter();
     records.extend(found.map(|data| (owner.clone(), kind, data)));
     let mut answer = message[..2].to_vec();
@@ -295,6 +342,10 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
     answer.extend(u16::try_from(records.len()).ok()?.to_be_bytes());
     answer.extend([0; 4]);
     answer.extend(question);
+    if table.cut_off.contains(&name) {
+        // One record more than there is.
+        answer[7] += 1;
+    }
     for (owner, kind, data) in records {
         answer.extend(owner);
         answer.extend(kind.to_be_bytes());
@@ -305,6 +356,23 @@ fn answer(message: &[u8], from: IpAddr, table: &Table) -> Option<Vec<u8>> {
         answer.extend(data);
     }
     Some(answer)
+}
+
+/// An answer without records, by a server that does not look names up. The root's server is the authority.
+fn referral(message: &[u8], question: &[u8]) -> Vec<u8> {
+    const NS: u16 = 2;
+    let server = written_name("a.root-servers.net");
+    let mut answer = message[..2].to_vec();
+    // A response, recursion desired and not available, one record of authority.
+    answer.extend([0x81, 0, 0, 1, 0, 0, 0, 1, 0, 0]);
+    answer.extend(question);
+    answer.push(0);
+    answer.extend(NS.to_be_bytes());
+    answer.extend([0, 1]);
+    answer.extend(TTL_S.to_be_bytes());
+    answer.extend([0, u8::try_from(server.len()).expect("it is short")]);
+    answer.extend(server);
+    answer
 }
 
 fn written_name(name: &str) -> Vec<u8> {
@@ -446,6 +514,35 @@ fn data(mut records: &[u8], count: usize, kind: RecordKind) -> Result<Vec<Vec<u8
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alias_is_followed_to_the_end_of_its_chain_and_once_round_a_loop() {
+        let namespace = Namespace::new().unwrap();
+        let server = "127.0.0.1".parse().unwrap();
+        let names = Names::start(&namespace, server).unwrap();
+        let four = "10.0.0.1".parse().unwrap();
+        names.set("end.example", &[four]);
+        for (alias, target) in [
+            ("one.example", "two.example"),
+            ("two.example", "end.example"),
+            ("left.example", "right.example"),
+            ("right.example", "left.example"),
+            ("dangling.example", "nothing.example"),
+        ] {
+            names.set_alias(alias, target);
+        }
+        for (name, code, addresses) in [
+            ("one.example", 0, vec![four]),
+            ("left.example", 0, vec![]),
+            ("dangling.example", NO_SUCH_NAME, vec![]),
+        ] {
+            let answer = ask(&namespace, server, name, RecordKind::A).unwrap();
+            assert_eq!((answer.code, answer.addresses), (code, addresses), "{name}");
+        }
+        names.remove("end.example");
+        let answer = ask(&namespace, server, "one.example", RecordKind::A).unwrap();
+        assert_eq!(answer.code, NO_SUCH_NAME);
+    }
 
     #[test]
     fn a_name_has_the_addresses_that_were_set_and_another_does_not_exist() {

@@ -15,7 +15,7 @@ use std::path::Path;
 /// The address of the site's DNS, for the gateway's machine.
 const SITE_DNS: &str = "10.50.0.53";
 
-const TYPES: [RecordKind; 12] = [
+const TYPES: [RecordKind; 17] = [
     RecordKind::A,
     RecordKind::Aaaa,
     RecordKind::Mx,
@@ -28,6 +28,11 @@ const TYPES: [RecordKind; 12] = [
     RecordKind::Https,
     RecordKind::Uri,
     RecordKind::Caa,
+    RecordKind::Ptr,
+    RecordKind::Hinfo,
+    RecordKind::Loc,
+    RecordKind::OpenPgpKey,
+    RecordKind::Private,
 ];
 
 /// Those that Go's resolver can ask for.
@@ -39,6 +44,9 @@ const TYPES_OF_GO: [RecordKind; 5] = [
     RecordKind::Srv,
 ];
 
+/// The last type that musl's resolver asks for: of others it says whatever it said before.
+const MAX_TYPE_OF_MUSL: u16 = 255;
+
 /// The ways in which a name may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
@@ -48,19 +56,31 @@ enum Existence {
     Other,
     /// Since there is a name below it.
     Inner,
+    /// Without any record.
+    Bare,
     /// As an alias of one that exists whole.
     Alias,
+    /// As an alias of such an alias.
+    Chain,
+    /// As an alias of one that does not exist.
+    Dangling,
+    /// As an alias of one with a record of another type alone.
+    AliasOfOther,
     /// Not at all.
     Missing,
     /// Nobody knows: the server says SERVFAIL.
     Broken,
 }
 
-const EXISTENCES: [Existence; 6] = [
+const EXISTENCES: [Existence; 10] = [
     Existence::Whole,
     Existence::Other,
     Existence::Inner,
+    Existence::Bare,
     Existence::Alias,
+    Existence::Chain,
+    Existence::Dangling,
+    Existence::AliasOfOther,
     Existence::Missing,
     Existence::Broken,
 ];
@@ -84,6 +104,14 @@ fn data_of(kind: RecordKind) -> Vec<u8> {
         RecordKind::Svcb | RecordKind::Https => [&[0, 1], host].concat(),
         RecordKind::Uri => [&[0, 10, 0, 1][..], b"https://host.test/"].concat(),
         RecordKind::Caa => b"\x00\x05issueca.test".to_vec(),
+        RecordKind::Ptr => host.to_vec(),
+        RecordKind::Hinfo => b"\x03VAX\x04Unix".to_vec(),
+        // Version 0, one metre in size, at the prime meridian and the equator.
+        RecordKind::Loc => vec![
+            0, 0x12, 0x16, 0x13, 0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80,
+        ],
+        RecordKind::OpenPgpKey => vec![0x99; 40],
+        RecordKind::Private => b"whatever".to_vec(),
     }
 }
 
@@ -105,19 +133,32 @@ fn declare(scene: &Scene, name: &str, kind: RecordKind, existence: Existence) {
             names.set_record(name, kind, &data_of(kind));
         }
     };
+    let other = |name: &str| {
+        let other = match kind {
+            RecordKind::Txt => RecordKind::Mx,
+            _ => RecordKind::Txt,
+        };
+        names.set_record(name, other, &data_of(other));
+    };
+    let target = format!("target-of-{name}");
     match existence {
         Existence::Whole => whole(name),
-        Existence::Other => {
-            let other = match kind {
-                RecordKind::Txt => RecordKind::Mx,
-                _ => RecordKind::Txt,
-            };
-            names.set_record(name, other, &data_of(other));
-        }
+        Existence::Other => other(name),
         Existence::Inner => whole(&format!("below.{name}")),
+        Existence::Bare => names.set(name, &[]),
         Existence::Alias => {
-            let target = format!("target-of-{name}");
             whole(&target);
+            names.set_alias(name, &target);
+        }
+        Existence::Chain => {
+            let end = format!("end-of-{name}");
+            whole(&end);
+            names.set_alias(&target, &end);
+            names.set_alias(name, &target);
+        }
+        Existence::Dangling => names.set_alias(name, &target),
+        Existence::AliasOfOther => {
+            other(&target);
             names.set_alias(name, &target);
         }
         Existence::Missing => {}
@@ -169,10 +210,11 @@ fn conforms(scene: &mut Scene, program: &str, types: &[RecordKind]) {
         fs::write(all.join(format!("{number:02}")), &of_type).unwrap();
         questions += &of_type;
     }
-    // A resolver that hears of a failure waits before it asks again: the types do so side by side.
+    // A resolver that hears of a failure waits before it asks again: the types do so side by side, fewer of them than the
+    // gateway looks up for one client at once.
     let ask = |dir: &Path| {
         format!(
-            "cd {}; for file in ??; do {} <$file >$file.said & done; wait; cat ??.said",
+            "cd {}; ls ?? | xargs -P 12 -I @ sh -c '{} <@ >@.said'; cat ??.said",
             dir.display(),
             program.display()
         )
@@ -228,7 +270,11 @@ fn glibc_hears_of_a_resources_names_what_the_site_says() {
 
 #[test]
 fn musl_hears_of_a_resources_names_what_the_site_says() {
-    conforms(&mut with_file(), "ask-musl", &TYPES);
+    let types = TYPES.into_iter();
+    let types: Vec<RecordKind> = types
+        .filter(|kind| *kind as u16 <= MAX_TYPE_OF_MUSL)
+        .collect();
+    conforms(&mut with_file(), "ask-musl", &types);
 }
 
 #[test]

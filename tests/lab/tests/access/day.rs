@@ -1,21 +1,29 @@
-//! Daily life in little time: the events of days come one after another, again and again, while flows that policy
+//! Daily life in little time: the events of days come one after another, then all at once, while flows that policy
 //! allows go on. Afterwards each program holds no more than before, and its logs are short.
 //!
-//! An ordinary run goes once through all events. `make day` goes on for half an hour.
+//! An ordinary run goes through all events once in either way. `make day` goes on for half an hour, all at once.
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
 use anyhow::{Context, Result, ensure};
-use culvert_lab::product::{Client, NumberedStream, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4};
-use culvert_lab::wait_until;
+use culvert_lab::product::{
+    Client, Gateway, Names, NumberedStream, PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, Portal,
+};
+use culvert_lab::{Namespace, wait_until};
 use std::fmt;
 use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Minutes for which it goes on, in the environment.
 const MINUTES: &str = "CULVERT_DAY_MINUTES";
 
-/// From one event to the next where it goes on for long.
-const BETWEEN_EVENTS: Duration = Duration::from_secs(15);
+/// From the beginning of one round at once to the next.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(120);
+
+/// Between two events of one kind where other kinds happen at the same time, and for as long as a fault of a name or of
+/// a gateway stays.
+const BETWEEN_EVENTS: Duration = Duration::from_secs(3);
 
 /// A flow that is allowed goes on this long after whatever happened: a gateway that died is noticed within 5 s, and a
 /// machine that compiles beside it takes its time.
@@ -147,8 +155,7 @@ struct Day {
     /// It comes and goes.
     other: Client,
     stream: NumberedStream,
-    /// The number of addresses that the client has had.
-    moves: usize,
+    lease: Lease,
     portal_lines: Lines,
     mortal_lines: Lines,
 }
@@ -165,7 +172,7 @@ impl Day {
             bed,
             other,
             stream,
-            moves: 0,
+            lease: Lease::default(),
             portal_lines: Lines::default(),
             mortal_lines: Lines::default(),
         })
@@ -174,20 +181,12 @@ impl Day {
     fn happen(&mut self, event: Event) -> Result<()> {
         let product = &mut self.bed.product;
         match event {
-            Event::ClientComes => self.other.start()?,
-            Event::ClientGoes => self.other.stop()?,
-            Event::LeaseChanges => self.change_lease()?,
-            Event::NetworkGoesAndComes => {
-                let namespace = &product.client.namespace;
-                namespace.shell(&format!(
-                    "ip link set veth14 down; sleep 3; ip link set veth14 up; {WAY_OUT}"
-                ))?;
-            }
-            Event::PolicyIsAdded => {
-                let more = access().replace("members = []", "members = [\"laptop\"]");
-                product.portal.apply(&more)?;
-            }
-            Event::PolicyIsRemoved => drop(product.portal.apply(&access())?),
+            Event::ClientComes => self.other.start(),
+            Event::ClientGoes => self.other.stop(),
+            Event::LeaseChanges => self.lease.change(&product.client.namespace),
+            Event::NetworkGoesAndComes => lose_network(&product.client.namespace),
+            Event::PolicyIsAdded => add_policy(&product.portal),
+            Event::PolicyIsRemoved => remove_policy(&product.portal),
             Event::NameMoves => {
                 product
                     .names
@@ -197,33 +196,85 @@ impl Day {
                     .product
                     .names
                     .set(PRIVATE_NAME, &[PRIVATE_V4.parse()?]);
+                Ok(())
             }
             Event::SiteDnsFails => {
-                const SERVFAIL: u8 = 2;
-                product.names.set_fault(PRIVATE_NAME, SERVFAIL);
-                std::thread::sleep(Duration::from_secs(3));
-                product.names.set_fault(PRIVATE_NAME, 0);
+                fail_name(&product.names);
+                Ok(())
             }
-            Event::PortalRestarts => {
-                self.portal_lines.end_life(&product.portal.output());
-                product.portal.stop()?;
-                product.portal.start()?;
-            }
-            Event::PortalIsKilled => {
-                self.portal_lines.end_life(&product.portal.output());
-                product.portal.kill()?;
-                std::thread::sleep(Duration::from_secs(3));
-                product.portal.start()?;
-            }
-            Event::GatewayDrains => self.drain()?,
-            Event::GatewayIsKilled => self.kill_the_one_in_use()?,
+            Event::PortalRestarts => restart_portal(&mut product.portal, &mut self.portal_lines),
+            Event::PortalIsKilled => kill_portal(&mut product.portal, &mut self.portal_lines),
+            Event::GatewayDrains => self.drain(),
+            Event::GatewayIsKilled => self.kill_the_one_in_use(),
             Event::GatewayRestarts => {
-                self.mortal_lines
-                    .end_life(&product.gateways[MORTAL].output());
-                product.gateways[MORTAL].restart()?;
+                restart_gateway(&mut product.gateways[MORTAL], &mut self.mortal_lines)
             }
         }
-        Ok(())
+    }
+
+    /// Lets events of one kind happen one after another, those of different kinds at the same time. An event that needs
+    /// the portal waits until it is there.
+    fn happen_at_once(&mut self) -> Result<()> {
+        let product = &mut self.bed.product;
+        let (names, namespace) = (&product.names, &product.client.namespace);
+        let (steady, mortal) = product.gateways.split_at_mut(MORTAL);
+        let (steady, mortal) = (&steady[0].name, &mut mortal[0]);
+        let portal = Mutex::new(&mut product.portal);
+        let portal = || portal.lock().unwrap_or_else(PoisonError::into_inner);
+        let (other, lease) = (&mut self.other, &mut self.lease);
+        let (portal_lines, mortal_lines) = (&mut self.portal_lines, &mut self.mortal_lines);
+        let pause = || thread::sleep(BETWEEN_EVENTS);
+        thread::scope(|scope| {
+            let kinds = [
+                scope.spawn(|| {
+                    other.start().context("a client comes")?;
+                    pause();
+                    other.stop().context("a client goes")
+                }),
+                scope.spawn(|| {
+                    lease.change(namespace)?;
+                    pause();
+                    lose_network(namespace)
+                }),
+                scope.spawn(|| {
+                    add_policy(&portal()).context("a policy is added")?;
+                    pause();
+                    remove_policy(&portal()).context("a policy is removed")
+                }),
+                scope.spawn(|| {
+                    names.set(PRIVATE_NAME, &[PRIVATE_OTHER_V4.parse()?]);
+                    pause();
+                    fail_name(names);
+                    names.set(PRIVATE_NAME, &[PRIVATE_V4.parse()?]);
+                    Ok(())
+                }),
+                scope.spawn(|| {
+                    restart_portal(&mut portal(), portal_lines)?;
+                    pause();
+                    kill_portal(&mut portal(), portal_lines)
+                }),
+                scope.spawn(|| {
+                    portal().admin(&format!("gateway drain {steady} --now"))?;
+                    pause();
+                    portal()
+                        .admin(&format!("gateway undrain {steady}"))
+                        .map(drop)
+                }),
+                scope.spawn(|| {
+                    mortal_lines.end_life(&mortal.output());
+                    mortal.kill()?;
+                    pause();
+                    mortal.start().context("a gateway comes back")?;
+                    pause();
+                    restart_gateway(mortal, mortal_lines)
+                }),
+            ];
+            while kinds.iter().any(|kind| !kind.is_finished()) {
+                self.stream.goes_on(GOES_ON)?;
+            }
+            let outcomes = kinds.map(|kind| kind.join().expect("an event does not panic"));
+            outcomes.into_iter().collect()
+        })
     }
 
     /// Sends the flows away from the gateway that lives all day.
@@ -251,17 +302,6 @@ impl Day {
         mortal.kill()?;
         self.stream.goes_on(GOES_ON)?;
         self.bed.product.gateways[MORTAL].start()
-    }
-
-    /// Another address of the same network, as DHCP may give it.
-    fn change_lease(&mut self) -> Result<()> {
-        let host = |moves: usize| if moves.is_multiple_of(2) { 2 } else { 77 };
-        let (old, new) = (host(self.moves), host(self.moves + 1));
-        self.moves += 1;
-        let script = format!(
-            "ip address del 10.200.14.{old}/24 dev veth14; ip address add 10.200.14.{new}/24 dev veth14; {WAY_OUT}",
-        );
-        self.bed.product.client.namespace.shell(&script).map(drop)
     }
 
     fn comes_to_be_found(&self) -> Result<()> {
@@ -317,6 +357,64 @@ impl Day {
     }
 }
 
+/// Addresses of one network, as DHCP may give them.
+#[derive(Debug, Default)]
+struct Lease {
+    changes: usize,
+}
+
+impl Lease {
+    fn change(&mut self, client: &Namespace) -> Result<()> {
+        let host = |changes: usize| if changes.is_multiple_of(2) { 2 } else { 77 };
+        let (old, new) = (host(self.changes), host(self.changes + 1));
+        self.changes += 1;
+        let script = format!(
+            "ip address del 10.200.14.{old}/24 dev veth14; ip address add 10.200.14.{new}/24 dev veth14; {WAY_OUT}",
+        );
+        client.shell(&script).map(drop)
+    }
+}
+
+fn lose_network(client: &Namespace) -> Result<()> {
+    let script = format!("ip link set veth14 down; sleep 3; ip link set veth14 up; {WAY_OUT}");
+    client.shell(&script).map(drop)
+}
+
+fn add_policy(portal: &Portal) -> Result<()> {
+    let more = access().replace("members = []", "members = [\"laptop\"]");
+    portal.apply(&more).map(drop)
+}
+
+fn remove_policy(portal: &Portal) -> Result<()> {
+    portal.apply(&access()).map(drop)
+}
+
+/// The site's DNS says SERVFAIL about one name for a while.
+fn fail_name(names: &Names) {
+    const SERVFAIL: u8 = 2;
+    names.set_fault(PRIVATE_NAME, SERVFAIL);
+    thread::sleep(BETWEEN_EVENTS);
+    names.set_fault(PRIVATE_NAME, 0);
+}
+
+fn restart_portal(portal: &mut Portal, lines: &mut Lines) -> Result<()> {
+    lines.end_life(&portal.output());
+    portal.stop()?;
+    portal.start()
+}
+
+fn kill_portal(portal: &mut Portal, lines: &mut Lines) -> Result<()> {
+    lines.end_life(&portal.output());
+    portal.kill()?;
+    thread::sleep(BETWEEN_EVENTS);
+    portal.start()
+}
+
+fn restart_gateway(gateway: &mut Gateway, lines: &mut Lines) -> Result<()> {
+    lines.end_life(&gateway.output());
+    gateway.restart()
+}
+
 /// The time for which it is to go on; none for one round.
 fn span() -> Option<Duration> {
     let text = std::env::var(MINUTES).ok()?;
@@ -331,24 +429,26 @@ fn flows_that_are_allowed_go_on_through_all_that_happens_and_nothing_grows() {
     let mut day = Day::new().unwrap();
     let mut first = None;
     let mut rounds = 0;
+    for event in EVENTS {
+        day.happen(event)
+            .with_context(|| format!("{event:?}"))
+            .unwrap();
+        day.works()
+            .with_context(|| format!("after {event:?}"))
+            .unwrap();
+    }
     loop {
-        for event in EVENTS {
-            day.happen(event)
-                .with_context(|| format!("{event:?}"))
-                .unwrap();
-            day.works()
-                .with_context(|| format!("after {event:?}"))
-                .unwrap();
-            if span.is_some() {
-                std::thread::sleep(BETWEEN_EVENTS);
-            }
-        }
+        let round_began = Instant::now();
+        day.happen_at_once().context("all at once").unwrap();
+        day.works().context("after all at once").unwrap();
         rounds += 1;
         let now = day.held().unwrap();
         first.get_or_insert(now);
-        if span.is_none_or(|span| began.elapsed() >= span) {
+        let Some(span) = span else { break };
+        if began.elapsed() >= span {
             break;
         }
+        thread::sleep(BETWEEN_ROUNDS.saturating_sub(round_began.elapsed()));
     }
     // Idle descriptors of the last events go.
     wait_until("no program to hold more than before", SOON, || {

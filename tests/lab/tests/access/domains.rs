@@ -2,13 +2,14 @@
 //! the system asks the client applies them, and gives them up again.
 
 use crate::common::{SOON, access};
-use crate::resolver_scene::{PUBLIC_ADDRESS, PUBLIC_DNS, PUBLIC_NAME, Scene, before};
-use culvert_lab::product::{Names, PRIVATE_NAME, PRIVATE_V4};
+use crate::resolver_scene::{OTHER_DNS, PUBLIC_ADDRESS, PUBLIC_DNS, PUBLIC_NAME, Scene, before};
+use culvert_lab::product::{Names, PRIVATE_NAME, PRIVATE_V4, PRIVATE_V6};
 use culvert_lab::{Family, wait_until};
 use serde_json::json;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::symlink;
+use std::time::Instant;
 
 /// Servers of the office, inside a resource that the client may use.
 const OFFICE_DNS: [&str; 2] = ["10.50.0.60", "10.50.0.61"];
@@ -102,6 +103,55 @@ fn finds_office_names(scene: &Scene, servers: &[Names]) {
     assert!(scene.names[0].asked(OFFICE_NAME).is_empty());
 }
 
+/// Aliases that the resolver of the client's network knows, and what they stand for: the number of aliases on the way to
+/// the resource's name, and its letters.
+const ALIASES: [(&str, usize, &str); 6] = [
+    ("alias.test", 1, "web.corp.example"),
+    ("other-case.test", 1, "WEB.Corp.Example"),
+    ("chain.test", 2, "web.corp.example"),
+    ("long.example.org", 5, "web.corp.example"),
+    ("longest.test", 12, "web.corp.example"),
+    ("alias.elsewhere.example", 3, "Web.corp.EXAMPLE"),
+];
+
+/// Ways in which that resolver may know, or not know, the resource's name itself.
+const KNOWN_ELSEWHERE: [&[&str]; 4] = [&[], &[PRIVATE_V4], &[PRIVATE_V4, PRIVATE_V6], &[ELSEWHERE]];
+
+/// Programs that ask for an alias of a resource's name get the tunnel's addresses, whatever other resolvers know.
+fn aliases_lead_into_the_tunnel(scene: &Scene) {
+    let public = &scene.names[0];
+    let own = scene.addresses(PRIVATE_NAME);
+    assert!(!own.is_empty());
+    for (round, known) in KNOWN_ELSEWHERE.into_iter().enumerate() {
+        let known: Vec<IpAddr> = known.iter().map(|text| text.parse().unwrap()).collect();
+        // First it does not exist there, then it has these addresses, or none.
+        public.remove(PRIVATE_NAME);
+        if round > 0 {
+            public.set(PRIVATE_NAME, &known);
+        }
+        for (alias, links, target) in ALIASES {
+            // A new name each time: programs and resolvers remember.
+            let alias = format!("r{round}-{alias}");
+            let step = |number: usize| match number {
+                0 => alias.clone(),
+                number => format!("s{number}-{alias}"),
+            };
+            for number in 0..links {
+                match number + 1 == links {
+                    true => public.set_alias(&step(number), target),
+                    false => public.set_alias(&step(number), &step(number + 1)),
+                }
+            }
+            let found = scene.addresses(&alias);
+            assert_eq!(found, own, "{alias} in {known:?}");
+        }
+    }
+    let line = format!("curl -fsS -m 8 http://r0-{}/", ALIASES[0].0);
+    let said = scene.product.client.run(&line).unwrap();
+    assert!(said.starts_with("you come from"), "{said}");
+    public.remove(PRIVATE_NAME);
+}
+
 /// The administrator takes everything back, and the client follows.
 fn is_taken_back(scene: &Scene) {
     let portal = &scene.product.portal;
@@ -141,6 +191,17 @@ fn by_the_file_names_of_the_office_are_asked_through_the_tunnel_and_nowhere_else
     assert!(text.contains("search     corp.example\n"), "{text}");
     let line = "office.example  asked of 10.50.0.60, 10.50.0.61\n";
     assert!(text.contains(line), "{text}");
+
+    aliases_lead_into_the_tunnel(&scene);
+    // The office's own aliases of the resource's name as well, though its servers know the address.
+    for server in [&first, &second] {
+        server.set(PRIVATE_NAME, &[PRIVATE_V4.parse().unwrap()]);
+        server.set_alias("portal.office.example", PRIVATE_NAME);
+    }
+    assert_eq!(
+        scene.addresses("portal.office.example"),
+        scene.addresses(PRIVATE_NAME)
+    );
 
     // What does not fit a datagram is asked for again over TCP.
     let long = scene.addresses(LONG_NAME).into_iter();
@@ -196,6 +257,7 @@ fn by_resolved_names_of_the_office_are_asked_here_and_all_names_where_that_is_wa
     assert!(scene.control()["domains"].is_null());
     scene.finds_names(PUBLIC_ADDRESS);
     assert!(asked_by_client(&scene, "two.example.org") > 0);
+    aliases_lead_into_the_tunnel(&scene);
 
     // With servers for every name, nobody else is asked for any.
     let portal = &scene.product.portal;
@@ -211,6 +273,68 @@ fn by_resolved_names_of_the_office_are_asked_here_and_all_names_where_that_is_wa
         !scene.addresses(PUBLIC_NAME).is_empty()
     })
     .unwrap();
+}
+
+/// The ways in which a server does not answer a question that the next one answers: by codes, by referring to others, or
+/// with what can't be read.
+type Fault = (&'static str, fn(&Names, &str));
+
+const FAULTS: [Fault; 9] = [
+    ("servfail", |names, name| names.set_fault(name, 2)),
+    ("notimp", |names, name| names.set_fault(name, 4)),
+    ("refused", |names, name| names.set_fault(name, 5)),
+    ("formerr", |names, name| names.set_fault(name, 1)),
+    ("yxdomain", |names, name| names.set_fault(name, 6)),
+    ("notauth", |names, name| names.set_fault(name, 9)),
+    ("notzone", |names, name| names.set_fault(name, 10)),
+    ("unassigned", |names, name| names.set_fault(name, 13)),
+    ("referral", |names, name| names.set_referral(name)),
+];
+
+/// Far above a round trip, far below the wait for a server that is silent.
+const AT_ONCE_MS: u128 = 1_000;
+
+#[test]
+fn a_server_that_does_not_answer_a_question_gives_way_to_the_next_at_once_every_time() {
+    let mut scene = Scene::new("--dns file");
+    scene.write(&format!(
+        "nameserver {PUBLIC_DNS}\nnameserver {OTHER_DNS}\n"
+    ));
+    let servers = office_servers(&scene);
+    let [first, second] = &servers;
+    let found: IpAddr = "192.0.2.44".parse().unwrap();
+    for (fault, fail) in FAULTS {
+        for number in 0..10 {
+            for (domain, servers) in [
+                ("example.test", [&scene.names[0], &scene.names[1]]),
+                ("office.example", [first, second]),
+            ] {
+                // By turns, since the one that has answered is asked first.
+                let [refuses, knows] = match number % 2 {
+                    0 => servers,
+                    _ => [servers[1], servers[0]],
+                };
+                let name = format!("{fault}{number}.{domain}");
+                fail(refuses, &name);
+                knows.set(&name, &[found]);
+            }
+        }
+    }
+    scene.begin_with(&office_access());
+    scene.comes_to_be_applied();
+    scene.finds_names(PUBLIC_ADDRESS);
+    finds_office_names(&scene, &servers);
+    for (fault, _) in FAULTS {
+        for domain in ["example.test", "office.example"] {
+            for number in 0..10 {
+                let name = format!("{fault}{number}.{domain}");
+                let begun = Instant::now();
+                assert!(is_at(&scene, &name, "192.0.2.44"), "{name}");
+                let took = begun.elapsed().as_millis();
+                assert!(took < AT_ONCE_MS, "{name}: {took} ms");
+            }
+        }
+    }
 }
 
 /// How many queries the client gets where a program looks another name up.
@@ -237,6 +361,7 @@ fn by_openresolv_names_of_the_office_are_asked_here_and_what_others_search_stays
     scene.comes_to_be_applied();
     assert_eq!(scene.control()["mode"], "resolvconf");
     finds_office_names(&scene, &servers);
+    aliases_lead_into_the_tunnel(&scene);
     is_as_reviewed(&scene, "openresolv_search");
     scene.product.client.kill().unwrap();
     scene.product.client.start().unwrap();

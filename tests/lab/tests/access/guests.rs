@@ -10,8 +10,36 @@ use std::net::SocketAddr;
 const MACHINE_V4: &str = "10.200.14.2";
 const UPLINK: &str = "veth14";
 
-/// The container, on the bridge of the client's machine.
-const GUEST_V4: &str = "172.30.0.2";
+/// A network of guests on the client's machine: the name of the bridge, its length, and the addresses of both.
+struct Shape {
+    bridge: &'static str,
+    len: u8,
+    machine: &'static str,
+    guest: &'static str,
+}
+
+/// The container of an engine whose network was made by hand.
+const GUEST: Shape = shape("guests", 24, "172.30.0.1", "172.30.0.2");
+
+/// As Docker, its own networks, Podman, libvirt, LXC and Kubernetes have them.
+const SHAPES: [Shape; 7] = [
+    GUEST,
+    shape("docker0", 16, "172.17.0.1", "172.17.0.2"),
+    shape("br-4f2c9a", 20, "192.168.48.1", "192.168.48.9"),
+    shape("podman0", 16, "10.88.0.1", "10.88.0.5"),
+    shape("virbr0", 24, "192.168.122.1", "192.168.122.77"),
+    shape("lxcbr0", 24, "10.0.3.1", "10.0.3.101"),
+    shape("cni0", 29, "10.42.0.1", "10.42.0.6"),
+];
+
+const fn shape(bridge: &'static str, len: u8, machine: &'static str, guest: &'static str) -> Shape {
+    Shape {
+        bridge,
+        len,
+        machine,
+        guest,
+    }
+}
 
 /// The port of the container's server, and the one at which the machine publishes it.
 const PUBLISHED_PORT: u16 = 8080;
@@ -25,24 +53,30 @@ const STRANGER_V4: &str = "198.51.100.7";
 const CONNECT_FAILED: i32 = 7;
 
 /// A container of the client's machine, as engines make them: a bridge, a pair, forwarding.
-fn guest_of(machine: &Namespace) -> Namespace {
+fn guest_of(machine: &Namespace, shape: &Shape) -> Namespace {
     let guest = Namespace::new().unwrap();
     let name = guest.name();
+    let Shape {
+        bridge,
+        len,
+        machine: router,
+        guest: own,
+    } = shape;
     machine
         .shell(&format!(
-            "ip link add guests type bridge
-             ip link add guest0 type veth peer name eth0 netns {name}
-             ip link set guest0 master guests up
-             ip link set guests up
-             ip address add 172.30.0.1/24 dev guests
+            "ip link add {bridge} type bridge
+             ip link add p{bridge} type veth peer name eth0 netns {name}
+             ip link set p{bridge} master {bridge} up
+             ip link set {bridge} up
+             ip address add {router}/{len} dev {bridge}
              sysctl -qw net.ipv4.ip_forward=1"
         ))
         .unwrap();
     guest
         .shell(&format!(
-            "ip address add {GUEST_V4}/24 dev eth0
+            "ip address add {own}/{len} dev eth0
              ip link set eth0 up
-             ip route add default via 172.30.0.1"
+             ip route add default via {router}"
         ))
         .unwrap();
     guest
@@ -73,17 +107,20 @@ fn fetches(from: &Namespace, options: &str, url: &str) -> bool {
 fn a_container_of_the_machine_may_ask_the_client_for_names_and_a_neighbour_may_not() {
     let bed = Bed::around(Product::start(1, &access()).unwrap()).unwrap();
     let client = &bed.product.client;
-    let guest = guest_of(&client.namespace);
     let stub = SocketAddr::new(client.address().unwrap(), 53);
-    let mut answer = None;
-    wait_until("an answer for the container", SOON, || {
-        answer = ask_at(&guest, stub, PRIVATE_NAME, RecordKind::A).ok();
-        answer.is_some()
-    })
-    .unwrap();
     let own = client.ask(PRIVATE_NAME, RecordKind::A).unwrap();
-    assert_eq!(answer.unwrap().addresses, own.addresses);
     assert!(!own.addresses.is_empty());
+    // Networks of guests are looked for now and then: all are there before anybody asks.
+    let guests = SHAPES.map(|shape| (shape.bridge, guest_of(&client.namespace, &shape)));
+    for (bridge, guest) in guests {
+        let mut answer = None;
+        wait_until("an answer for the container", SOON, || {
+            answer = ask_at(&guest, stub, PRIVATE_NAME, RecordKind::A).ok();
+            answer.is_some()
+        })
+        .unwrap_or_else(|error| panic!("{bridge}: {error}"));
+        assert_eq!(answer.unwrap().addresses, own.addresses, "{bridge}");
+    }
 
     let neighbour = &bed.product.nat;
     let route = format!("ip route add {}/32 via {MACHINE_V4}", stub.ip());
@@ -101,13 +138,22 @@ fn what_a_container_sends_with_its_own_address_is_refused_at_once_and_named_with
     let bed = Bed::around(Product::start(1, &access()).unwrap()).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     let machine = &bed.product.client.namespace;
-    let guest = guest_of(machine);
     let url = format!("http://{PRIVATE_V4}:{WEB_PORT}/");
-    let outcome = guest.outcome(&format!("curl -gfsS -m 20 {url}"));
-    assert_eq!(outcome.unwrap().status.code(), Some(CONNECT_FAILED));
-    let line = line_that_helps(&bed, GUEST_V4);
+    let guests = SHAPES.map(|shape| (guest_of(machine, &shape), shape));
+    for (guest, shape) in &guests {
+        let outcome = guest.outcome(&format!("curl -gfsS -m 20 {url}"));
+        let code = outcome.unwrap().status.code();
+        assert_eq!(code, Some(CONNECT_FAILED), "{}", shape.bridge);
+        let line = line_that_helps(&bed, shape.guest);
+        println!("{line}");
+    }
+    // The line of any of them helps all.
+    let (_, last) = &guests[SHAPES.len() - 1];
+    let line = line_that_helps(&bed, last.guest);
     machine.shell(&line).unwrap();
-    assert!(fetches(&guest, "", &url), "{line}");
+    for (guest, shape) in &guests {
+        assert!(fetches(guest, "", &url), "{}: {line}", shape.bridge);
+    }
     assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
 }
 
@@ -117,15 +163,16 @@ fn answers_of_published_ports_beside_a_tunnel_that_takes_everything_are_named_wi
     let bed = Bed::around(Product::start(1, &everything(&[])).unwrap()).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     let machine = &bed.product.client.namespace;
-    let guest = guest_of(machine);
-    let _published = Server::start(&guest, GUEST_V4.parse().unwrap(), PUBLISHED_PORT).unwrap();
+    let guest = guest_of(machine, &GUEST);
+    let guest_v4 = GUEST.guest;
+    let _published = Server::start(&guest, guest_v4.parse().unwrap(), PUBLISHED_PORT).unwrap();
     let _own = Server::start(machine, MACHINE_V4.parse().unwrap(), OWN_PORT).unwrap();
     machine
         .shell(&format!(
             "nft 'table ip engine {{
                  chain published {{
                      type nat hook prerouting priority dstnat;
-                     iifname {UPLINK} tcp dport {PUBLISHED_PORT} dnat to {GUEST_V4}
+                     iifname {UPLINK} tcp dport {PUBLISHED_PORT} dnat to {guest_v4}
                  }}
                  chain translated {{
                      type nat hook postrouting priority srcnat;

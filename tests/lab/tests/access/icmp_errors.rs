@@ -2,7 +2,7 @@
 //! the gateway writes itself.
 
 use crate::common::{Bed, ECHO_PORT, OTHER_PORT, SOON, WEB_PORT, access};
-use culvert_lab::product::{PRIVATE_V4, PRIVATE_V6, Product};
+use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product, Server};
 use culvert_lab::{
     Family, Implementation, KeyPair, Link, LinkShape, Namespace, Subnet, Transfer, WireGuardEnd,
     wait_until,
@@ -115,6 +115,71 @@ fn a_host_behind_the_gateway_that_is_off_is_known_to_be_as_soon_as_its_router_sa
     }
 }
 
+/// What a router behind the gateway answers to packets that it does not pass on, and whether Linux tells a connected UDP
+/// socket of it, as it does of what will not pass by itself.
+const REJECTIONS: [(&str, &str, bool); 8] = [
+    ("ip", "icmp type net-unreachable", false),
+    ("ip", "icmp type host-unreachable", false),
+    ("ip", "icmp type prot-unreachable", true),
+    ("ip", "icmp type port-unreachable", true),
+    ("ip", "icmp type net-prohibited", true),
+    ("ip", "icmp type admin-prohibited", true),
+    ("ip6", "icmpv6 type no-route", false),
+    ("ip6", "icmpv6 type admin-prohibited", true),
+];
+
+#[test]
+fn whatever_a_router_behind_the_gateway_answers_is_heard_at_once_by_tcp_and_udp() {
+    let (bed, _far) = with_far_network();
+    let client = &bed.product.client.namespace;
+    let router = &bed.product.private;
+    // Linux tells each destination of few errors a second.
+    for limit in ["net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"] {
+        router.run(&format!("sysctl -qw {limit}=0")).unwrap();
+    }
+    for (family, rejection, is_told) in REJECTIONS {
+        let address = match family {
+            "ip" => FAR_NET.host(Family::V4, 2),
+            _ => FAR_NET.host(Family::V6, 2),
+        };
+        wait_until("an answer through the tunnel", SOON, || {
+            let ping = format!("ping -n -c 1 -W 1 {address}");
+            client.outcome(&ping).unwrap().status.success()
+        })
+        .unwrap();
+        router
+            .shell(&format!(
+                "nft 'add table inet closed; add chain inet closed on {{ type filter hook forward priority 0; }}; \
+                 add rule inet closed on meta l4proto {{ tcp, udp }} th dport 6000 reject with {rejection}'"
+            ))
+            .unwrap();
+        let target = SocketAddr::new(address, 6000);
+        let began = Instant::now();
+        let error = client
+            .inside(|| Ok(std::net::TcpStream::connect_timeout(&target, SOON)))
+            .unwrap()
+            .unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::TimedOut, "{rejection}");
+        assert!(
+            began.elapsed() < AT_ONCE,
+            "{rejection}: {:?}",
+            began.elapsed()
+        );
+        if is_told {
+            let began = Instant::now();
+            let error = refused_datagram(client, target);
+            assert_ne!(error, ErrorKind::WouldBlock, "{rejection}");
+            assert!(
+                began.elapsed() < AT_ONCE,
+                "{rejection}: {:?}",
+                began.elapsed()
+            );
+        }
+        router.run("nft delete table inet closed").unwrap();
+    }
+    assert_eq!(drops(&bed, "source_not_allowed"), 0);
+}
+
 #[test]
 fn each_router_on_the_way_behind_the_gateway_tells_its_address_when_a_packets_time_is_up() {
     let (bed, _far) = with_far_network();
@@ -182,15 +247,40 @@ fn a_port_that_the_filters_forbid_is_refused_at_once_though_another_one_is_in_us
 fn a_port_that_is_added_to_an_address_in_use_is_reached_with_the_first_connection() {
     let bed = Bed::new(1).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
-    let added = resource("added", "address", PRIVATE_V4, &format!("tcp:{OTHER_PORT}"));
-    bed.product.portal.apply(&(access() + &added)).unwrap();
-    wait_until("the client to know the resource", SOON, || {
-        let resources = bed.product.client.status().unwrap()["resources"].clone();
-        let resources = resources.as_array().unwrap().clone();
-        resources.iter().any(|resource| resource["name"] == "added")
-    })
-    .unwrap();
-    assert!(bed.reaches(PRIVATE_V4, OTHER_PORT));
+    // The same address by another port, its network, and again; and an address of a network by a port of its own.
+    let additions = [
+        ("address", PRIVATE_V4, PRIVATE_V4, OTHER_PORT),
+        ("address", PRIVATE_V4, PRIVATE_V4, 8_081),
+        ("cidr", "10.50.0.8/29", PRIVATE_OTHER_V4, WEB_PORT),
+        ("cidr", "10.50.0.8/29", PRIVATE_OTHER_V4, 8_082),
+        ("address", PRIVATE_OTHER_V4, PRIVATE_OTHER_V4, 8_083),
+        ("cidr", "fd50::/64", PRIVATE_V6, WEB_PORT),
+        ("cidr", "fd50::/64", PRIVATE_V6, 8_084),
+        ("cidr", "fd50::10/127", PRIVATE_V6, 8_085),
+        ("address", PRIVATE_V6, PRIVATE_V6, OTHER_PORT),
+    ];
+    let mut servers = Vec::new();
+    let mut toml = access();
+    for (number, (kind, address, host, port)) in additions.into_iter().enumerate() {
+        if ![WEB_PORT, OTHER_PORT].contains(&port) {
+            let at = host.parse().unwrap();
+            servers.push(Server::start(&bed.product.private, at, port).unwrap());
+        }
+        let name = format!("added {number}");
+        toml += &resource(&name, kind, address, &format!("tcp:{port}"));
+        bed.product.portal.apply(&toml).unwrap();
+        wait_until("the client to know the resource", SOON, || {
+            let resources = bed.product.client.status().unwrap()["resources"].clone();
+            let resources = resources.as_array().unwrap().clone();
+            resources.iter().any(|resource| resource["name"] == name)
+        })
+        .unwrap();
+        assert!(
+            bed.reaches(host, port),
+            "{kind} {address} {port}: {}",
+            bed.product.client.status_text().unwrap()
+        );
+    }
 }
 
 /// The type "destination unreachable" of both families.

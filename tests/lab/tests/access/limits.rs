@@ -62,11 +62,40 @@ fn where_ipv6_is_off_on_all_interfaces_one_line_says_so_and_resources_are_reache
     let client = &bed.product.client;
     let line = format!("curl -4 -fsS -m 8 http://{PRIVATE_NAME}/");
     assert!(client.run_with_dns(&line).is_ok());
-    wait_until("one problem", SOON, || {
-        let problems = problems(&bed);
-        problems.len() == 1 && problems[0].contains("IPv6 is off on culvert0")
-    })
-    .unwrap_or_else(|error| panic!("{error}: {:?}", problems(&bed)));
+    let has_one_problem = || {
+        wait_until("one problem", SOON, || {
+            let problems = problems(&bed);
+            problems.len() == 1 && problems[0].contains("IPv6 is off on culvert0")
+        })
+        .unwrap_or_else(|error| panic!("{error}: {:?}", problems(&bed)));
+    };
+    let has_none = || {
+        wait_until("no problem", SOON, || problems(&bed).is_empty())
+            .unwrap_or_else(|error| panic!("{error}: {:?}", problems(&bed)));
+        comes_to_reach_by_ipv6(&bed);
+    };
+    has_one_problem();
+    // It may be switched while the client runs, on all interfaces or on that of the tunnel; where it is off on another
+    // one, nothing is lost.
+    let switch = |interface: &str, off: u8| {
+        let line = format!("sysctl -q -w net.ipv6.conf.{interface}.disable_ipv6={off}");
+        client.namespace.run(&line).unwrap();
+    };
+    switch("default", 0);
+    switch("all", 0);
+    has_none();
+    switch("culvert0", 1);
+    has_one_problem();
+    switch("culvert0", 0);
+    has_none();
+    switch("all", 1);
+    has_one_problem();
+    switch("all", 0);
+    has_none();
+    for interface in ["veth14", "lo", "default"] {
+        switch(interface, 1);
+        has_none();
+    }
 }
 
 #[test]

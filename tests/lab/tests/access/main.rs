@@ -7,6 +7,7 @@ mod asking;
 mod browser_opened;
 mod browser_sign_in;
 mod clean_up;
+mod clocks;
 mod commands;
 mod common;
 mod conditions;

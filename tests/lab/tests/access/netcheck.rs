@@ -4,6 +4,10 @@ use crate::common::{Bed, WEB_PORT};
 use culvert_lab::culvert_program;
 use culvert_lab::product::{PRIVATE_V4, Product};
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
 
 /// Exit statuses (docs/exit-status.md).
 const FAILED: i32 = 1;
@@ -11,10 +15,15 @@ const UNREACHABLE: i32 = 4;
 
 /// What it says at the client's machine, and how it ends.
 fn netcheck(product: &Product, arguments: &str) -> (i32, Vec<Value>) {
+    netcheck_at(product, &product.client.socket(), arguments)
+}
+
+/// The same, where the client is to be asked there.
+fn netcheck_at(product: &Product, socket: &Path, arguments: &str) -> (i32, Vec<Value>) {
     let line = format!(
         "{} netcheck --json --socket {} {arguments}",
         culvert_program().unwrap().display(),
-        product.client.socket().display()
+        socket.display()
     );
     let outcome = product.client.namespace.outcome(&line).unwrap();
     let said: Value = serde_json::from_slice(&outcome.stdout)
@@ -70,12 +79,46 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
     assert_eq!(status, FAILED, "{findings:#?}");
     says(&findings, "client", "failed", "does not answer");
     bed.product.client.process().unwrap().resume().unwrap();
+    // So is whoever says something else in its place, or breaks off.
+    let token = bed.product.client.token_file();
+    let with_token = format!("--token-file {}", token.display());
+    for (number, said) in [
+        None,
+        Some(&b""[..]),
+        Some(b"\n"),
+        Some(b"{}\n"),
+        Some(b"{\"schema_version\": 1, \"state\""),
+        Some(b"HTTP/1.1 404 Not Found\r\n\r\n"),
+        Some(b"\xff\xfe\0"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let socket = bed.product.dir().join(format!("other{number}.sock"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let answering = thread::spawn(move || {
+            let Some(said) = said else {
+                return Some(listener);
+            };
+            let (mut stream, _) = listener.accept().unwrap();
+            let _asked = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(said).unwrap();
+            None
+        });
+        // One that never accepts is kept until the end.
+        let listener = match said {
+            None => answering.join().unwrap(),
+            Some(_) => None,
+        };
+        let (status, findings) = netcheck_at(&bed.product, &socket, &with_token);
+        assert_eq!(status, FAILED, "{said:?}: {findings:#?}");
+        says(&findings, "client", "failed", "");
+        drop(listener);
+    }
 
     // A gateway that is not heard any more.
     bed.product.gateways[0].kill().unwrap();
     bed.product.client.kill().unwrap();
-    let token = bed.product.client.token_file();
-    let with_token = format!("--token-file {}", token.display());
     let (status, findings) = netcheck(&bed.product, &with_token);
     assert_eq!(status, 0, "{findings:#?}");
     says(&findings, "client", "warning", "no client was asked");

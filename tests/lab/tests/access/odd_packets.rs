@@ -2,7 +2,7 @@
 
 use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, access};
 use anyhow::Result;
-use culvert_lab::product::{Client, PRIVATE_V4, PRIVATE_V6};
+use culvert_lab::product::{Client, Echo, PRIVATE_V4, PRIVATE_V6};
 use culvert_lab::{Family, Namespace, wait_until};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketType, bind, ipproto, recv, sendto, socket,
@@ -10,13 +10,30 @@ use rustix::net::{
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Duration;
 
-/// A number for experiments (RFC 3692), which neither the kernel nor the gateway knows.
-const EXPERIMENT: u8 = 253;
+/// Protocols without ports: IP in IP, EGP, GRE, ESP, AH, OSPF, PIM, VRRP, L2TP, and numbers for experiments (RFC 3692), which
+/// neither the kernel nor the gateway knows.
+const PORTLESS: [u8; 11] = [4, 8, 47, 50, 51, 89, 103, 112, 115, 253, 254];
 const UDP: u8 = 17;
 /// Bytes of a datagram that is cut in the middle.
 const DATAGRAM_LEN: u16 = 1200;
 const CUT: u16 = 600;
+/// Parts of one that is cut in three.
+const PARTS: [(u16, u16); 3] = [(0, 400), (400, 400), (800, 400)];
+/// The orders in which they may arrive. In the first, nothing is out of order.
+const ORDERS: [&[usize]; 8] = [
+    &[0, 1, 2],
+    &[0, 2, 1],
+    &[1, 0, 2],
+    &[1, 2, 0],
+    &[2, 0, 1],
+    &[2, 1, 0],
+    // With a part that comes twice, before the first one and after it.
+    &[2, 2, 1, 0],
+    &[1, 0, 1, 2],
+];
 /// Nobody listens there.
 const SILENT_PORT: u16 = 4242;
 /// An address of the private machine beside that of its servers.
@@ -42,15 +59,14 @@ fn raw(namespace: &Namespace, protocol: Protocol) -> Result<OwnedFd> {
 }
 
 /// A fragment of a UDP datagram without a checksum.
-fn fragment(from: Ipv4Addr, to: Ipv4Addr, part: &[u8], offset: u16, has_more: bool) -> Vec<u8> {
+fn fragment(ends: [Ipv4Addr; 2], id: u16, part: &[u8], offset: u16, has_more: bool) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     let len = 20 + u16::try_from(part.len()).unwrap();
     packet.extend(len.to_be_bytes());
-    packet.extend([0x12, 0x34]);
+    packet.extend(id.to_be_bytes());
     packet.extend(((offset / 8) | (u16::from(has_more) << 13)).to_be_bytes());
     packet.extend([64, UDP, 0, 0]);
-    packet.extend(from.octets());
-    packet.extend(to.octets());
+    packet.extend(ends.map(|end| end.octets()).concat());
     packet.extend(part);
     packet
 }
@@ -86,17 +102,46 @@ fn a_datagram_whose_later_fragment_overtakes_the_first_one_arrives() {
     datagram.resize(usize::from(DATAGRAM_LEN), 7);
     let (first, later) = datagram.split_at(usize::from(CUT));
     let socket = raw(&client.namespace, ipproto::RAW).unwrap();
-    for packet in [
-        fragment(own, echo, later, CUT, false),
-        fragment(own, echo, first, 0, true),
-    ] {
+    let ends = [own, echo];
+    let send = |packet: &[u8]| {
         let to = SocketAddr::new(echo.into(), 0);
-        sendto(&socket, &packet, SendFlags::empty(), &to).unwrap();
+        sendto(&socket, packet, SendFlags::empty(), &to).unwrap();
+    };
+    let comes_back = |order: &dyn std::fmt::Debug| {
+        let mut answer = [0; 100];
+        let answered = receiver.recv_from(&mut answer);
+        let (len, from) = answered.unwrap_or_else(|error| panic!("{order:?}: {error}"));
+        assert_eq!(from, SocketAddr::new(echo.into(), ECHO_PORT));
+        assert!(len > 0 && answer[..len].iter().all(|&byte| byte == 7));
+    };
+    send(&fragment(ends, 0x1234, later, CUT, false));
+    send(&fragment(ends, 0x1234, first, 0, true));
+    comes_back(&"two parts");
+    // As close to each other as they leave, and five milliseconds apart.
+    let mut id = 0x2000;
+    for pause in [Duration::ZERO, Duration::from_millis(5)] {
+        for order in ORDERS {
+            id += 1;
+            for part in order {
+                let (offset, len) = PARTS[*part];
+                let bytes = &datagram[usize::from(offset)..usize::from(offset + len)];
+                let has_more = offset + len < DATAGRAM_LEN;
+                send(&fragment(ends, id, bytes, offset, has_more));
+                thread::sleep(pause);
+            }
+            comes_back(&order);
+        }
     }
-    let mut answer = [0; 100];
-    let (len, from) = receiver.recv_from(&mut answer).unwrap();
-    assert_eq!(from, SocketAddr::new(echo.into(), ECHO_PORT));
-    assert!(len > 0 && answer[..len].iter().all(|&byte| byte == 7));
+    // Ten datagrams of which all later parts come before all first ones.
+    for has_more in [false, true] {
+        for number in 0..10 {
+            let (part, offset) = if has_more { (first, 0) } else { (later, CUT) };
+            send(&fragment(ends, 0x3000 + number, part, offset, has_more));
+        }
+    }
+    for number in 0..10 {
+        comes_back(&number);
+    }
     let status = bed.product.gateways[0].status().unwrap();
     let drops = status["drops"].as_array().unwrap();
     let of_fragments = drops.iter().find(|drop| drop["reason"] == "fragment");
@@ -126,6 +171,39 @@ fn the_gateways_kernel_remembers_udp_flows_for_five_minutes_answered_or_not() {
     })
     .unwrap();
     drop(numbered);
+    // Servers that are asked several times, as they are by DNS, QUIC, IPsec and telephones, in both families.
+    let other_v4 = ANY_V4.parse().unwrap();
+    let other_v6 = PRIVATE_V6.parse().unwrap();
+    for (address, port) in [
+        (other_v4, 53),
+        (other_v4, 443),
+        (other_v4, 4500),
+        (other_v4, 5060),
+        (other_v6, 53),
+        (other_v6, 443),
+        (other_v6, 3478),
+    ] {
+        let _echo = Echo::start(&bed.product.private, address, port).unwrap();
+        let any: IpAddr = match address {
+            IpAddr::V4(_) => [0; 4].into(),
+            IpAddr::V6(_) => [0_u16; 8].into(),
+        };
+        let asks = client.inside(|| Ok(UdpSocket::bind((any, 0))?)).unwrap();
+        asks.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut answers = 0;
+        wait_until("several answers", SOON, || {
+            let _may_be_refused = asks.send_to(b"and now?", (address, port));
+            answers += usize::from(asks.recv(&mut [0; 100]).is_ok());
+            answers >= 4
+        })
+        .unwrap();
+        let flows = remembered(&gateway.namespace, port);
+        let is_kept = |seconds: &u64| (280..=300).contains(seconds);
+        assert!(
+            !flows.is_empty() && flows.iter().all(is_kept),
+            "{address} {port}: {flows:?}"
+        );
+    }
     // Nobody answers, which the kernel remembers for 30 seconds otherwise.
     let silent = client.inside(|| Ok(UdpSocket::bind("[::]:0")?)).unwrap();
     let to: SocketAddr = format!("[{PRIVATE_V6}]:{SILENT_PORT}").parse().unwrap();
@@ -139,12 +217,23 @@ fn the_gateways_kernel_remembers_udp_flows_for_five_minutes_answered_or_not() {
     assert!(!problems.contains("UDP flows"), "{problems}");
 }
 
-/// Sends a packet of the experiment from a client to the private machine, whose raw socket counts what comes.
-fn sends(client: &Client) {
-    let number = Protocol::from_raw(NonZero::new(EXPERIMENT.into()).unwrap());
-    let socket = raw(&client.namespace, number).unwrap();
+/// A raw socket of a protocol.
+fn speaks(namespace: &Namespace, protocol: u8) -> OwnedFd {
+    raw(
+        namespace,
+        Protocol::from_raw(NonZero::new(protocol.into()).unwrap()),
+    )
+    .unwrap()
+}
+
+/// The payload of a packet, long enough for the header of any of the protocols.
+const PAYLOAD: [u8; 40] = [0; 40];
+
+/// Sends a packet of a protocol from a client to the private machine, whose raw socket counts what comes.
+fn sends(client: &Client, protocol: u8) {
+    let socket = speaks(&client.namespace, protocol);
     let to = SocketAddr::new(ANY_V4.parse().unwrap(), 0);
-    let _may_be_refused = sendto(&socket, b"an experiment", SendFlags::empty(), &to);
+    let _may_be_refused = sendto(&socket, &PAYLOAD, SendFlags::empty(), &to);
 }
 
 fn refused_by_gateway(client: &Client) -> u64 {
@@ -168,27 +257,29 @@ fn a_protocol_without_ports_is_answered_to_one_client_and_refused_to_the_next() 
         .unwrap();
     other.start().unwrap();
 
-    let number = Protocol::from_raw(NonZero::new(EXPERIMENT.into()).unwrap());
-    let server = raw(&product.private, number).unwrap();
-    bind(&server, &SocketAddr::new(ANY_V4.parse().unwrap(), 0)).unwrap();
-    let first = raw(&product.client.namespace, number).unwrap();
-    let mut buffer = [0_u8; 100];
-    wait_until("a packet of the first client to arrive", SOON, || {
-        sends(&product.client);
-        recv(&server, &mut buffer, RecvFlags::DONTWAIT).is_ok()
-    })
-    .unwrap();
     let gateway = SocketAddr::new(product.gateways[0].private_address(Family::V4), 0);
-    wait_until("the answer to arrive", SOON, || {
-        sendto(&server, b"an answer", SendFlags::empty(), &gateway).unwrap();
-        recv(&first, &mut buffer, RecvFlags::DONTWAIT).is_ok()
-    })
-    .unwrap();
-    wait_until("the second client to hear that it is refused", SOON, || {
-        sends(&other);
-        refused_by_gateway(&other) > 0
-    })
-    .unwrap();
+    let mut buffer = [0_u8; 100];
+    for protocol in PORTLESS {
+        let server = speaks(&product.private, protocol);
+        bind(&server, &SocketAddr::new(ANY_V4.parse().unwrap(), 0)).unwrap();
+        let first = speaks(&product.client.namespace, protocol);
+        wait_until("a packet of the first client to arrive", SOON, || {
+            sends(&product.client, protocol);
+            recv(&server, &mut buffer, RecvFlags::DONTWAIT).is_ok()
+        })
+        .unwrap_or_else(|error| panic!("{protocol}: {error}"));
+        wait_until("the answer to arrive", SOON, || {
+            sendto(&server, &PAYLOAD, SendFlags::empty(), &gateway).unwrap();
+            recv(&first, &mut buffer, RecvFlags::DONTWAIT).is_ok()
+        })
+        .unwrap_or_else(|error| panic!("{protocol}: {error}"));
+        let before = refused_by_gateway(&other);
+        wait_until("the second client to hear that it is refused", SOON, || {
+            sends(&other, protocol);
+            refused_by_gateway(&other) > before
+        })
+        .unwrap_or_else(|error| panic!("{protocol}: {error}"));
+    }
     assert_eq!(refused_by_gateway(&product.client), 0);
     let status = product.gateways[0].status().unwrap();
     let drops = status["drops"].as_array().unwrap();

@@ -106,6 +106,15 @@ fn a_proxy_that_speaks_no_tls_1_3_or_no_tls_is_named_with_the_line_to_add() {
         assert_eq!(scene.browse("", "/sign-in").unwrap().0, 502);
     }
     is_logged_once(&scene, &["TLS 1.2 at most", "proxy_ssl_protocols TLSv1.3;"]);
+    // So does another proxy, and a program without any.
+    let at_most = Kind::HaProxy
+        .documented()
+        .replace("ssl verify none", "ssl verify none ssl-max-ver TLSv1.2");
+    scene.put_in_front(Kind::HaProxy, &at_most).unwrap();
+    assert_eq!(scene.browse("", "/sign-in").unwrap().0, 503);
+    let line = "curl -ks -m 4 --tls-max 1.2 https://127.0.0.1:8443/sign-in";
+    assert!(scene.product.portal.namespace.run(line).is_err());
+    is_logged_once(&scene, &["TLS 1.2 at most", "proxy_ssl_protocols TLSv1.3;"]);
 
     let plain = Kind::Nginx
         .documented()
@@ -116,14 +125,21 @@ fn a_proxy_that_speaks_no_tls_1_3_or_no_tls_is_named_with_the_line_to_add() {
         assert_eq!(status, 400, "{text}");
         assert!(text.contains("speaks HTTPS"), "{text}");
     }
+    let plain = Kind::HaProxy.documented().replace("ssl verify none", "");
+    scene.put_in_front(Kind::HaProxy, &plain).unwrap();
+    let (status, text) = scene.browse("", "/sign-in").unwrap();
+    assert_eq!(status, 400, "{text}");
+    assert!(text.contains("speaks HTTPS"), "{text}");
     is_logged_once(&scene, &["plain HTTP", "proxy_pass https://"]);
 
-    let with_header = Kind::HaProxy
-        .documented()
-        .replace("ssl verify none", "ssl verify none send-proxy");
-    scene.put_in_front(Kind::HaProxy, &with_header).unwrap();
-    assert_eq!(scene.browse("", "/sign-in").unwrap().0, 503);
-    is_logged_once(&scene, &["PROXY protocol", "send-proxy"]);
+    for option in ["send-proxy", "send-proxy-v2", "send-proxy-v2-ssl"] {
+        let with_header = Kind::HaProxy
+            .documented()
+            .replace("ssl verify none", &format!("ssl verify none {option}"));
+        scene.put_in_front(Kind::HaProxy, &with_header).unwrap();
+        assert_eq!(scene.browse("", "/sign-in").unwrap().0, 503, "{option}");
+        is_logged_once(&scene, &["PROXY protocol", "send-proxy"]);
+    }
 }
 
 #[test]

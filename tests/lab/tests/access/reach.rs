@@ -1,7 +1,7 @@
 //! Who reaches what.
 
 use crate::common::{Bed, OTHER_PORT, WEB_PORT, access};
-use culvert_lab::product::{PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
+use culvert_lab::product::{PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product};
 
 #[test]
 fn a_client_reaches_what_it_is_granted_by_address_and_by_name_and_nothing_else() {
@@ -35,6 +35,64 @@ fn a_client_reaches_what_it_is_granted_by_address_and_by_name_and_nothing_else()
         .admin_outcome("explain --client laptop --resource everything")
         .unwrap();
     assert_ne!(denied.status.code(), Some(0));
+}
+
+/// What looks like an address and is none, and addresses that no gateway forwards to: nobody could ever reach such a
+/// resource, or ask such a server.
+#[test]
+fn what_could_never_be_reached_is_no_resource_and_no_server_of_a_domain() {
+    let product = Product::networks(0).unwrap();
+    let mut portal = product.portal;
+    portal.start().unwrap();
+    portal.set_up().unwrap();
+    portal.apply("[[site]]\nname = \"lab\"\n").unwrap();
+    let refused = |line: &str| {
+        let outcome = portal.admin_outcome(line).unwrap();
+        let said = String::from_utf8_lossy(&outcome.stderr).into_owned();
+        assert!(!outcome.status.success(), "{line}");
+        said
+    };
+    for (address, why) in [
+        ("10.0.0.256", "10.0.0.256"),
+        ("1.2.3", "1.2.3"),
+        ("0x7f.1", "0x7f.1"),
+        ("010.0.0.1", "010.0.0.1"),
+        ("2130706433", "2130706433"),
+        ("10.0.0.1.5", "10.0.0.1.5"),
+        ("web.08", "web.08"),
+        ("168.63.129.16", "no gateway forwards"),
+        ("100.100.100.200", "no gateway forwards"),
+        ("::ffff:10.0.0.1", "write 10.0.0.1"),
+        ("fec0::1", "no gateway forwards"),
+        ("64:ff9b::7f00:1", "no gateway forwards"),
+        ("fd00:ec2::/32", "no gateway forwards"),
+    ] {
+        let line = format!("resource create x --site lab --address {address} --allow tcp:80");
+        let said = refused(&line);
+        assert!(said.contains(why), "{address}: {said}");
+        let file = format!(
+            "[[site]]\nname = \"lab\"\n[[resource]]\nname = \"x\"\nsite = \"lab\"\naddress = \"{address}\"\n\
+             allow = \"tcp:80\"\n"
+        );
+        let said = portal.apply(&file).unwrap_err().to_string();
+        assert!(said.contains(why), "{address}: {said}");
+    }
+    for server in [
+        "168.63.129.16",
+        "100.100.100.200",
+        "127.0.0.53",
+        "fd00:ec2::253",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a83f:8110",
+        "10.0.0.256",
+        "0x7f.1",
+    ] {
+        let said = refused(&format!("dns set corp.example --server {server}"));
+        assert!(!said.trim().is_empty(), "{server}");
+    }
+    portal
+        .admin("dns set corp.example --server 168.63.129.17")
+        .unwrap();
 }
 
 #[test]

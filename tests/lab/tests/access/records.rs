@@ -1,9 +1,11 @@
 //! Records of names of resources that are no addresses: the site's DNS has them.
 
 use crate::common::{Bed, SOON, access};
-use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, RecordKind, ask_at};
+use culvert_lab::product::{Names, PRIVATE_NAME, PRIVATE_V4, RecordKind, ask_at};
 use culvert_lab::wait_until;
-use std::net::{IpAddr, SocketAddr};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// Response codes (RFC 1035, §4.1.1).
 const NO_ERROR: u8 = 0;
@@ -14,6 +16,9 @@ const REFUSED: u8 = 5;
 const PORT: u16 = 20_053;
 
 const SERVICE: &str = "_ldap._tcp.corp.example";
+
+/// A server of the domain, in no resource that the client may use.
+const DOMAIN_DNS: &str = "10.50.0.60";
 
 /// The usual access, to every name below `corp.example`.
 fn bed() -> Bed {
@@ -85,8 +90,83 @@ fn a_record_that_is_too_long_for_a_datagram_comes_whole() {
     bed.product
         .names
         .set_record("long.corp.example", RecordKind::Txt, &text);
-    let answer = bed.product.client.ask("long.corp.example", RecordKind::Txt);
-    assert_eq!(answer.unwrap().records, [text]);
+    let client = &bed.product.client;
+    let answer = client.ask("long.corp.example", RecordKind::Txt);
+    assert_eq!(answer.unwrap().records, [&text[..]]);
+
+    // Connections that fall silent anywhere take nobody's place for long.
+    let stub = SocketAddr::new(client.address().unwrap(), 53);
+    let mut held = Vec::new();
+    for begun in [
+        &b""[..],
+        b"\0",
+        b"\0\x20",
+        b"\0\x20\0\x01\x01\0",
+        b"\0\0",
+        b"\xff",
+    ] {
+        for _ in 0..50 {
+            let stream = client.namespace.inside(|| Ok(TcpStream::connect(stub)?));
+            let mut stream = stream.unwrap();
+            let _gone = stream.write_all(begun);
+            held.push(stream);
+        }
+        let asked = Instant::now();
+        let answer = client.ask("long.corp.example", RecordKind::Txt);
+        assert_eq!(answer.unwrap().records, [&text[..]]);
+        assert!(
+            asked.elapsed() < Duration::from_secs(3),
+            "{begun:?}: {:?}",
+            asked.elapsed()
+        );
+    }
+}
+
+/// What the site says of records of one exact name counts, though the domain has servers of its own, which know others.
+#[test]
+fn records_of_one_exact_name_are_those_of_the_site_whatever_servers_its_domain_has() {
+    let dns =
+        format!("[dns]\n\n[[dns.domain]]\nname = \"corp.example\"\nservers = [\"{DOMAIN_DNS}\"]\n");
+    let bed = Bed::with_access(1, &(dns + &access())).unwrap();
+    let (names, client) = (&bed.product.names, &bed.product.client);
+    let private = &bed.product.private;
+    private
+        .run(&format!("ip address add {DOMAIN_DNS} dev lo"))
+        .unwrap();
+    let others = Names::start(private, DOMAIN_DNS.parse().unwrap()).unwrap();
+    let host = labels("dc.corp.example");
+    for (kind, data) in [
+        (RecordKind::Txt, b"\x05hello".to_vec()),
+        (RecordKind::Mx, [&[0, 10][..], &host].concat()),
+        (RecordKind::Caa, b"\x00\x05issueca.test".to_vec()),
+        (
+            RecordKind::Https,
+            [&[0, 1][..], &host, &[0, 1, 0, 3, 2, b'h', b'2']].concat(),
+        ),
+        (RecordKind::Svcb, [&[0, 2][..], &host].concat()),
+        (
+            RecordKind::Naptr,
+            b"\x00\x0a\x00\x14\x01u\x07E2U+sip\x04!^.!\x00".to_vec(),
+        ),
+        (RecordKind::Srv, [&[0, 1, 0, 2, 1, 133][..], &host].concat()),
+        (RecordKind::Sshfp, [&[4, 2][..], &[0xab; 32]].concat()),
+        (RecordKind::Tlsa, [&[3, 1, 1][..], &[0xcd; 32]].concat()),
+        (
+            RecordKind::Uri,
+            b"\x00\x0a\x00\x01https://host.test/".to_vec(),
+        ),
+        (RecordKind::Private, b"whatever".to_vec()),
+    ] {
+        names.set_record(PRIVATE_NAME, kind, &data);
+        others.set_record(PRIVATE_NAME, kind, b"\x05wrong");
+        let answer = client.ask(PRIVATE_NAME, kind).unwrap();
+        assert_eq!(
+            (answer.code, answer.records),
+            (NO_ERROR, vec![data]),
+            "{kind:?}"
+        );
+    }
+    assert_eq!(others.asked(PRIVATE_NAME), Vec::<IpAddr>::new());
 }
 
 #[test]

@@ -79,6 +79,16 @@ impl Scene {
 
     /// Starts systemd-resolved, and waits until programs are answered by it.
     pub(crate) fn start_resolved(&self) -> Process {
+        let process = self.launch_resolved();
+        wait_until("systemd-resolved", SOON, || {
+            !self.addresses(PUBLIC_NAME).is_empty()
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}", process.output()));
+        process
+    }
+
+    /// Starts systemd-resolved, and waits for nothing.
+    pub(crate) fn launch_resolved(&self) -> Process {
         let program = peer_program("systemd-resolved").unwrap();
         let client = &self.product.client;
         let script = format!(
@@ -87,12 +97,7 @@ impl Scene {
             client.machine,
             program.display()
         );
-        let process = client.namespace.spawn_script(&script).unwrap();
-        wait_until("systemd-resolved", SOON, || {
-            !self.addresses(PUBLIC_NAME).is_empty()
-        })
-        .unwrap_or_else(|error| panic!("{error}: {}", process.output()));
-        process
+        client.namespace.spawn_script(&script).unwrap()
     }
 
     /// A product whose client's machine has openresolv, which was told what `lease` says.

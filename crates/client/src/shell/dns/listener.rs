@@ -400,4 +400,48 @@ mod tests {
             .unwrap();
         assert_eq!(&answer, b"\0\x06answer");
     }
+
+    /// The bytes that a connection sends before it falls silent: nothing, parts of a length, of a question, one question
+    /// after another, and a length that no question has.
+    #[tokio::test]
+    async fn connections_that_fall_silent_anywhere_hold_up_no_question_of_another() {
+        const HOLDERS: [&[u8]; 9] = [
+            b"",
+            b"\0",
+            b"\0\x10",
+            b"\0\x10half of it",
+            b"\0\x05whole",
+            b"\0\x05whole\0\x05again",
+            b"\0\x05whole\0",
+            b"\0\0",
+            b"\xff\xff",
+        ];
+        for holder in HOLDERS {
+            let (events, mut heard) = mpsc::channel(2 * MAX_CONNECTIONS + 16);
+            let mut listeners = Listeners::new(events, None);
+            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            listeners.bind(any, Admit::Local).await.unwrap();
+            let address = listeners.addresses()[0];
+            let mut held = Vec::new();
+            for _ in 0..MAX_CONNECTIONS * 2 {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                // One that gave way already can't be written to.
+                let _gone = stream.write_all(holder).await;
+                held.push(stream);
+            }
+            let mut newcomer = TcpStream::connect(address).await.unwrap();
+            ask(&mut newcomer, b"newcomer").await;
+            // Well before any of them is idle for too long.
+            let asked = timeout(IDLE_LIMIT / 2, async {
+                loop {
+                    match heard.recv().await {
+                        Some(DnsEvent::Query { bytes, .. }) if bytes == b"newcomer" => break,
+                        Some(_) => {}
+                        None => panic!("the listeners ended"),
+                    }
+                }
+            });
+            assert!(asked.await.is_ok(), "{holder:?}");
+        }
+    }
 }

@@ -240,6 +240,39 @@ fn a_file_that_another_has_written_since_is_left_alone_and_its_servers_are_asked
 }
 
 #[test]
+fn a_server_that_another_program_writes_into_our_file_is_asked_and_stays() {
+    const OTHER: &str = "nameserver 198.51.100.1";
+    type Edit = fn(&str) -> String;
+    let edits: [Edit; 4] = [
+        |ours| format!("{ours}{OTHER}\n"),
+        |ours| format!("{OTHER}\n{ours}"),
+        |ours| ours.replace("nameserver 100.64.0.7", OTHER),
+        |ours| format!("{ours}options rotate\n{OTHER}\n"),
+    ];
+    for before in [Some(BEFORE), Some(SHORT), Some(""), None] {
+        for edit in edits {
+            let scene = Scene::new(before);
+            let mut control = scene.control();
+            scene.apply(&mut control).unwrap();
+            let edited = edit(&scene.now().unwrap());
+            fs::write(scene.path(), &edited).unwrap();
+            assert!(!control.is_in_force());
+            let upstreams = scene.apply(&mut control).unwrap();
+            let first = "198.51.100.1:53".parse().unwrap();
+            assert_eq!(upstreams.first(), Some(&first), "{edited}");
+            assert!(control.is_in_force());
+            control.restore(&scene.state).unwrap();
+            let left = scene.now().unwrap();
+            assert!(
+                left.contains(OTHER) && !left.contains("100.64.0.7"),
+                "{edited}: {left}"
+            );
+            assert!(!left.contains("culvert"), "{edited}: {left}");
+        }
+    }
+}
+
+#[test]
 fn the_mode_the_owner_and_the_group_of_the_file_stay() {
     for (mode, owner) in [
         (0o664, None),
@@ -299,7 +332,35 @@ async fn a_change_is_heard_at_once_however_it_is_made() {
     };
     let rewrite = || fs::write(scene.path(), "nameserver 198.51.100.3\n").unwrap();
     let remove = || fs::remove_file(scene.path()).unwrap();
-    for change in [&replace as &dyn Fn(), &rewrite, &remove, &replace] {
+    let append = || {
+        let mut file = fs::OpenOptions::new()
+            .append(true)
+            .open(scene.path())
+            .unwrap();
+        file.write_all(b"nameserver 198.51.100.4\n").unwrap();
+    };
+    let empty = || drop(fs::File::create(scene.path()).unwrap());
+    let link = || {
+        fs::remove_file(scene.path()).unwrap();
+        fs::hard_link(scene.directory.path().join("kept"), scene.path()).unwrap();
+    };
+    let move_away = || fs::rename(scene.path(), scene.directory.path().join("away")).unwrap();
+    fs::write(
+        scene.directory.path().join("kept"),
+        "nameserver 198.51.100.5\n",
+    )
+    .unwrap();
+    let changes = [
+        &replace as &dyn Fn(),
+        &rewrite,
+        &remove,
+        &replace,
+        &append,
+        &empty,
+        &link,
+        &move_away,
+    ];
+    for change in changes {
         let mut control = scene.control();
         scene.apply(&mut control).unwrap();
         let changed = timeout(CHECK_EVERY / 2, control.changed());
