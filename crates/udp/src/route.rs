@@ -79,6 +79,9 @@ pub fn interface_towards(to: SocketAddr, mark: u32) -> io::Result<Option<u32>> {
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of `struct rtmsg`: family, two prefix lengths, class, table, protocol, scope, type, flags.
 const ROUTE_HEADER_BYTES: usize = 12;
+/// Attributes by which rules tell flows apart (`linux/rtnetlink.h`, Linux 4.17); libc has no names for them.
+const RTA_IP_PROTO: u16 = 27;
+const RTA_DPORT: u16 = 29;
 /// Room for the answer about one route, which has some 200 bytes and a few hundred with metrics and next hops.
 const ANSWER_BYTES: usize = 8 * 1024;
 
@@ -119,6 +122,9 @@ fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> Vec
         push_attribute(&mut request, libc::RTA_SRC, &octets(source.ip).1);
     }
     push_attribute(&mut request, libc::RTA_MARK, &mark.to_ne_bytes());
+    // A rule may lead UDP, or one port of the peer's, another way than all else.
+    push_attribute(&mut request, RTA_IP_PROTO, &[libc::IPPROTO_UDP as u8]);
+    push_attribute(&mut request, RTA_DPORT, &to.port().to_be_bytes());
     if let SocketAddr::V6(to) = to
         && to.scope_id() != 0
     {
@@ -130,10 +136,10 @@ fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> Vec
 }
 
 fn push_attribute(request: &mut Vec<u8>, kind: u16, data: &[u8]) {
-    // Addresses and numbers are multiples of four bytes long, so no padding follows.
     request.extend_from_slice(&((4 + data.len()) as u16).to_ne_bytes());
     request.extend_from_slice(&kind.to_ne_bytes());
     request.extend_from_slice(data);
+    request.resize(request.len().next_multiple_of(4), 0);
 }
 
 fn octets(ip: IpAddr) -> (u8, Vec<u8>) {

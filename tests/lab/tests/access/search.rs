@@ -32,15 +32,12 @@ fn searching() -> Scene {
     scene.begin_with(&access);
     scene.comes_to_be_applied();
     // The site answers: what it says of a name counts.
-    wait_until("a name of the site", SOON, || {
-        !scene.addresses("web").is_empty()
-    })
-    .unwrap();
+    finds_the_site(&scene);
     scene
 }
 
 /// Sets of names, of which none is asked for twice.
-const BATCHES: usize = 4;
+const BATCHES: usize = 13;
 
 fn host(batch: usize, number: usize) -> String {
     format!("h{number}.b{batch}.example.test")
@@ -78,35 +75,82 @@ fn are_found_in_time(scene: &Scene, batch: usize, program: &str) {
 /// The resolver of a C library, as a program that prints the addresses of a name.
 const GLIBC: &str = "getent ahosts";
 
+/// A table in which a rule about the site's DNS is put.
+fn with_rule(rule: &str) -> String {
+    format!(
+        "nft 'add table inet away; add chain inet away in {{ type filter hook input priority 0; }}; \
+         add chain inet away out {{ type filter hook output priority 0; }}; add rule inet away {rule}'"
+    )
+}
+
+/// Response codes (RFC 1035, section 4.1.1).
+const SERVFAIL: u8 = 2;
+const REFUSED: u8 = 5;
+
 /// Every case with one resolver.
 fn cases(program: &str) {
     let mut scene = searching();
-    are_found_in_time(&scene, 0, program);
-    // The site's DNS is silent.
-    let site = &scene.product.private;
-    site.shell("nft 'add table inet silent; add chain inet silent in { type filter hook input priority 0; }; \
-              add rule inet silent in meta l4proto { tcp, udp } th dport 53 drop'")
+    let mut batches = 0..BATCHES;
+    let mut next = || batches.next().unwrap();
+    are_found_in_time(&scene, next(), program);
+    // The site's DNS says nothing, or its machine that nobody is there or may be asked; or the gateway can't get there.
+    let site = scene.product.private.clone();
+    let gateway = scene.product.gateways[0].namespace.clone();
+    for (machine, rule) in [
+        (&site, "in meta l4proto { tcp, udp } th dport 53 drop"),
+        (&site, "in meta l4proto { tcp, udp } th dport 53 reject"),
+        (
+            &site,
+            "in meta l4proto { tcp, udp } th dport 53 reject with icmpx admin-prohibited",
+        ),
+        (&site, "out meta l4proto { tcp, udp } th sport 53 drop"),
+        (
+            &gateway,
+            "out meta l4proto { tcp, udp } th dport 53 reject with icmpx host-unreachable",
+        ),
+    ] {
+        machine.shell(&with_rule(rule)).unwrap();
+        are_found_in_time(&scene, next(), program);
+        machine.run("nft delete table inet away").unwrap();
+        finds_the_site(&scene);
+    }
+    // It answers that it does not answer.
+    for code in [SERVFAIL, REFUSED] {
+        let batch = next();
+        for number in 0..COUNT {
+            let name = format!("{}.corp.example", host(batch, number));
+            scene.product.names.set_fault(&name, code);
+        }
+        are_found_in_time(&scene, batch, program);
+    }
+    // Nothing comes from the gateway any more, or it runs no more.
+    gateway
+        .shell(&with_rule("in meta l4proto udp th dport 51820 drop"))
         .unwrap();
-    are_found_in_time(&scene, 1, program);
-    site.run("nft delete table inet silent").unwrap();
+    are_found_in_time(&scene, next(), program);
+    gateway.run("nft delete table inet away").unwrap();
+    finds_the_site(&scene);
+    let process = scene.product.gateways[0].process().unwrap();
+    process.pause().unwrap();
+    are_found_in_time(&scene, next(), program);
+    let process = scene.product.gateways[0].process().unwrap();
+    process.resume().unwrap();
+    scene.product.portal.process().unwrap().pause().unwrap();
+    are_found_in_time(&scene, next(), program);
+    scene.product.portal.process().unwrap().resume().unwrap();
+    finds_the_site(&scene);
+    scene.product.gateways[0].kill().unwrap();
+    are_found_in_time(&scene, next(), program);
+    scene.product.portal.kill().unwrap();
+    are_found_in_time(&scene, next(), program);
+}
+
+/// Waits until names of the site are found again.
+fn finds_the_site(scene: &Scene) {
     wait_until("the site's names to be found again", SOON, || {
         !scene.addresses("web").is_empty()
     })
     .unwrap();
-    scene.product.gateways[0]
-        .process()
-        .unwrap()
-        .pause()
-        .unwrap();
-    are_found_in_time(&scene, 2, program);
-    scene.product.gateways[0]
-        .process()
-        .unwrap()
-        .resume()
-        .unwrap();
-    scene.product.portal.process().unwrap().pause().unwrap();
-    are_found_in_time(&scene, 3, program);
-    scene.product.portal.process().unwrap().resume().unwrap();
 }
 
 #[test]

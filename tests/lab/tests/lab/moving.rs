@@ -225,3 +225,87 @@ fn a_routing_rule_that_leads_to_the_peer_by_another_uplink_is_followed_with_the_
         assert!(received >= 79, "{family:?}: {said}");
     }
 }
+
+/// Rules and routes that lead to the peer, `PEER`, by the uplink of table 200, and what takes each back.
+const DETOURS: [(&str, &str); 9] = [
+    (
+        "rule add to PEER/24 lookup 200",
+        "rule del to PEER/24 lookup 200",
+    ),
+    (
+        "rule add ipproto udp lookup 200",
+        "rule del ipproto udp lookup 200",
+    ),
+    (
+        "rule add ipproto udp dport PORT lookup 200",
+        "rule del ipproto udp dport PORT lookup 200",
+    ),
+    (
+        "rule add iif lo to PEER lookup 200 pref 10",
+        "rule del pref 10",
+    ),
+    (
+        "rule add fwmark 0/0xff to PEER lookup 200 pref 10",
+        "rule del pref 10",
+    ),
+    (
+        "rule add uidrange 0-0 to PEER lookup 200 pref 10",
+        "rule del pref 10",
+    ),
+    (
+        "route add PEER/32 via ROUTER",
+        "route del PEER/32 via ROUTER",
+    ),
+    ("route add PEER/32 nexthop via ROUTER", "route del PEER/32"),
+    (
+        "route add PEER/32 via ROUTER table 201; ip rule add from all lookup 201 pref 5",
+        "rule del pref 5; ip route flush table 201",
+    ),
+];
+
+#[test]
+fn whatever_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet_and_back() {
+    let tunnel = culvert_tunnel().unwrap();
+    let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
+    let other = Link::new(left, right, Subnet(2), LinkShape::default()).unwrap();
+    // Each provider carries its own addresses alone.
+    for (interface, own) in [("veth1", "10.200.1.0/24"), ("veth2", "10.200.2.0/24")] {
+        let foreign = format!("iifname {interface} meta l4proto udp ip saddr != {own} drop");
+        apply_rule(right, "prerouting", &foreign).unwrap();
+    }
+    let router = other.subnet.host(Family::V4, 2).to_string();
+    left.run(&format!("ip route add default via {router} table 200"))
+        .unwrap();
+    let by_other =
+        PacketCounter::new(right, "prerouting", "iifname veth2 meta l4proto udp").unwrap();
+    let peer = tunnel.link.subnet.host(Family::V4, 2).to_string();
+    let port = tunnel.right_port().to_string();
+    let run = |command: &str| {
+        let command = command.replace("PEER", &peer).replace("PORT", &port);
+        left.shell(&format!("ip {}", command.replace("ROUTER", &router)))
+            .unwrap();
+    };
+    // The router's address is the same machine's: the way is what differs.
+    left.run(&format!("ip route add {router}/32 dev veth2"))
+        .unwrap();
+    let inner = tunnel.right_address(Family::V4);
+    for (detour, back) in DETOURS {
+        let line = format!("ping -i 0.02 -c 60 {inner}");
+        let mut ping = left.spawn(&line).unwrap();
+        ping.wait_for_output("icmp_seq=15 ", SOON).unwrap();
+        let before = by_other.packets().unwrap();
+        run(detour);
+        ping.wait_for_output("icmp_seq=35 ", SOON)
+            .unwrap_or_else(|error| panic!("{detour}: {error}"));
+        let taken = by_other.packets().unwrap() - before;
+        run(back);
+        let said = ping.succeed(SOON).unwrap();
+        let received = said
+            .lines()
+            .filter(|line| line.contains("icmp_seq="))
+            .count();
+        assert!(taken >= 10, "{detour}: {taken} by the other uplink: {said}");
+        // One may leave before the change is heard of, each time.
+        assert!(received >= 58, "{detour}: {said}");
+    }
+}
