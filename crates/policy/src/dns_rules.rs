@@ -125,7 +125,7 @@ impl fmt::Debug for DnsServer {
     }
 }
 
-/// What holds for names in a whole account.
+/// The rules about names of a whole account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsRules {
     search: Vec<DomainName>,

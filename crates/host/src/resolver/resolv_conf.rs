@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// Whether a client wrote a part of this.
+/// True if a client wrote a part of this.
 pub(super) fn has_header(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n')
         .any(|line| line == HEADER.as_bytes())

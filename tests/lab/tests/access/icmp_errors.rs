@@ -286,7 +286,7 @@ fn a_port_that_is_added_to_an_address_in_use_is_reached_with_the_first_connectio
 /// The type "destination unreachable" of both families.
 const UNREACHABLE: [u8; 2] = [3, 1];
 
-/// How often each packet is sent: a counter that is wrong by one is wrong.
+/// The number of times that each packet is sent: a counter that is wrong by one is wrong.
 const REPEATS: u64 = 3;
 
 /// A machine with the keys of the gateway, which does not run any more; nor does the portal, so that the client goes on

@@ -24,7 +24,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// What the web server says of a connection to a name, if it answers.
+/// The words of the web server about a connection to a name, if it answers.
 fn fetch(bed: &Bed, name: &str, family: &str) -> Option<String> {
     let line = format!("curl {family} -fsS -m 8 http://{name}/");
     bed.product.client.run_with_dns(&line).ok()

@@ -37,7 +37,7 @@ fn a_client_reaches_what_it_is_granted_by_address_and_by_name_and_nothing_else()
     assert_ne!(denied.status.code(), Some(0));
 }
 
-/// What looks like an address and is none, and addresses that no gateway forwards to: nobody could ever reach such a
+/// Names that look like addresses and are none, and addresses that no gateway forwards to: nobody could ever reach such a
 /// resource, or ask such a server.
 #[test]
 fn what_could_never_be_reached_is_no_resource_and_no_server_of_a_domain() {

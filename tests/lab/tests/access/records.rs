@@ -122,7 +122,7 @@ fn a_record_that_is_too_long_for_a_datagram_comes_whole() {
     }
 }
 
-/// What the site says of records of one exact name counts, though the domain has servers of its own, which know others.
+/// The site's word about records of one exact name counts, though the domain has servers of its own, which know others.
 #[test]
 fn records_of_one_exact_name_are_those_of_the_site_whatever_servers_its_domain_has() {
     let dns =

@@ -151,7 +151,7 @@ fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_a
         let script = format!("cd {}; {writer}", scene.etc.display());
         let wrote = Command::new("sh").args(["-ec", &script]).status().unwrap();
         assert!(wrote.success(), "{writer}");
-        // What was edited may begin with the client's line.
+        // The edited file may begin with the client's line.
         let is_ours = |text: &str| text.starts_with("# Written by") && !text.contains(server);
         wait_until("the client to be asked again", AT_ONCE, || {
             is_ours(&scene.now())
