@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use culvert_base::BootTime;
 use culvert_session::parse::INITIATION_LEN;
 use culvert_session::{
-    Clock, HandshakeDatagram, Handshaker, Output, PeerId, PrivateKey, PublicKey, Tai64n, Time,
+    Clock, HandshakeDatagram, Handshaker, Output, PeerId, PrivateKey, PublicKey, Tai64n,
 };
 
 /// A handshake without keys after this time has failed: the protocol's retransmission after five seconds was lost too.
@@ -101,7 +102,7 @@ fn clock(began: Instant) -> Clock {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Clock {
-        now: Time::ZERO.saturating_add(Duration::from_secs(1) + began.elapsed()),
+        now: BootTime::ZERO.saturating_add(Duration::from_secs(1) + began.elapsed()),
         wall: Tai64n::from_unix(wall.as_secs(), wall.subsec_nanos()),
     }
 }

@@ -401,7 +401,7 @@ impl<P> Client<P> {
                     }
                 }
                 if let Some(stub) = &mut self.stub {
-                    stub.handle_access_ended(id, culvert_dns::Time::from_millis(now_ms));
+                    stub.handle_access_ended(id, culvert_base::BootTime::from_millis(now_ms));
                 }
             }
         }

@@ -398,7 +398,7 @@ impl<P> Client<P> {
         }
         self.queue.retain(|queued| *queued != id);
         if let Some(stub) = &mut self.stub {
-            stub.handle_access_ended(id, culvert_dns::Time::from_millis(now_ms));
+            stub.handle_access_ended(id, culvert_base::BootTime::from_millis(now_ms));
         }
         let asked = access.ask.into_iter().flat_map(|ask| ask.names);
         let outcome = Outcome::Unreachable;

@@ -4,8 +4,8 @@
 use super::Client;
 use super::DNS_PORT;
 use super::output::Output;
+use culvert_base::BootTime;
 use culvert_base::LogLine;
-use culvert_dns::Time;
 use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, NamePattern};
 use culvert_wire::model::Dns;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ impl<P> Client<P> {
                 let servers = servers.iter().map(|it| (it.address(), DNS_PORT).into());
                 (zone.clone(), servers.collect())
             });
-            stub.set_zones(zones.collect(), Time::from_millis(now_ms));
+            stub.set_zones(zones.collect(), BootTime::from_millis(now_ms));
         }
         self.is_stale = true;
     }

@@ -3,9 +3,10 @@
 use super::Client;
 use super::access::{Grant, Introduction};
 use super::log::LogEvent;
+use culvert_base::BootTime;
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::{GatewayId, GrantId, ResourceId};
-use culvert_path::{Guard, Kind, Output as RaceOutput, Race, Time};
+use culvert_path::{Guard, Kind, Output as RaceOutput, Race};
 use culvert_wire::PublicKey;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -81,7 +82,7 @@ impl<P> Client<P> {
             }
         }
         for gateway in self.gateways.values_mut() {
-            gateway.race.handle_timeout(Time::from_millis(now_ms));
+            gateway.race.handle_timeout(BootTime::from_millis(now_ms));
         }
         self.promote_successors(now_ms);
         self.keep_names_in_use(now_ms);
@@ -99,7 +100,7 @@ impl<P> Client<P> {
             .gateways
             .values()
             .filter_map(|it| it.race.poll_timeout());
-        let race = races.map(Time::as_millis).min().unwrap_or(u64::MAX);
+        let race = races.map(BootTime::as_millis).min().unwrap_or(u64::MAX);
         let last = self.gateways.values().map(|gateway| {
             let last = gateway.report.map(|report| report.at_ms);
             last.map_or(now_ms, |at_ms| at_ms + REPORT_EVERY_MS)
@@ -157,7 +158,7 @@ impl<P> Client<P> {
         gateway.replace_candidates(&introduction.candidates, &mut self.log);
         if gateway.race.current().is_none() {
             // Access was asked for because somebody wants to send.
-            gateway.race.handle_sent(Time::from_millis(now_ms));
+            gateway.race.handle_sent(BootTime::from_millis(now_ms));
         }
     }
 
@@ -168,7 +169,7 @@ impl<P> Client<P> {
             // Where it was may be where it is no longer.
             gateway
                 .race
-                .handle_network_changed(Time::from_millis(now_ms));
+                .handle_network_changed(BootTime::from_millis(now_ms));
             self.is_stale = true;
         }
     }
@@ -178,7 +179,7 @@ impl<P> Client<P> {
         for gateway in self.gateways.values_mut() {
             gateway
                 .race
-                .handle_network_changed(Time::from_millis(now_ms));
+                .handle_network_changed(BootTime::from_millis(now_ms));
         }
     }
 
@@ -316,7 +317,7 @@ impl Gateway {
         if let Some(endpoint) = peer.endpoint
             && let Some(received_ms) = peer.received_ms
         {
-            let received = Time::from_millis(received_ms);
+            let received = BootTime::from_millis(received_ms);
             let handshake_before = before.and_then(|before| before.handshake_unix_ms);
             let accepted = if peer.handshake_unix_ms != handshake_before {
                 self.race.handle_confirmed(endpoint, received)
@@ -338,7 +339,7 @@ impl Gateway {
             // at its clock once for what it receives and sends in one go.
             let after_received_ms = peer.received_ms.map_or(0, |at_ms| at_ms + 1);
             let sent_ms = unanswered_ms.max(after_received_ms);
-            self.race.handle_sent(Time::from_millis(sent_ms));
+            self.race.handle_sent(BootTime::from_millis(sent_ms));
         }
         self.note(peer, now_ms);
     }

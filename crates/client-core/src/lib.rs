@@ -280,7 +280,7 @@ impl<P> Client<P> {
         }
         self.handle_due_accesses(now_ms);
         if let Some(stub) = &mut self.stub {
-            stub.handle_timeout(culvert_dns::Time::from_millis(now_ms));
+            stub.handle_timeout(culvert_base::BootTime::from_millis(now_ms));
         }
         self.connect_if_due(now_ms);
         self.finish(now_ms);
@@ -291,7 +291,7 @@ impl<P> Client<P> {
     pub fn poll_timeout(&self) -> Option<u64> {
         let access = self.timers.first().map(|(due_ms, _)| *due_ms);
         let stub = self.stub.as_ref().and_then(Stub::poll_timeout);
-        let stub = stub.map(culvert_dns::Time::as_millis);
+        let stub = stub.map(culvert_base::BootTime::as_millis);
         let session = self.session.next_timeout_ms();
         [access, stub, session].into_iter().flatten().min()
     }

@@ -2,8 +2,9 @@
 
 use super::Client;
 use super::output::Output;
+use culvert_base::BootTime;
 use culvert_base::LogLine;
-use culvert_dns::{Addresses, Families, ForwardId, Outcome, Time, Transport};
+use culvert_dns::{Addresses, Families, ForwardId, Outcome, Transport};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
@@ -46,7 +47,7 @@ impl<P> Client<P> {
         };
         let directory = &self.directory;
         let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
-        let now = Time::from_millis(now_ms);
+        let now = BootTime::from_millis(now_ms);
         if let Err(reason) = stub.handle_query(query, transport, from, now, resource_of) {
             let line = LogLine::trace("a DNS query is dropped");
             self.log
@@ -66,7 +67,7 @@ impl<P> Client<P> {
     ) {
         let directory = &self.directory;
         let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
-        let now = Time::from_millis(now_ms);
+        let now = BootTime::from_millis(now_ms);
         if let Some(stub) = &mut self.stub
             && let Err(reason) =
                 stub.handle_upstream_answer(answer, transport, from, now, resource_of)
@@ -82,7 +83,7 @@ impl<P> Client<P> {
     /// A query could not be sent to an upstream resolver.
     pub fn handle_dns_unreachable(&mut self, id: ForwardId, now_ms: u64) {
         if let Some(stub) = &mut self.stub {
-            stub.handle_upstream_unreachable(id, Time::from_millis(now_ms));
+            stub.handle_upstream_unreachable(id, BootTime::from_millis(now_ms));
         }
         self.finish(now_ms);
     }
@@ -95,7 +96,7 @@ impl<P> Client<P> {
         let usable = stub.usable_upstreams(found);
         if usable != self.options.dns_upstreams {
             // They are usable: nothing is refused.
-            let _set = stub.set_upstreams(usable.clone(), Time::from_millis(now_ms));
+            let _set = stub.set_upstreams(usable.clone(), BootTime::from_millis(now_ms));
             self.options.dns_upstreams = usable;
             self.finish(now_ms);
         }
@@ -205,7 +206,7 @@ impl<P> Client<P> {
         });
         if let Some(stub) = &mut self.stub {
             for id in same_target {
-                stub.set_site(id, server, Time::from_millis(now_ms));
+                stub.set_site(id, server, BootTime::from_millis(now_ms));
             }
         }
     }
@@ -266,7 +267,7 @@ impl<P> Client<P> {
 
     fn resolve(&mut self, name: &DomainName, outcome: Outcome, now_ms: u64) {
         if let Some(stub) = &mut self.stub {
-            stub.handle_resolved(name, outcome, Time::from_millis(now_ms));
+            stub.handle_resolved(name, outcome, BootTime::from_millis(now_ms));
         }
     }
 
@@ -300,7 +301,7 @@ impl<P> Client<P> {
         for grant in grants.filter(|grant| !grant.names.is_empty()) {
             if self.is_in_use(grant, KEEP_NAMES_EVERY_MS, now_ms) {
                 for granted in grant.names.values() {
-                    stub.handle_used(granted.addresses.v4.into(), Time::from_millis(now_ms));
+                    stub.handle_used(granted.addresses.v4.into(), BootTime::from_millis(now_ms));
                 }
             }
         }

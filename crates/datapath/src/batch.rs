@@ -2,8 +2,8 @@
 
 use crate::peer::{Peer, Sending};
 use crate::snapshot::Road;
+use culvert_base::BootTime;
 use culvert_base::datagrams::{MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
-use culvert_session::Time;
 use std::sync::Arc;
 
 /// A batch under construction, or sealed and on its way out.
@@ -130,7 +130,7 @@ impl Batch {
 
     /// Gives the records their counters and seals them. False where the key has none left: the
     /// batch is then as before.
-    pub(crate) fn seal(&mut self, now: Time) -> bool {
+    pub(crate) fn seal(&mut self, now: BootTime) -> bool {
         let Some((_, sending)) = &self.to else {
             return false;
         };

@@ -9,7 +9,7 @@
 //! Polling is rare, so that it costs little: it begins at most once in [`MIN_INTERVAL`]. The interval doubles each time
 //! no answer comes, as from a peer far away, up to [`MAX_INTERVAL`].
 
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// The longest time of one poll: three quarters of an idle ping between two ends on one machine
@@ -35,8 +35,8 @@ pub(crate) enum Side {
 /// The busy polling of one worker.
 pub(crate) struct BusyPoll {
     /// The start of the poll under way, and the side that is polled.
-    under_way: Option<(Time, Side)>,
-    next: Time,
+    under_way: Option<(BootTime, Side)>,
+    next: BootTime,
     interval: Duration,
 }
 
@@ -44,13 +44,13 @@ impl BusyPoll {
     pub(crate) fn new() -> Self {
         Self {
             under_way: None,
-            next: Time::ZERO,
+            next: BootTime::ZERO,
             interval: MIN_INTERVAL,
         }
     }
 
     /// Something urgent has been carried at `now` and may be answered from `side`. True if polling begins.
-    pub(crate) fn expect(&mut self, side: Side, now: Time) -> bool {
+    pub(crate) fn expect(&mut self, side: Side, now: BootTime) -> bool {
         let begins = self.under_way.is_none() && now >= self.next;
         if begins {
             self.under_way = Some((now, side));
@@ -62,7 +62,7 @@ impl BusyPoll {
     /// Something has arrived from `side`, by `now`. True if it ends a poll.
     ///
     /// A busy worker does not poll. A packet that it takes much later is no answer.
-    pub(crate) fn arrived(&mut self, side: Side, now: Time) -> bool {
+    pub(crate) fn arrived(&mut self, side: Side, now: BootTime) -> bool {
         let is_answered =
             self.is_due(now) && self.under_way.is_some_and(|(_, expected)| expected == side);
         if is_answered {
@@ -73,7 +73,7 @@ impl BusyPoll {
     }
 
     /// True if the worker polls once more at `now`, and does not sleep.
-    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+    pub(crate) fn is_due(&mut self, now: BootTime) -> bool {
         let Some((began, _)) = self.under_way else {
             return false;
         };
@@ -92,8 +92,8 @@ mod tests {
     use super::Side::{Inside, Outside};
     use super::*;
 
-    const fn at(micros: u64) -> Time {
-        Time::from_nanos(micros * 1000)
+    const fn at(micros: u64) -> BootTime {
+        BootTime::from_nanos(micros * 1000)
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! of no use to anyone: it makes what follows wait, and its bytes leave the processor's caches before they are read. Its
 //! senders are told, one at a time and more often the longer it lasts.
 
+use culvert_base::BootTime;
 use culvert_base::frames::{MIN_BOUND_BYTES, counted_bytes};
-use culvert_session::Time;
 use std::time::Duration;
 
 /// A wait that is too long where it lasts (`TARGET` of RFC 8289 section 4.2).
@@ -26,21 +26,21 @@ const SOON: Duration = Duration::from_millis(1600);
 pub(crate) struct Codel {
     /// A place in the stream of what was queued, and when it was the last: when it is taken, it has waited since then.
     probe: u64,
-    probed_at: Time,
+    probed_at: BootTime,
     /// What the last probe waited; after an idle time also that, which lasts until the first packet is read.
     delay: Duration,
     /// From when on it is told, where it is too long.
-    stands_from: Option<Time>,
+    stands_from: Option<BootTime>,
     is_telling: bool,
     /// How often senders were told while it stood, and how often until it did not the time before.
     told: u32,
     told_before: u32,
-    next: Time,
+    next: BootTime,
 }
 
 impl Codel {
     /// Notes that the queue was found empty with `taken` bytes taken from it.
-    pub(crate) fn found_empty(&mut self, taken: u64, now: Time) {
+    pub(crate) fn found_empty(&mut self, taken: u64, now: BootTime) {
         (self.probe, self.probed_at) = (taken, now);
         self.delay = Duration::ZERO;
         self.drained();
@@ -48,7 +48,13 @@ impl Codel {
 
     /// Notes that, with a frame of `frame_len` bytes the last, `taken` bytes have been taken and `waiting` are left.
     /// Whether the sender of this frame is to be told.
-    pub(crate) fn note(&mut self, taken: u64, waiting: u64, frame_len: usize, now: Time) -> bool {
+    pub(crate) fn note(
+        &mut self,
+        taken: u64,
+        waiting: u64,
+        frame_len: usize,
+        now: BootTime,
+    ) -> bool {
         let waited = now.saturating_since(self.probed_at);
         if taken.wrapping_sub(self.probe).cast_signed() >= 0 {
             self.delay = waited;
@@ -73,7 +79,7 @@ impl Codel {
     }
 
     /// The queue is too long. Whether somebody is to be told now (`dodequeue` and `deque` of RFC 8289 section 5).
-    fn tell(&mut self, now: Time) -> bool {
+    fn tell(&mut self, now: BootTime) -> bool {
         let stands_from = *self.stands_from.get_or_insert(now.saturating_add(INTERVAL));
         if self.is_telling {
             if now < self.next {
@@ -121,7 +127,7 @@ mod tests {
         let mut told = Vec::new();
         for frame in 1..=frames {
             let now_us = frame * each_us;
-            let now = Time::from_nanos(now_us * 1_000);
+            let now = BootTime::from_nanos(now_us * 1_000);
             let waiting = waiting(now_us / 1_000);
             if waiting == 0 {
                 codel.found_empty(frame * COST, now);

@@ -17,8 +17,9 @@ use crate::refusals::Refusals;
 use crate::shell::{Ended, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
 use crate::unrouted::Unrouted;
+use culvert_base::BootTime;
 use culvert_packet::{MtuMessage, VNET_HEADER_LEN};
-use culvert_session::{ClockOffset, OpenedBatch, Time};
+use culvert_session::{ClockOffset, OpenedBatch};
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ const MAX_ICMP_LEN: usize = 1280;
 pub(crate) struct Context<S> {
     pub(crate) shell: S,
     pub(crate) worker: usize,
-    pub(crate) now: Time,
+    pub(crate) now: BootTime,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) mechanisms: Mechanisms,
     /// Of a device whose packets are judged.
@@ -47,8 +48,8 @@ pub(crate) struct Context<S> {
     copies: CopyWatch,
     pub(crate) key_wait: KeyWait,
     /// When the control thread was last told of a loop.
-    loop_told: Option<Time>,
-    foreign_told: Option<Time>,
+    loop_told: Option<BootTime>,
+    foreign_told: Option<BootTime>,
     icmp_rate: IcmpRate,
     /// Answers to clients whose packets the gate does not let pass.
     pub(crate) refusals: Refusals,

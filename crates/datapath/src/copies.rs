@@ -5,7 +5,8 @@
 //! reading of a clock for each, 20 ns to 30 ns without a system call, beside the microseconds of a
 //! send.
 
-use culvert_session::{CLOCK_JUMP, ClockOffset, GenerationChange, Time};
+use culvert_base::BootTime;
+use culvert_session::{CLOCK_JUMP, ClockOffset, GenerationChange};
 use std::time::Duration;
 
 pub(crate) struct CopyWatch {
@@ -30,7 +31,7 @@ impl CopyWatch {
     /// offset `expected`. Whether a copy may have those keys.
     pub(crate) fn begin_turn(
         &mut self,
-        now: Time,
+        now: BootTime,
         wall: Duration,
         expected: ClockOffset,
         generation: u64,
@@ -79,7 +80,7 @@ impl CopyWatch {
 mod tests {
     use super::*;
 
-    const NOW: Time = Time::from_nanos(1_000_000_000_000);
+    const NOW: BootTime = BootTime::from_nanos(1_000_000_000_000);
     const WALL: Duration = Duration::from_secs(1_800_000_000);
 
     fn offset_in(ahead: Duration) -> ClockOffset {

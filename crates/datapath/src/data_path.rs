@@ -20,8 +20,9 @@ use crate::send_limit::SendLimits;
 use crate::shell::{Ended, Ready, Receive, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
 use crate::transmit::Blocked;
+use culvert_base::BootTime;
 use culvert_packet::{Accept, MtuMessage, VNET_HEADER_LEN, icmp};
-use culvert_session::{ClockOffset, PeerId, Time};
+use culvert_session::{ClockOffset, PeerId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl<S: Shell> DataPath<S> {
     }
 
     /// The beginning of the last turn.
-    pub const fn now(&self) -> Time {
+    pub const fn now(&self) -> BootTime {
         self.context.now
     }
 

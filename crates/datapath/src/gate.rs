@@ -4,11 +4,11 @@ use crate::context::Context;
 use crate::gates::Gates;
 use crate::shell::Shell;
 use crate::snapshot::Snapshot;
+use culvert_base::BootTime;
 use culvert_packet::ip::IpView;
 use culvert_packet::{Cut, Gathered, VNET_HEADER_LEN, VnetHeader};
 use culvert_policy::Checksum;
 use culvert_policy::gate::{DropReason, Frame, GateTable, Later, PeerKey, Verdict};
-use culvert_session::Time;
 use std::net::IpAddr;
 
 /// Has a frame to a client judged and translated. Returns how it falls into packets then; `None` where it is dropped,
@@ -53,7 +53,7 @@ pub(crate) fn pass_to_client<S: Shell>(
 pub(crate) fn judge_from_client(
     gates: &Gates,
     snapshot: &Snapshot,
-    now: Time,
+    now: BootTime,
     key: Option<PeerKey>,
     gathered: &mut Gathered<'_>,
 ) -> Judged {
@@ -103,7 +103,7 @@ pub(crate) enum Judged {
 fn passes(
     gates: &Gates,
     table: &GateTable,
-    now: Time,
+    now: BootTime,
     client: IpAddr,
     peer: PeerKey,
     packet: &mut [u8],

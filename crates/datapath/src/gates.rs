@@ -5,10 +5,10 @@
 //! client's address says which is its, and whoever has a packet or superframe of the client locks that
 //! gate for as long as the verdict takes. Two workers meet there only over one client.
 
+use culvert_base::BootTime;
 use culvert_policy::gate::{
     Evicted, FlowRecord, Frame, Gate, GateTable, PeerKey, Portless, Seed, Verdict,
 };
-use culvert_session::Time;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Gates(Vec<Mutex<Gate>>);
 
 /// An instant on the clock that grants expire by: milliseconds since the machine was booted, sleep included.
 #[must_use]
-pub fn millis(now: Time) -> u64 {
+pub fn millis(now: BootTime) -> u64 {
     now.as_nanos() / 1_000_000
 }
 
@@ -61,7 +61,7 @@ impl Gates {
     }
 
     /// Ends flows that are over, and hands out the records of all that have ended.
-    pub fn sweep(&self, table: &GateTable, now: Time, mut take: impl FnMut(FlowRecord)) {
+    pub fn sweep(&self, table: &GateTable, now: BootTime, mut take: impl FnMut(FlowRecord)) {
         for gate in &self.0 {
             let mut gate = lock(gate);
             gate.sweep(table, millis(now), SWEPT_FLOWS);
@@ -88,7 +88,7 @@ impl Gates {
     }
 
     /// Keeps a fragment of a client that came before the first one of its datagram. False where it is not kept.
-    pub fn hold(&self, now: Time, client: IpAddr, peer: PeerKey, packet: &[u8]) -> bool {
+    pub fn hold(&self, now: BootTime, client: IpAddr, peer: PeerKey, packet: &[u8]) -> bool {
         self.of(client).hold(millis(now), peer, packet)
     }
 
@@ -115,7 +115,7 @@ impl Gates {
     pub fn admit_to_client(
         &self,
         table: &GateTable,
-        now: Time,
+        now: BootTime,
         client: IpAddr,
         frame: Frame<'_>,
     ) -> Verdict {
@@ -127,7 +127,7 @@ impl Gates {
     pub fn admit_from_client(
         &self,
         table: &GateTable,
-        now: Time,
+        now: BootTime,
         client: IpAddr,
         peer: PeerKey,
         frame: Frame<'_>,

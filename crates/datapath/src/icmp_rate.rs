@@ -1,6 +1,6 @@
 //! How many ICMP messages a worker writes.
 
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// The rate that Linux itself keeps to (`icmp_msgs_per_sec`): one a millisecond, of each worker.
@@ -13,19 +13,19 @@ const BURST: u32 = 50;
 /// A token bucket, kept as the instant at which it is full again.
 #[derive(Debug)]
 pub(crate) struct IcmpRate {
-    full_at: Time,
+    full_at: BootTime,
 }
 
 impl IcmpRate {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: BootTime) -> Self {
         Self { full_at: now }
     }
 
-    pub(crate) fn has_room(&self, now: Time) -> bool {
+    pub(crate) fn has_room(&self, now: BootTime) -> bool {
         self.full_at.saturating_since(now) < INTERVAL * BURST
     }
 
-    pub(crate) fn take(&mut self, now: Time) {
+    pub(crate) fn take(&mut self, now: BootTime) {
         self.full_at = self.full_at.max(now).saturating_add(INTERVAL);
     }
 }

@@ -9,7 +9,7 @@
 //! TCP never pauses: it sends superframes, and would lose its own clock.
 
 use crate::mix::Mix;
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// How long a worker pauses.
@@ -27,7 +27,7 @@ pub(crate) struct InterruptModeration {
 impl InterruptModeration {
     pub(crate) fn new() -> Self {
         Self {
-            mix: Mix::new(Time::ZERO),
+            mix: Mix::new(BootTime::ZERO),
             is_on: false,
         }
     }
@@ -38,7 +38,7 @@ impl InterruptModeration {
     }
 
     /// Whether to pause, at `now`, before looking again.
-    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+    pub(crate) fn is_due(&mut self, now: BootTime) -> bool {
         if now.has_passed(self.mix.began(), WINDOW) {
             // A window that began long ago holds little for its length: then there is no stream.
             self.is_on = self.mix.judge(now);
@@ -51,8 +51,8 @@ impl InterruptModeration {
 mod tests {
     use super::*;
 
-    const fn at(micros: u64) -> Time {
-        Time::from_nanos(micros * 1000)
+    const fn at(micros: u64) -> BootTime {
+        BootTime::from_nanos(micros * 1000)
     }
 
     #[test]

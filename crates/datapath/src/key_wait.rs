@@ -1,7 +1,7 @@
 //! How long a worker may wait for the control thread, so that a peer whose handshakes follow each other
 //! does not make everybody else's packets wait.
 
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// What a worker waits at once at most. The control thread takes some 50 µs, on a busy machine some
@@ -15,11 +15,11 @@ const PARTS: u32 = 100;
 pub(crate) struct KeyWait {
     /// What could be waited at `counted_at`.
     left: Duration,
-    counted_at: Time,
+    counted_at: BootTime,
 }
 
 impl KeyWait {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: BootTime) -> Self {
         Self {
             left: BURST,
             counted_at: now,
@@ -27,7 +27,7 @@ impl KeyWait {
     }
 
     /// How long may be waited from `now` on.
-    pub(crate) fn left(&mut self, now: Time) -> Duration {
+    pub(crate) fn left(&mut self, now: BootTime) -> Duration {
         let earned = now.saturating_since(self.counted_at) / PARTS;
         self.left = self.left.saturating_add(earned).min(BURST);
         self.counted_at = self.counted_at.max(now);
@@ -44,7 +44,7 @@ impl KeyWait {
 mod tests {
     use super::*;
 
-    const START: Time = Time::from_nanos(1_000_000_000_000);
+    const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
     /// What a worker waits that would wait on and on, from handshake to handshake, in `span`.
     fn waited_in(span: Duration, between: Duration) -> Duration {

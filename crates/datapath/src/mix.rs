@@ -1,6 +1,6 @@
 //! What a worker carries of late: UDP packets, or others.
 
-use culvert_session::Time;
+use culvert_base::BootTime;
 
 /// Packets of UDP that make a stream: 50,000 a second, so that a pause of
 /// [moderation](crate::interrupt_moderation) collects two or more.
@@ -8,13 +8,13 @@ const STREAM_PACKETS_PER_MS: u128 = 50;
 
 /// Packets since the mix was last judged.
 pub struct Mix {
-    began: Time,
+    began: BootTime,
     udp: u64,
     other: u64,
 }
 
 impl Mix {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: BootTime) -> Self {
         Self {
             began: now,
             udp: 0,
@@ -31,12 +31,12 @@ impl Mix {
     }
 
     /// Since when it is noted.
-    pub(crate) fn began(&self) -> Time {
+    pub(crate) fn began(&self) -> BootTime {
         self.began
     }
 
     /// Whether what came since the last judgement is a stream of UDP, with little else beside it.
-    pub fn judge(&mut self, now: Time) -> bool {
+    pub fn judge(&mut self, now: BootTime) -> bool {
         let past_us = now.saturating_since(self.began).as_micros();
         let is_stream = u128::from(self.udp) * 1000 >= STREAM_PACKETS_PER_MS * past_us
             && self.udp > 0
@@ -57,8 +57,8 @@ pub(crate) fn is_udp(packet: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const fn at_ms(millis: u64) -> Time {
-        Time::from_nanos(millis * 1_000_000)
+    const fn at_ms(millis: u64) -> BootTime {
+        BootTime::from_nanos(millis * 1_000_000)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! says the same as the other. So the offload is given up only after several refusals in a row, and tried again after a time
 //! that doubles from refusal to refusal.
 
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// Refusals in a row after which an offload is left alone for a while. A kernel without it costs as many repeated sends;
@@ -23,17 +23,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 pub(crate) struct OffloadRetry {
     refusals: u8,
     pause: Duration,
-    again_at: Option<Time>,
+    again_at: Option<BootTime>,
 }
 
 impl OffloadRetry {
     /// Whether it may be used.
-    pub(crate) fn allows(&self, now: Time) -> bool {
+    pub(crate) fn allows(&self, now: BootTime) -> bool {
         self.again_at.is_none_or(|at| now >= at)
     }
 
     /// When it may be used again, where it may not be used at all times.
-    pub(crate) const fn again_at(&self) -> Option<Time> {
+    pub(crate) const fn again_at(&self) -> Option<BootTime> {
         self.again_at
     }
 
@@ -43,7 +43,7 @@ impl OffloadRetry {
     }
 
     /// The kernel has refused it. True where it is left alone from here on.
-    pub(crate) fn refused(&mut self, now: Time) -> bool {
+    pub(crate) fn refused(&mut self, now: BootTime) -> bool {
         self.refusals = self.refusals.saturating_add(1);
         if self.refusals < TOLERATED {
             return false;
@@ -63,8 +63,8 @@ impl OffloadRetry {
 mod tests {
     use super::*;
 
-    fn at(since_start: Duration) -> Time {
-        Time::ZERO.saturating_add(since_start)
+    fn at(since_start: Duration) -> BootTime {
+        BootTime::ZERO.saturating_add(since_start)
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
             assert!(offload.refused(now));
             let again = now.saturating_add(expected);
             assert_eq!(offload.again_at(), Some(again));
-            assert!(!offload.allows(Time::from_nanos(again.as_nanos() - 1)));
+            assert!(!offload.allows(BootTime::from_nanos(again.as_nanos() - 1)));
             now = again;
             expected = (expected * 2).min(LONGEST_PAUSE);
         }

@@ -2,9 +2,10 @@
 
 use crate::offload_retry::OffloadRetry;
 use crate::turns::Turns;
+use culvert_base::BootTime;
 use culvert_base::{Destination, LocalAddress};
 use culvert_policy::gate::PeerKey;
-use culvert_session::{Activity, PeerId, PublicKey, Time, Transport};
+use culvert_session::{Activity, PeerId, PublicKey, Transport};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -134,7 +135,7 @@ impl Peer {
 
     /// Whether several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel refuses a
     /// run of datagrams that the path has no room for.
-    pub fn takes_runs_of(&self, len: usize, to: &Destination, now: Time) -> bool {
+    pub fn takes_runs_of(&self, len: usize, to: &Destination, now: BootTime) -> bool {
         let path_mtu = usize::from(self.path_mtu.load(Ordering::Relaxed));
         !self.is_segmentation_off(now)
             && (path_mtu == 0 || len + ip_and_udp_len(&to.address) <= path_mtu)
@@ -150,7 +151,7 @@ impl Peer {
     }
 
     /// Whether datagrams go to the endpoint one by one at the moment.
-    pub fn is_segmentation_off(&self, now: Time) -> bool {
+    pub fn is_segmentation_off(&self, now: BootTime) -> bool {
         now.as_nanos() < self.apart_until.load(Ordering::Relaxed)
     }
 
@@ -160,13 +161,13 @@ impl Peer {
     }
 
     /// Notes that a segmented send was refused because of its size: the path is narrow, and stays so.
-    pub fn segmentation_too_big(&self, now: Time) {
+    pub fn segmentation_too_big(&self, now: BootTime) {
         let until = now.saturating_add(NARROW_FOR).as_nanos();
         self.apart_until.store(until, Ordering::Relaxed);
     }
 
     /// Notes that a segmented send was refused for another reason. True where none is made for a while.
-    pub fn segmentation_refused(&self, now: Time) -> bool {
+    pub fn segmentation_refused(&self, now: BootTime) -> bool {
         let mut segmentation = self.lock_segmentation();
         let is_off = segmentation.refused(now);
         if let Some(until) = segmentation.again_at() {

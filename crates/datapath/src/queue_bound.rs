@@ -4,8 +4,8 @@
 //! near, a long queue is of no use: it only fills. Where it is far, a short queue loses those bursts, and the connection
 //! never gets up to speed.
 
+use culvert_base::BootTime;
 use culvert_base::frames::{MAX_BOUND_BYTES, MIN_BOUND_BYTES};
-use culvert_session::Time;
 use std::time::Duration;
 
 /// What a queue holds for each millisecond of the round trip: one millisecond at 10 Gbit/s.
@@ -22,13 +22,13 @@ const KEEP: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct QueueBound {
     bytes: u64,
-    keep_until: Time,
+    keep_until: BootTime,
 }
 
 impl QueueBound {
     /// Notes that a frame goes to a peer at the end of a path of this `round_trip`, unknown if it is none. Returns the
     /// bound to set in bytes where it changed.
-    pub(crate) fn note(&mut self, round_trip: Option<Duration>, now: Time) -> Option<u64> {
+    pub(crate) fn note(&mut self, round_trip: Option<Duration>, now: BootTime) -> Option<u64> {
         let wanted = bytes_for(round_trip);
         if wanted < self.bytes && now < self.keep_until {
             return None;
@@ -53,8 +53,8 @@ mod tests {
     const NEAR: Option<Duration> = Some(Duration::from_micros(700));
     const FAR: Option<Duration> = Some(Duration::from_millis(10));
 
-    fn at_ms(ms: u64) -> Time {
-        Time::from_nanos(ms * 1_000_000)
+    fn at_ms(ms: u64) -> BootTime {
+        BootTime::from_nanos(ms * 1_000_000)
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::codel::Codel;
 use crate::counters::{Dropped, WorkerCounters};
 use crate::queue_bound::QueueBound;
 use crate::shell::{Ended, QueueAccount, Shell};
+use culvert_base::BootTime;
 use culvert_base::frames::{PRIORITY_QUEUES, QueueFault, URGENT_QUEUE};
-use culvert_session::Time;
 use std::time::Duration;
 
 /// Bytes that a queue may read per round: one full superframe.
@@ -41,7 +41,7 @@ pub(crate) struct Queues<A> {
     has_priority: bool,
     priority_burst: u32,
     /// When to look for what no event has told of.
-    recheck_at: Time,
+    recheck_at: BootTime,
 }
 
 /// What is known of what waits in a queue.
@@ -50,7 +50,7 @@ struct Book<A> {
     codel: Codel,
     bound: QueueBound,
     /// When it was last looked at.
-    published_at: Time,
+    published_at: BootTime,
 }
 
 /// A frame that was read.
@@ -78,7 +78,7 @@ impl<A: QueueAccount> Queues<A> {
             ready: all_of(count),
             has_priority,
             priority_burst: 0,
-            recheck_at: Time::ZERO,
+            recheck_at: BootTime::ZERO,
         }
     }
 
@@ -94,7 +94,7 @@ impl<A: QueueAccount> Queues<A> {
 
     /// Has every queue read, once in a while. One whose account is wrong may refuse all packets although it is empty
     /// ([`Account::found_empty`]), and then nothing else would have it read.
-    pub(crate) fn recheck(&mut self, now: Time) {
+    pub(crate) fn recheck(&mut self, now: BootTime) {
         if !self.books.is_empty() && now >= self.recheck_at {
             self.recheck_at = now.saturating_add(RECHECK_AFTER);
             self.ready = all_of(self.deficits.len());
@@ -132,7 +132,7 @@ impl<A: QueueAccount> Queues<A> {
         &mut self,
         shell: &mut S,
         buffer: &mut [u8],
-        now: Time,
+        now: BootTime,
         only_urgent: bool,
         counters: &WorkerCounters,
     ) -> Result<Option<Received>, Ended> {
@@ -179,7 +179,7 @@ impl<A: QueueAccount> Queues<A> {
     }
 
     /// Notes that a frame of `len` bytes was read from `queue`.
-    fn note_read(&mut self, queue: usize, len: usize, now: Time) -> Received {
+    fn note_read(&mut self, queue: usize, len: usize, now: BootTime) -> Received {
         let mut received = Received {
             len,
             is_urgent: self.has_priority && queue == URGENT_QUEUE,
@@ -201,7 +201,7 @@ impl<A: QueueAccount> Queues<A> {
     }
 
     /// Notes that a frame of `queue` goes by a path of this `round_trip`, where that is known.
-    pub(crate) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: Time) {
+    pub(crate) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: BootTime) {
         let Book { account, bound, .. } = &mut self.books[queue];
         if let Some(bytes) = bound.note(round_trip, now) {
             account.set_bound(bytes);
@@ -254,7 +254,7 @@ impl<A> Book<A> {
             account,
             codel: Codel::default(),
             bound: QueueBound::default(),
-            published_at: Time::ZERO,
+            published_at: BootTime::ZERO,
         }
     }
 }
@@ -273,7 +273,8 @@ mod tests {
         let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
         let counters = WorkerCounters::default();
         let mut buffer = vec![0; MAX_FRAME_BYTES];
-        let mut receive = || queues.receive(&mut shell, &mut buffer, Time::ZERO, false, &counters);
+        let mut receive =
+            || queues.receive(&mut shell, &mut buffer, BootTime::ZERO, false, &counters);
         let received = receive().unwrap().map(|received| received.len);
         assert_eq!(received, Some("a frame".len()));
         assert!(receive().unwrap().is_none());
@@ -287,7 +288,7 @@ mod tests {
         let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
         let counters = WorkerCounters::default();
         let mut buffer = vec![0; MAX_FRAME_BYTES];
-        let received = queues.receive(&mut shell, &mut buffer, Time::ZERO, false, &counters);
+        let received = queues.receive(&mut shell, &mut buffer, BootTime::ZERO, false, &counters);
         assert!(received.is_err());
     }
 }

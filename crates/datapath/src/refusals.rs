@@ -1,9 +1,10 @@
 //! The gateway's answers to packets of clients that the gate drops: ICMP, so that a program fails at once.
 
 use crate::icmp_rate::IcmpRate;
+use culvert_base::BootTime;
 use culvert_packet::icmp::{MAX_V6_LEN, Unreachable, refusal};
 use culvert_policy::gate::DropReason;
-use culvert_session::{PeerId, Time};
+use culvert_session::PeerId;
 use std::collections::VecDeque;
 
 /// Answers that wait for the worker to send: it does so in the same turn, unless its socket is full. One more takes the
@@ -15,11 +16,11 @@ pub(crate) struct Refusals {
     waiting: VecDeque<(PeerId, Box<[u8]>)>,
     /// By the slot of the peer, as far as any was answered: 8 bytes for each peer that there is.
     rates: Vec<IcmpRate>,
-    began: Time,
+    began: BootTime,
 }
 
 impl Refusals {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: BootTime) -> Self {
         Self {
             waiting: VecDeque::new(),
             rates: Vec::new(),
@@ -29,7 +30,7 @@ impl Refusals {
 
     /// Answers a packet of a peer that was dropped, as it came, where its sender is to hear of that.
     #[cold]
-    pub(crate) fn note(&mut self, peer: PeerId, packet: &[u8], reason: DropReason, now: Time) {
+    pub(crate) fn note(&mut self, peer: PeerId, packet: &[u8], reason: DropReason, now: BootTime) {
         let Some(kind) = kind(reason) else { return };
         let slot = peer.slot();
         if self.rates.len() <= slot {
@@ -116,8 +117,8 @@ mod tests {
 
     #[test]
     fn what_no_grant_allows_is_answered_from_the_clients_own_address() {
-        let mut refusals = Refusals::new(Time::ZERO);
-        refusals.note(PEER, &packet(), DropReason::Port, Time::ZERO);
+        let mut refusals = Refusals::new(BootTime::ZERO);
+        refusals.note(PEER, &packet(), DropReason::Port, BootTime::ZERO);
         let (peer, answer) = refusals.pop().unwrap();
         assert_eq!(peer, PEER);
         let view = IpView::parse(&answer).unwrap();
@@ -128,9 +129,9 @@ mod tests {
 
     #[test]
     fn what_is_forged_or_belongs_to_nothing_is_not_answered() {
-        let mut refusals = Refusals::new(Time::ZERO);
+        let mut refusals = Refusals::new(BootTime::ZERO);
         for &reason in DropReason::ALL {
-            refusals.note(PEER, &packet(), reason, Time::ZERO);
+            refusals.note(PEER, &packet(), reason, BootTime::ZERO);
         }
         let answered = DropReason::ALL.iter().filter(|it| kind(**it).is_some());
         assert_eq!(answers(&mut refusals), answered.count());
@@ -140,9 +141,9 @@ mod tests {
 
     #[test]
     fn fifty_are_answered_at_once_and_then_one_a_millisecond() {
-        let mut refusals = Refusals::new(Time::ZERO);
-        let mut now = Time::from_nanos(1_000_000_000);
-        let count = |refusals: &mut Refusals, now: Time| {
+        let mut refusals = Refusals::new(BootTime::ZERO);
+        let mut now = BootTime::from_nanos(1_000_000_000);
+        let count = |refusals: &mut Refusals, now: BootTime| {
             let mut answered = 0;
             for _ in 0..200 {
                 refusals.note(PEER, &packet(), DropReason::NoGrant, now);
@@ -157,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_client_that_floods_takes_nothing_of_what_another_hears() {
-        let mut refusals = Refusals::new(Time::ZERO);
-        let now = Time::from_nanos(1_000_000_000);
+        let mut refusals = Refusals::new(BootTime::ZERO);
+        let now = BootTime::from_nanos(1_000_000_000);
         // Nobody takes the answers, and their number is bounded.
         for flood in 0..4 {
             for _ in 0..1_000 {

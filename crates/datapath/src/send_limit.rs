@@ -9,7 +9,7 @@
 
 use crate::lane::Lane;
 use crate::shell::Shell;
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// The smallest send buffer, and the first one: the kernel charges some 80 KB for a full batch, so
@@ -65,7 +65,7 @@ struct SendLimit {
     limit_bytes: usize,
     /// The least that was left when room was reported, since `watched_since`.
     least_left_bytes: u32,
-    watched_since: Option<Time>,
+    watched_since: Option<BootTime>,
 }
 
 impl SendLimit {
@@ -79,7 +79,7 @@ impl SendLimit {
 
     /// The socket was full and has room again, with `left_bytes` still on their way to the device.
     /// Returns the send buffer to set from here on, in bytes, where it changes.
-    fn note_room(&mut self, left_bytes: u32, now: Time) -> Option<usize> {
+    fn note_room(&mut self, left_bytes: u32, now: BootTime) -> Option<usize> {
         if left_bytes == 0 {
             // The device ran dry while we had more: bandwidth was lost.
             return self.set(self.limit_bytes + self.limit_bytes / 2);
@@ -108,8 +108,8 @@ impl SendLimit {
 mod tests {
     use super::*;
 
-    fn at(ms: u64) -> Time {
-        Time::from_nanos(ms * 1_000_000)
+    fn at(ms: u64) -> BootTime {
+        BootTime::from_nanos(ms * 1_000_000)
     }
 
     #[test]

@@ -4,10 +4,10 @@ use crate::event::{Command, Event, HandshakeMessage};
 use crate::lane::Lane;
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
+use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
 use culvert_packet::ecn::Ecn;
-use culvert_session::Time;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub trait Shell {
     type Received: Received;
 
     /// The boot-time clock.
-    fn now(&self) -> Time;
+    fn now(&self) -> BootTime;
 
     /// The wall clock, as the time since the Unix epoch.
     fn wall(&self) -> Duration;

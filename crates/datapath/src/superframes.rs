@@ -1,8 +1,8 @@
 //! Kinds of superframes that the TUN takes: those that the kernel offered, without those that it has refused of late.
 
 use crate::offload_retry::OffloadRetry;
+use culvert_base::BootTime;
 use culvert_packet::Accept;
-use culvert_session::Time;
 
 /// Each kind by itself.
 const KINDS: [Accept; 4] = [
@@ -53,7 +53,7 @@ impl Superframes {
     }
 
     /// The kinds to make where they are others than before: one that was left alone may be tried again.
-    pub(crate) fn tried_again(&mut self, now: Time) -> Option<Accept> {
+    pub(crate) fn tried_again(&mut self, now: BootTime) -> Option<Accept> {
         if self.off == Accept::NONE {
             return None;
         }
@@ -77,7 +77,7 @@ impl Superframes {
     }
 
     /// Notes what the TUN has refused and taken of a receive.
-    pub(crate) fn note(&mut self, refused: Accept, taken: Accept, now: Time) -> News {
+    pub(crate) fn note(&mut self, refused: Accept, taken: Accept, now: BootTime) -> News {
         let mut news = News::default();
         for (retry, kind) in self.kinds.iter_mut().zip(KINDS) {
             let has = |set: Accept| set.or(kind) == set;
@@ -106,7 +106,7 @@ mod tests {
     fn a_kind_that_is_refused_every_time_is_left_alone_and_tried_again_later() {
         let mut superframes = Superframes::new(Accept::ALL);
         let (tcp4, none) = (KINDS[0], Accept::NONE);
-        let now = Time::from_nanos(1_000_000_000);
+        let now = BootTime::from_nanos(1_000_000_000);
         for _ in 0..2 {
             assert_eq!(superframes.note(tcp4, none, now), News::default());
             assert_eq!(superframes.accept(), Accept::ALL);
@@ -126,7 +126,7 @@ mod tests {
         let mut superframes = Superframes::new(Accept::ALL);
         let (udp6, none) = (KINDS[3], Accept::NONE);
         for round in 0..100 {
-            let now = Time::from_nanos(round);
+            let now = BootTime::from_nanos(round);
             assert_eq!(superframes.note(udp6, none, now), News::default());
             assert!(superframes.is_doubted());
             assert_eq!(superframes.note(none, udp6, now), News::default());

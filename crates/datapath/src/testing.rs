@@ -7,9 +7,10 @@ use crate::shell::{
 };
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
+use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
-use culvert_session::{ClockOffset, Time};
+use culvert_session::ClockOffset;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -20,7 +21,7 @@ const WALL_AT_ZERO: Duration = Duration::from_secs(1_800_000_000);
 
 /// Devices in memory.
 pub(crate) struct MemoryShell {
-    pub(crate) now: Time,
+    pub(crate) now: BootTime,
     /// The time by which the wall clock has been set ahead.
     pub(crate) wall_ahead: Duration,
     /// The frames and faults that each TUN queue gives.
@@ -40,7 +41,7 @@ pub(crate) struct MemoryShell {
 impl MemoryShell {
     pub(crate) fn new(queues: usize) -> Self {
         Self {
-            now: Time::ZERO,
+            now: BootTime::ZERO,
             wall_ahead: Duration::ZERO,
             queues: (0..queues).map(|_| VecDeque::new()).collect(),
             write_faults: RefCell::default(),
@@ -55,19 +56,19 @@ impl MemoryShell {
 
 /// A snapshot without peers, of a machine whose clocks agree with each other.
 pub(crate) fn snapshot(mtu: u16) -> Snapshot {
-    Snapshot::empty(mtu, ClockOffset::between(Time::ZERO, WALL_AT_ZERO))
+    Snapshot::empty(mtu, ClockOffset::between(BootTime::ZERO, WALL_AT_ZERO))
 }
 
 impl Shell for MemoryShell {
     type Account = NoAccount;
     type Received = NothingReceived;
 
-    fn now(&self) -> Time {
+    fn now(&self) -> BootTime {
         self.now
     }
 
     fn wall(&self) -> Duration {
-        WALL_AT_ZERO + self.wall_ahead + self.now.saturating_since(Time::ZERO)
+        WALL_AT_ZERO + self.wall_ahead + self.now.saturating_since(BootTime::ZERO)
     }
 
     fn yield_now(&self) {}

@@ -11,7 +11,8 @@
 use crate::constants::CASE_RULES_MAX;
 use crate::ids::Ids;
 use crate::query::{HEADER_LEN, Question};
-use crate::{CASE_RULE_LIFETIME, Time, Transport};
+use crate::{CASE_RULE_LIFETIME, Transport};
+use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -22,7 +23,7 @@ pub(crate) struct CaseRules(BTreeMap<SocketAddr, Rule>);
 #[derive(Clone, Copy, Debug)]
 struct Rule {
     fallback: Fallback,
-    until: Time,
+    until: BootTime,
 }
 
 /// How a server is asked that does not keep the case.
@@ -44,7 +45,7 @@ pub(crate) struct Way {
 
 impl CaseRules {
     /// How a server is asked what came in by `asker`.
-    pub(crate) fn way(&self, upstream: SocketAddr, asker: Transport, now: Time) -> Way {
+    pub(crate) fn way(&self, upstream: SocketAddr, asker: Transport, now: BootTime) -> Way {
         let rule = self.0.get(&upstream).filter(|rule| now < rule.until);
         let (transport, is_compared) = match (asker, rule.map(|rule| rule.fallback)) {
             (Transport::Tcp, _) | (_, Some(Fallback::Tcp)) => (Transport::Tcp, false),
@@ -58,7 +59,7 @@ impl CaseRules {
     }
 
     /// A server that changed the letters has answered by TCP, or has not. True where that was not known.
-    pub(crate) fn learn(&mut self, upstream: SocketAddr, answers_tcp: bool, now: Time) -> bool {
+    pub(crate) fn learn(&mut self, upstream: SocketAddr, answers_tcp: bool, now: BootTime) -> bool {
         self.0.retain(|_, rule| now < rule.until);
         let fallback = match answers_tcp {
             true => Fallback::Tcp,

@@ -3,7 +3,8 @@
 use crate::constants::ASK_AGAIN_AFTER;
 use crate::ranges::{Addresses, Offset, Ranges};
 use crate::shares::Shares;
-use crate::{LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TTL, Time, UNREACHABLE_TTL};
+use crate::{LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TTL, UNREACHABLE_TTL};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use domain::base::Name;
@@ -56,10 +57,10 @@ pub(crate) enum Decision {
     /// Nothing.
     Unknown,
     /// Access was asked for, and is asked for again from `again_at` on.
-    Asked { again_at: Time },
+    Asked { again_at: BootTime },
     /// This came of it. What is good stays good until the access ends, but is asked for again from
     /// `until` on; what is bad is forgotten then.
-    Made { outcome: Outcome, until: Time },
+    Made { outcome: Outcome, until: BootTime },
 }
 
 /// A name that a search list may have completed.
@@ -77,7 +78,7 @@ pub(crate) enum PlainExistence {
     /// They are asked.
     Asked,
     /// This, which counts for a while.
-    Told { exists: bool, until: Time },
+    Told { exists: bool, until: BootTime },
 }
 
 /// A name with addresses.
@@ -89,9 +90,9 @@ pub(crate) struct Entry {
     /// The name without its search domain, where a search list may have made it.
     pub(crate) plain: Option<Plain>,
     /// Until when someone may use the addresses.
-    lease_until: Time,
+    lease_until: BootTime,
     /// When someone was told them last.
-    told_at: Time,
+    told_at: BootTime,
 }
 
 /// Why a name gets no addresses.
@@ -109,7 +110,7 @@ pub(crate) struct Names {
     ranges: Ranges,
     entries: BTreeMap<Offset, Entry>,
     by_name: BTreeMap<DomainName, Offset>,
-    by_lease: BTreeSet<(Time, Offset)>,
+    by_lease: BTreeSet<(BootTime, Offset)>,
     shares: Shares,
     /// Where the search for free addresses goes on: all others are given out once before one is
     /// given out again.
@@ -134,7 +135,7 @@ impl Names {
         &mut self,
         name: &DomainName,
         resource: ResourceId,
-        now: Time,
+        now: BootTime,
     ) -> Result<(Offset, Option<(Offset, Entry)>), NoPlace> {
         if let Some(offset) = self.by_name.get(name).copied() {
             self.pass_on(offset, resource);
@@ -181,7 +182,7 @@ impl Names {
     /// Takes a name out if there is no room for another: the one whose addresses nobody has used for
     /// longest, if its lease is over; otherwise of the resource with the most names the one that was told
     /// longest ago.
-    fn make_room(&mut self, now: Time) -> Option<(Offset, Entry)> {
+    fn make_room(&mut self, now: BootTime) -> Option<(Offset, Entry)> {
         if self.entries.len() < self.ranges.names_max() {
             return None;
         }
@@ -198,7 +199,7 @@ impl Names {
     }
 
     /// Someone was told the addresses of the name.
-    pub(crate) fn told(&mut self, offset: Offset, now: Time) {
+    pub(crate) fn told(&mut self, offset: Offset, now: BootTime) {
         if let Some(entry) = self.entries.get_mut(&offset) {
             self.shares.tell(entry.resource, offset, entry.told_at, now);
             entry.told_at = now;
@@ -207,7 +208,7 @@ impl Names {
     }
 
     /// The addresses of the name are in use until `until` at least.
-    pub(crate) fn extend(&mut self, offset: Offset, until: Time) {
+    pub(crate) fn extend(&mut self, offset: Offset, until: BootTime) {
         if let Some(entry) = self.entries.get_mut(&offset)
             && entry.lease_until < until
         {
@@ -218,7 +219,7 @@ impl Names {
     }
 
     /// Access to the name was asked for.
-    pub(crate) fn asked(&mut self, offset: Offset, now: Time) {
+    pub(crate) fn asked(&mut self, offset: Offset, now: BootTime) {
         let again_at = now.saturating_add(ASK_AGAIN_AFTER);
         if let Some(entry) = self.entries.get_mut(&offset) {
             match &mut entry.decision {
@@ -232,7 +233,7 @@ impl Names {
     }
 
     /// This came of it. A name that nobody could be asked about stays as it was known.
-    pub(crate) fn resolved(&mut self, offset: Offset, outcome: Outcome, now: Time) {
+    pub(crate) fn resolved(&mut self, offset: Offset, outcome: Outcome, now: BootTime) {
         let Some(entry) = self.entries.get_mut(&offset) else {
             return;
         };

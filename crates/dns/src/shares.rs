@@ -5,7 +5,8 @@
 
 use crate::constants::{NEW_NAMES_BURST, NEW_NAMES_PER_S};
 use crate::ranges::Offset;
-use crate::{NAMES_MAX, TOLD_MIN, Time};
+use crate::{NAMES_MAX, TOLD_MIN};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +24,15 @@ pub(crate) struct Shares(BTreeMap<ResourceId, Share>);
 #[derive(Debug)]
 struct Share {
     /// Its names, by when their addresses were told last.
-    told: BTreeSet<(Time, Offset)>,
+    told: BTreeSet<(BootTime, Offset)>,
     /// A token bucket of new names, in thousandths.
     tokens_milli: u64,
-    filled_at: Time,
+    filled_at: BootTime,
 }
 
 impl Shares {
     /// Whether the resource may have a new name now. If so, it has used that up.
-    pub(crate) fn take_token(&mut self, resource: ResourceId, now: Time) -> bool {
+    pub(crate) fn take_token(&mut self, resource: ResourceId, now: BootTime) -> bool {
         let share = self.share(resource, now);
         let passed_ms = now.saturating_since(share.filled_at).as_millis();
         // A thousandth of a token a millisecond is one a second.
@@ -47,19 +48,25 @@ impl Shares {
         has_one
     }
 
-    pub(crate) fn add(&mut self, resource: ResourceId, offset: Offset, told_at: Time) {
+    pub(crate) fn add(&mut self, resource: ResourceId, offset: Offset, told_at: BootTime) {
         let share = self.share(resource, told_at);
         share.told.insert((told_at, offset));
     }
 
     /// A name is told at `now` that was told at `before`.
-    pub(crate) fn tell(&mut self, resource: ResourceId, offset: Offset, before: Time, now: Time) {
+    pub(crate) fn tell(
+        &mut self,
+        resource: ResourceId,
+        offset: Offset,
+        before: BootTime,
+        now: BootTime,
+    ) {
         let share = self.share(resource, now);
         share.told.remove(&(before, offset));
         share.told.insert((now, offset));
     }
 
-    pub(crate) fn remove(&mut self, resource: ResourceId, offset: Offset, told_at: Time) {
+    pub(crate) fn remove(&mut self, resource: ResourceId, offset: Offset, told_at: BootTime) {
         if let Some(share) = self.0.get_mut(&resource) {
             share.told.remove(&(told_at, offset));
         }
@@ -74,7 +81,7 @@ impl Shares {
         }
     }
 
-    fn share(&mut self, resource: ResourceId, now: Time) -> &mut Share {
+    fn share(&mut self, resource: ResourceId, now: BootTime) -> &mut Share {
         self.0.entry(resource).or_insert(Share {
             told: BTreeSet::new(),
             tokens_milli: FULL_MILLI,
@@ -83,7 +90,7 @@ impl Shares {
     }
 
     /// Of the resource with the most names, the one that was told longest ago, unless that is not long.
-    pub(crate) fn oldest_of_largest(&self, now: Time) -> Option<Offset> {
+    pub(crate) fn oldest_of_largest(&self, now: BootTime) -> Option<Offset> {
         let largest = self.0.values().max_by_key(|share| share.told.len())?;
         let (told_at, offset) = largest.told.first()?;
         (now.saturating_since(*told_at) >= TOLD_MIN).then_some(*offset)

@@ -1,7 +1,8 @@
 //! Sites that leave names without an answer, and how long a query waits for each.
 
+use crate::UNREACHABLE_TTL;
 use crate::ranges::Offset;
-use crate::{Time, UNREACHABLE_TTL};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,13 +46,13 @@ pub(crate) struct Sites(BTreeMap<ResourceId, Silence>);
 struct Silence {
     /// The first name without an answer.
     first: Option<Silent>,
-    dead_until: Option<Time>,
+    dead_until: Option<BootTime>,
     /// How long it is dead after the next silence.
     span: Duration,
 }
 
 impl Sites {
-    pub(crate) fn patience(&self, resource: ResourceId, now: Time) -> Patience {
+    pub(crate) fn patience(&self, resource: ResourceId, now: BootTime) -> Patience {
         match self.0.get(&resource) {
             None => Patience::Full,
             Some(silence) if silence.dead_until.is_some_and(|until| now < until) => Patience::Dead,
@@ -60,7 +61,7 @@ impl Sites {
     }
 
     /// A name of the resource waits for longer than usual.
-    pub(crate) fn suspect(&mut self, resource: ResourceId, now: Time) {
+    pub(crate) fn suspect(&mut self, resource: ResourceId, now: BootTime) {
         if self.0.len() >= SITES_MAX && !self.0.contains_key(&resource) {
             let is_dead = |silence: &Silence| silence.dead_until.is_some_and(|until| now < until);
             self.0.retain(|_, silence| is_dead(silence));
@@ -75,7 +76,7 @@ impl Sites {
     }
 
     /// There was no answer. One name that is silent, however often, makes no dead site.
-    pub(crate) fn silent(&mut self, resource: ResourceId, what: Silent, now: Time) {
+    pub(crate) fn silent(&mut self, resource: ResourceId, what: Silent, now: BootTime) {
         self.suspect(resource, now);
         let Some(silence) = self.0.get_mut(&resource) else {
             return;
@@ -115,8 +116,8 @@ mod tests {
         [ranges.offset(1), ranges.offset(2)]
     }
 
-    fn at(seconds: u64) -> Time {
-        Time::from_millis(seconds * 1000)
+    fn at(seconds: u64) -> BootTime {
+        BootTime::from_millis(seconds * 1000)
     }
 
     #[test]

@@ -12,9 +12,10 @@ use crate::upstreams::{self, Upstreams};
 use crate::waiting::Waiting;
 use crate::zones::Zones;
 use crate::{
-    Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome, Output, Time,
+    Addresses, Assigned, Config, DropReason, Error, LEASE_IDLE, OUTPUTS_MAX, Outcome, Output,
     Transport, name, reverse,
 };
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use domain::base::Name;
@@ -95,7 +96,7 @@ impl Stub {
         bytes: &[u8],
         transport: Transport,
         from: SocketAddr,
-        now: Time,
+        now: BootTime,
         resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
     ) -> Result<(), DropReason> {
         if self.outputs.len() >= OUTPUTS_MAX {
@@ -130,7 +131,7 @@ impl Stub {
     ///
     /// What is good stays good until [`Stub::handle_access_ended`]; a later [`Outcome::Unreachable`]
     /// does not change it, so that names resolve on while the portal is gone.
-    pub fn handle_resolved(&mut self, name: &DomainName, outcome: Outcome, now: Time) {
+    pub fn handle_resolved(&mut self, name: &DomainName, outcome: Outcome, now: BootTime) {
         let Some(offset) = self.names.offset_of(name) else {
             return;
         };
@@ -143,21 +144,21 @@ impl Stub {
 
     /// No grant for `resource` is left: its names are asked for again by the next query. They keep
     /// their addresses, which applications remember.
-    pub fn handle_access_ended(&mut self, resource: ResourceId, now: Time) {
+    pub fn handle_access_ended(&mut self, resource: ResourceId, now: BootTime) {
         self.names.forget(resource);
         self.set_site(resource, None, now);
     }
 
     /// A packet to or from an address of a name was seen: the name keeps it for another
     /// [`LEASE_IDLE`]. Calling this once a minute for each address with a flow is enough.
-    pub fn handle_used(&mut self, address: IpAddr, now: Time) {
+    pub fn handle_used(&mut self, address: IpAddr, now: BootTime) {
         if let Some(offset) = self.names.offset_at(address) {
             self.names.extend(offset, now.saturating_add(LEASE_IDLE));
         }
     }
 
     /// Time has passed: queries that waited long enough are answered, forwarded ones are sent again.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: BootTime) {
         for waiter in self.waiting.take_due(now) {
             self.handle_waited(waiter, now);
         }
@@ -165,7 +166,7 @@ impl Stub {
     }
 
     /// When [`Stub::handle_timeout`] has something to do.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self) -> Option<BootTime> {
         let deadlines = [self.waiting.next_deadline(), self.upstreams.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
@@ -229,7 +230,7 @@ impl Stub {
         asked: &Asked,
         asker: Asker,
         plain: Option<Name<Vec<u8>>>,
-        now: Time,
+        now: BootTime,
     ) {
         let (offset, gone) = match self.names.place(name, resource, now) {
             Ok(placed) => placed,
@@ -265,7 +266,7 @@ impl Stub {
         }
     }
 
-    fn ask_for_access(&mut self, offset: Offset, now: Time) {
+    fn ask_for_access(&mut self, offset: Offset, now: BootTime) {
         self.names.asked(offset, now);
         if let Some(assigned) = self.names.assigned(offset) {
             self.outputs.push_back(Output::Wanted {
@@ -277,7 +278,7 @@ impl Stub {
     }
 
     /// Answers from what is known of a name.
-    fn answer_name(&mut self, asked: &Asked, asker: Asker, offset: Offset, now: Time) {
+    fn answer_name(&mut self, asked: &Asked, asker: Asker, offset: Offset, now: BootTime) {
         let Some(question) = &asked.question else {
             return;
         };

@@ -8,9 +8,10 @@ use crate::ranges::{Offset, Ranges};
 use crate::rebinding;
 use crate::zones::{Of, Pool, Zones};
 use crate::{
-    DropReason, Error, FORWARDS_MAX, SITE_SILENCE, Time, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT,
+    DropReason, Error, FORWARDS_MAX, SITE_SILENCE, Transport, UPSTREAM_TRIES, UPSTREAM_WAIT,
     UPSTREAMS_MAX,
 };
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DnsZone;
 use domain::base::Message;
@@ -30,7 +31,7 @@ pub(crate) struct Pending {
     upstream: SocketAddr,
     way: Way,
     tries: usize,
-    deadline: Time,
+    deadline: BootTime,
     refusals: Refusals,
 }
 
@@ -102,7 +103,7 @@ impl Upstreams {
     pub(crate) fn replace(
         &mut self,
         servers: Vec<SocketAddr>,
-        now: Time,
+        now: BootTime,
     ) -> (Vec<Output>, Vec<Pending>) {
         self.zones.set_others(servers);
         for pending in self.pending.values_mut() {
@@ -118,7 +119,7 @@ impl Upstreams {
     pub(crate) fn replace_zones(
         &mut self,
         zones: BTreeMap<DnsZone, Vec<SocketAddr>>,
-        now: Time,
+        now: BootTime,
     ) -> (Vec<Output>, Vec<Pending>) {
         self.zones.set_zones(zones);
         for pending in self.pending.values_mut() {
@@ -135,7 +136,7 @@ impl Upstreams {
         &mut self,
         resource: ResourceId,
         server: Option<SocketAddr>,
-        now: Time,
+        now: BootTime,
     ) -> (Vec<Output>, Vec<Pending>) {
         self.zones.set_site(resource, server);
         let of = Of::Site(resource);
@@ -156,7 +157,7 @@ impl Upstreams {
         asked: &Asked,
         asker: Asker,
         purpose: Purpose,
-        now: Time,
+        now: BootTime,
     ) -> Option<Output> {
         let waiting = self.pending.iter().find(|(_, pending)| {
             (pending.asker, pending.purpose) == (asker, purpose) && pending.asked.is_same(asked)
@@ -196,7 +197,7 @@ impl Upstreams {
 
     /// Sends what has waited too long to the next upstream. Returns what is to be sent, and what
     /// was tried often enough.
-    pub(crate) fn handle_due(&mut self, now: Time) -> (Vec<Output>, Vec<Pending>) {
+    pub(crate) fn handle_due(&mut self, now: BootTime) -> (Vec<Output>, Vec<Pending>) {
         let is_due =
             |(id, pending): (&ForwardId, &Pending)| (pending.deadline <= now).then_some(*id);
         let due: Vec<ForwardId> = self.pending.iter().filter_map(is_due).collect();
@@ -216,7 +217,7 @@ impl Upstreams {
     pub(crate) fn give_up_on(
         &mut self,
         id: ForwardId,
-        now: Time,
+        now: BootTime,
     ) -> Option<Result<Output, Pending>> {
         let pending = self.pending.get_mut(&id)?;
         if pending.is_asked_by_tcp_for_its_case() && self.cases.learn(pending.upstream, false, now)
@@ -249,7 +250,7 @@ impl Upstreams {
         from: SocketAddr,
         transport: Transport,
         ranges: &Ranges,
-        now: Time,
+        now: BootTime,
     ) -> Result<Option<Answered>, DropReason> {
         let message = Message::from_slice(bytes).map_err(|_| DropReason::TooShort)?;
         if !message.header().qr() {
@@ -301,7 +302,7 @@ impl Upstreams {
     }
 
     /// Notes that an upstream refuses a query, and asks one that has not. False where all have.
-    fn ask_after_refusal(&mut self, id: ForwardId, answer: &[u8], now: Time) -> bool {
+    fn ask_after_refusal(&mut self, id: ForwardId, answer: &[u8], now: BootTime) -> bool {
         let Some(pending) = self.pending.get_mut(&id) else {
             return false;
         };
@@ -316,7 +317,7 @@ impl Upstreams {
         is_asked
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<BootTime> {
         self.pending.values().map(|pending| pending.deadline).min()
     }
 
@@ -339,7 +340,7 @@ impl Upstreams {
 
 impl Pending {
     /// Its time is up, and all servers are still to be tried.
-    fn begin_anew(&mut self, now: Time) {
+    fn begin_anew(&mut self, now: BootTime) {
         self.tries = 0;
         self.refusals = Refusals::default();
         self.deadline = now;
@@ -407,7 +408,7 @@ fn try_next(
     cases: &CaseRules,
     id: ForwardId,
     pending: &mut Pending,
-    now: Time,
+    now: BootTime,
 ) -> Option<Output> {
     let Pool {
         servers, preferred, ..

@@ -2,7 +2,8 @@
 
 use crate::query::{Asked, Asker};
 use crate::ranges::Offset;
-use crate::{Time, WAITING_MAX, WAITING_PER_NAME_MAX};
+use crate::{WAITING_MAX, WAITING_PER_NAME_MAX};
+use culvert_base::BootTime;
 
 /// A query that waits.
 #[derive(Debug)]
@@ -11,9 +12,9 @@ pub(crate) struct Waiter {
     pub(crate) asker: Asker,
     pub(crate) offset: Offset,
     /// The instant from which the site is suspected of silence; none once that has passed.
-    pub(crate) suspect_at: Option<Time>,
+    pub(crate) suspect_at: Option<BootTime>,
     /// The instant at which it gets an answer in any case.
-    pub(crate) deadline: Time,
+    pub(crate) deadline: BootTime,
     pub(crate) waits_for: WaitsFor,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Waiting(Vec<Waiter>);
 
 impl Waiter {
     /// When something is to be done about it.
-    fn due(&self) -> Time {
+    fn due(&self) -> BootTime {
         self.suspect_at.unwrap_or(self.deadline).min(self.deadline)
     }
 }
@@ -70,14 +71,14 @@ impl Waiting {
     }
 
     /// Takes out those about whom something is to be done.
-    pub(crate) fn take_due(&mut self, now: Time) -> Vec<Waiter> {
+    pub(crate) fn take_due(&mut self, now: BootTime) -> Vec<Waiter> {
         self.0
             .extract_if(.., |waiter| waiter.due() <= now)
             .collect()
     }
 
     /// At most [`WAITING_MAX`] steps.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<BootTime> {
         self.0.iter().map(Waiter::due).min()
     }
 

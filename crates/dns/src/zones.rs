@@ -1,6 +1,6 @@
 //! Who is asked for which names.
 
-use crate::Time;
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DnsZone;
 use domain::base::Name;
@@ -14,7 +14,7 @@ pub(crate) struct Pool {
     /// Index of the one that is asked first: the last that answered, or follows one that did not.
     pub(crate) preferred: usize,
     /// Until when nobody of them is asked, as none has answered.
-    pub(crate) silent_until: Option<Time>,
+    pub(crate) silent_until: Option<BootTime>,
 }
 
 /// Whose servers are asked.

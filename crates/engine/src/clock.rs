@@ -1,16 +1,17 @@
 //! The clocks of the engine.
 
-use culvert_session::{Clock, ClockOffset, Clocks, Tai64n, Time};
+use culvert_base::BootTime;
+use culvert_session::{Clock, ClockOffset, Clocks, Tai64n};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The boot-time clock: it runs on while the machine sleeps, so a key that went stale during a
 /// suspend is stale at wake-up.
-pub(crate) fn now() -> Time {
+pub(crate) fn now() -> BootTime {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Time::from_nanos(seconds * 1_000_000_000 + nanoseconds)
+    BootTime::from_nanos(seconds * 1_000_000_000 + nanoseconds)
 }
 
 /// The clock that grants expire by: milliseconds since the machine was booted, sleep included.

@@ -28,7 +28,6 @@ mod candidates;
 mod guard;
 mod mtu;
 mod race;
-mod time;
 
 pub use candidates::{CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX};
 pub use guard::{Error, Guard, OWN_RANGES_MAX, Refusal};
@@ -37,4 +36,3 @@ pub use mtu::{
     Probe, RAISE_AFTER, STEP,
 };
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
-pub use time::Time;

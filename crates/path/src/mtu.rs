@@ -18,7 +18,7 @@
 //! `handle_*`; then send what [`MtuSearch::poll_probe`] returns, and call [`MtuSearch::handle_timeout`] at
 //! [`MtuSearch::poll_timeout`].
 
-use crate::Time;
+use culvert_base::BootTime;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub struct MtuSearch {
     /// The longest packet known to pass, where that is less than the ceiling.
     passes: Option<u16>,
     /// The time of the last probe of the full length; `None` where one is due.
-    full_asked_at: Option<Time>,
+    full_asked_at: Option<BootTime>,
     probes: VecDeque<Probe>,
 }
 
@@ -108,7 +108,7 @@ enum State {
     Asking(Round),
     /// An answer, or the lack of one, is relied on until then.
     Resting {
-        until: Time,
+        until: BootTime,
     },
 }
 
@@ -121,8 +121,8 @@ struct Round {
     /// The longest that was answered.
     answered: Option<u16>,
     attempt: u8,
-    asked_at: Time,
-    until: Time,
+    asked_at: BootTime,
+    until: BootTime,
     wait: Duration,
 }
 
@@ -172,7 +172,7 @@ impl MtuSearch {
         to: SocketAddr,
         limits: Limits,
         round_trip: Option<Duration>,
-        now: Time,
+        now: BootTime,
     ) {
         let path = Path { to, limits };
         if self.path != Some(path) {
@@ -196,7 +196,7 @@ impl MtuSearch {
     }
 
     /// The peer got the probe of `len` bytes of search `generation`.
-    pub fn handle_answer(&mut self, generation: u16, len: u16, now: Time) {
+    pub fn handle_answer(&mut self, generation: u16, len: u16, now: BootTime) {
         let Some(path) = self.path else { return };
         let State::Asking(round) = &mut self.state else {
             return;
@@ -221,7 +221,7 @@ impl MtuSearch {
     }
 
     /// Time passed.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: BootTime) {
         match &self.state {
             State::Asking(round) if now >= round.until => {
                 let round = round.clone();
@@ -233,7 +233,7 @@ impl MtuSearch {
     }
 
     /// When [`Self::handle_timeout`] is due; `None` where nothing is under way.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self) -> Option<BootTime> {
         match &self.state {
             State::Idle => None,
             State::Asking(round) => Some(round.until),
@@ -247,7 +247,7 @@ impl MtuSearch {
     }
 
     /// The time for answers to `round` is over.
-    fn conclude(&mut self, round: Round, now: Time) {
+    fn conclude(&mut self, round: Round, now: BootTime) {
         let Some(Path { limits, .. }) = self.path else {
             return;
         };
@@ -305,7 +305,7 @@ impl MtuSearch {
         }
     }
 
-    fn ask(&mut self, kind: Kind, lens: Vec<u16>, wait: Duration, now: Time) {
+    fn ask(&mut self, kind: Kind, lens: Vec<u16>, wait: Duration, now: BootTime) {
         match kind {
             Kind::First => self.ladders = 0,
             Kind::Ladder { .. } => self.ladders += 1,
@@ -331,7 +331,7 @@ impl MtuSearch {
         );
     }
 
-    fn ask_again(&mut self, round: Round, now: Time) {
+    fn ask_again(&mut self, round: Round, now: BootTime) {
         let wait = round.wait.min(WAIT_MAX);
         let generation = self.generation;
         self.probes = round
@@ -347,7 +347,7 @@ impl MtuSearch {
         });
     }
 
-    fn rest(&mut self, duration: Duration, now: Time) {
+    fn rest(&mut self, duration: Duration, now: BootTime) {
         self.probes.clear();
         self.state = State::Resting {
             until: now.saturating_add(duration),

@@ -1,8 +1,9 @@
 //! When a handshake is raced over all paths, and when a peer is dead.
 
+use crate::CANDIDATES_MAX;
 use crate::candidates::{Candidate, Candidates, Kind};
 use crate::guard::{Guard, Refusal};
-use crate::{CANDIDATES_MAX, Time};
+use culvert_base::BootTime;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,8 +52,8 @@ pub struct Race {
     running: Option<Running>,
     /// From the first packet that was sent after the peer was last heard.
     silence: Option<Silence>,
-    last_received: Option<Time>,
-    last_sent: Option<Time>,
+    last_received: Option<BootTime>,
+    last_sent: Option<BootTime>,
     reported: Vec<SocketAddr>,
     /// At most one of each kind, in the order of events.
     outputs: VecDeque<Output>,
@@ -61,9 +62,9 @@ pub struct Race {
 /// A race that is not decided.
 #[derive(Clone, Copy, Debug)]
 struct Running {
-    begun_at: Time,
+    begun_at: BootTime,
     /// When the second attempt is due; `None` once it was made.
-    second_at: Option<Time>,
+    second_at: Option<BootTime>,
     cause: Cause,
 }
 
@@ -77,16 +78,16 @@ enum Cause {
 
 #[derive(Clone, Copy, Debug)]
 struct Silence {
-    since: Time,
+    since: BootTime,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// It may answer yet; from `until` on the path is in doubt.
-    Listening { until: Time },
+    Listening { until: BootTime },
     /// A race was begun for it.
-    Doubted { dead_at: Time, was_late: bool },
+    Doubted { dead_at: BootTime, was_late: bool },
     /// It was said to be dead.
     Dead,
 }
@@ -149,7 +150,7 @@ impl Race {
     ///
     /// Why it cannot be. The path stays what it was, and the race is not decided: what comes out of
     /// the tunnel is no way to the peer, whoever sent it.
-    pub fn handle_confirmed(&mut self, address: SocketAddr, now: Time) -> Result<(), Refusal> {
+    pub fn handle_confirmed(&mut self, address: SocketAddr, now: BootTime) -> Result<(), Refusal> {
         self.handle_roamed(address, now)?;
         self.running = None;
         self.report_targets();
@@ -161,7 +162,7 @@ impl Race {
     /// # Errors
     ///
     /// Why it cannot be. The path stays what it was.
-    pub fn handle_roamed(&mut self, address: SocketAddr, now: Time) -> Result<(), Refusal> {
+    pub fn handle_roamed(&mut self, address: SocketAddr, now: BootTime) -> Result<(), Refusal> {
         let address = self.candidates.admit(address)?;
         if self.candidates.kind_of(address).is_none() {
             // With as many announced ones as there may be it is a path all the same.
@@ -174,7 +175,7 @@ impl Race {
     }
 
     /// An authentic packet of the peer arrived at `at`.
-    pub fn handle_received(&mut self, at: Time) {
+    pub fn handle_received(&mut self, at: BootTime) {
         self.last_received = self.last_received.max(Some(at));
         if self.silence.is_some_and(|silence| silence.since <= at) {
             self.revive();
@@ -194,7 +195,7 @@ impl Race {
     }
 
     /// A packet was sent to the peer at `at`, or waits until it can be.
-    pub fn handle_sent(&mut self, at: Time) {
+    pub fn handle_sent(&mut self, at: BootTime) {
         self.last_sent = self.last_sent.max(Some(at));
         let is_answered = self.last_received.is_some_and(|received| at <= received);
         if is_answered || self.silence.is_some() {
@@ -212,7 +213,7 @@ impl Race {
 
     /// The host's network changed: the path that was best need not exist any more, and silence up to
     /// now was perhaps not the peer's.
-    pub fn handle_network_changed(&mut self, now: Time) {
+    pub fn handle_network_changed(&mut self, now: BootTime) {
         match self.silence {
             Some(_) => self.connect(Cause::Network, now),
             None if self.current.is_some() => self.begin(Cause::Network, now),
@@ -221,7 +222,7 @@ impl Race {
     }
 
     /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: BootTime) {
         if let Some(running) = &mut self.running
             && running.second_at.is_some_and(|at| at <= now)
         {
@@ -246,7 +247,7 @@ impl Race {
     }
 
     /// When [`Race::handle_timeout`] has something to do.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self) -> Option<BootTime> {
         let second_at = self.running.and_then(|running| running.second_at);
         let stage_ends = match self.silence.map(|silence| silence.stage) {
             Some(Stage::Listening { until }) => Some(until),
@@ -297,7 +298,7 @@ impl Race {
     }
 
     /// Since when packets were sent without anything heard.
-    pub fn silent_since(&self) -> Option<Time> {
+    pub fn silent_since(&self) -> Option<BootTime> {
         self.silence.map(|silence| silence.since)
     }
 
@@ -313,7 +314,7 @@ impl Race {
     }
 
     /// A race over a path of which nothing is known. Where there is nobody to ask, nobody answers.
-    fn connect(&mut self, cause: Cause, since: Time) {
+    fn connect(&mut self, cause: Cause, since: BootTime) {
         let stage = Stage::Doubted {
             dead_at: since.saturating_add(LISTEN).saturating_add(ANSWER),
             was_late: false,
@@ -340,7 +341,7 @@ impl Race {
     }
 
     /// The peer should have been heard: a race decides.
-    fn doubt(&mut self, silence: Silence, now: Time, was_late: bool) {
+    fn doubt(&mut self, silence: Silence, now: BootTime, was_late: bool) {
         let stage = Stage::Doubted {
             dead_at: now.saturating_add(ANSWER),
             was_late,
@@ -359,7 +360,7 @@ impl Race {
         self.push(Output::Dead);
     }
 
-    fn begin(&mut self, cause: Cause, now: Time) {
+    fn begin(&mut self, cause: Cause, now: BootTime) {
         let cause = match self.running {
             Some(running) if running.cause == Cause::Network => Cause::Network,
             Some(_) | None => cause,

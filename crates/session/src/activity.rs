@@ -1,7 +1,7 @@
 //! A peer's traffic marks: written by workers, read by the timers.
 
-use crate::time::Time;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// When a peer was last sent to and heard from, and what is owed in either direction.
@@ -24,55 +24,55 @@ impl Activity {
     pub const GRANULARITY: Duration = Duration::from_millis(1);
 
     /// Data packets were handed to the socket at `now`.
-    pub fn data_sent(&self, now: Time) {
+    pub fn data_sent(&self, now: BootTime) {
         self.any_sent(now);
         self.unanswered_since.set_if_clear(now);
     }
 
     /// A keepalive was handed to the socket at `now`.
-    pub fn keepalive_sent(&self, now: Time) {
+    pub fn keepalive_sent(&self, now: BootTime) {
         self.any_sent(now);
     }
 
     /// Authentic data packets were received at `now`.
-    pub fn data_received(&self, now: Time) {
+    pub fn data_received(&self, now: BootTime) {
         self.any_received(now);
         self.unacknowledged_since.set_if_clear(now);
     }
 
     /// An authentic keepalive was received at `now`.
-    pub fn keepalive_received(&self, now: Time) {
+    pub fn keepalive_received(&self, now: BootTime) {
         self.any_received(now);
     }
 
     /// The first data packet sent since anything authentic was received.
-    pub fn unanswered_since(&self) -> Option<Time> {
+    pub fn unanswered_since(&self) -> Option<BootTime> {
         self.unanswered_since.get()
     }
 
     /// The first data packet received since anything authentic was sent.
-    pub fn unacknowledged_since(&self) -> Option<Time> {
+    pub fn unacknowledged_since(&self) -> Option<BootTime> {
         self.unacknowledged_since.get()
     }
 
     /// When anything authentic was last sent, to within [`GRANULARITY`](Self::GRANULARITY).
-    pub fn last_sent(&self) -> Option<Time> {
+    pub fn last_sent(&self) -> Option<BootTime> {
         self.last_sent.get()
     }
 
     /// When anything authentic was last received, to within [`GRANULARITY`](Self::GRANULARITY).
-    pub fn last_received(&self) -> Option<Time> {
+    pub fn last_received(&self) -> Option<BootTime> {
         self.last_received.get()
     }
 
     /// Anything authentic, handshake messages included, was sent: nothing is left to acknowledge.
-    pub(crate) fn any_sent(&self, now: Time) {
+    pub(crate) fn any_sent(&self, now: BootTime) {
         self.unacknowledged_since.clear();
         self.last_sent.refresh(now);
     }
 
     /// Anything authentic, handshake messages included, was received: all is answered.
-    pub(crate) fn any_received(&self, now: Time) {
+    pub(crate) fn any_received(&self, now: BootTime) {
         self.unanswered_since.clear();
         self.last_received.refresh(now);
     }
@@ -93,14 +93,14 @@ impl Activity {
 struct Mark(AtomicU64);
 
 impl Mark {
-    fn get(&self) -> Option<Time> {
+    fn get(&self) -> Option<BootTime> {
         match self.0.load(Relaxed) {
             0 => None,
-            nanos => Some(Time::from_nanos(nanos)),
+            nanos => Some(BootTime::from_nanos(nanos)),
         }
     }
 
-    fn set_if_clear(&self, now: Time) {
+    fn set_if_clear(&self, now: BootTime) {
         if self.0.load(Relaxed) == 0 {
             self.0.store(now.as_nanos().max(1), Relaxed);
         }
@@ -112,8 +112,8 @@ impl Mark {
         }
     }
 
-    fn refresh(&self, now: Time) {
-        if now.has_passed(self.get().unwrap_or(Time::ZERO), Activity::GRANULARITY)
+    fn refresh(&self, now: BootTime) {
+        if now.has_passed(self.get().unwrap_or(BootTime::ZERO), Activity::GRANULARITY)
             || self.get().is_none()
         {
             self.0.store(now.as_nanos().max(1), Relaxed);
@@ -125,8 +125,8 @@ impl Mark {
 mod tests {
     use super::*;
 
-    const fn at(millis: u64) -> Time {
-        Time::from_nanos(millis * 1_000_000)
+    const fn at(millis: u64) -> BootTime {
+        BootTime::from_nanos(millis * 1_000_000)
     }
 
     #[test]
@@ -161,9 +161,9 @@ mod tests {
     #[test]
     fn the_last_marks_move_at_most_once_per_granule() {
         let activity = Activity::default();
-        activity.data_sent(Time::from_nanos(5));
-        activity.data_sent(Time::from_nanos(6));
-        assert_eq!(activity.last_sent(), Some(Time::from_nanos(5)));
+        activity.data_sent(BootTime::from_nanos(5));
+        activity.data_sent(BootTime::from_nanos(6));
+        assert_eq!(activity.last_sent(), Some(BootTime::from_nanos(5)));
         activity.data_sent(at(2));
         assert_eq!(activity.last_sent(), Some(at(2)));
     }

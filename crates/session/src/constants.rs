@@ -45,7 +45,7 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// nor a slow path raises a doubt.
 pub const PROMPT_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(750);
 
-/// §6.3: keys and handshake state are wiped "after `Reject-After-Time × 3`" without a new session.
+/// §6.3: keys and handshake state are wiped "after `Reject-After-BootTime × 3`" without a new session.
 pub const ZERO_KEYS_AFTER: Duration = REJECT_AFTER_TIME.saturating_mul(3);
 
 /// How often a peer that goes on initiating has an initiation processed: as often as one sends them

@@ -6,9 +6,9 @@ use crate::ids::Index;
 use crate::keys::PublicKey;
 use crate::parse::{COOKIE_REPLY_LEN, COOKIE_REPLY_TYPE, CookieReply, Macs};
 use crate::random::Random;
-use crate::time::Time;
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
+use culvert_base::BootTime;
 use std::net::{IpAddr, SocketAddr};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -33,7 +33,7 @@ impl MacKeys {
 /// The receiver's side: checks MACs, hands out cookies.
 pub(crate) struct CookieChecker {
     keys: MacKeys,
-    secret: Option<(Zeroizing<[u8; 32]>, Time)>,
+    secret: Option<(Zeroizing<[u8; 32]>, BootTime)>,
 }
 
 impl CookieChecker {
@@ -51,7 +51,7 @@ impl CookieChecker {
     }
 
     /// Whether the sender at `source` has proven to receive there.
-    pub(crate) fn is_mac2_valid(&self, macs: &Macs<'_>, source: SocketAddr, now: Time) -> bool {
+    pub(crate) fn is_mac2_valid(&self, macs: &Macs<'_>, source: SocketAddr, now: BootTime) -> bool {
         let Some((secret, made_at)) = &self.secret else {
             return false;
         };
@@ -71,7 +71,7 @@ impl CookieChecker {
         receiver: Index,
         source: SocketAddr,
         random: &mut Random,
-        now: Time,
+        now: BootTime,
     ) -> [u8; COOKIE_REPLY_LEN] {
         let cookie = cookie_for(self.fresh_secret(random, now), source);
         let mut nonce = [0; 24];
@@ -95,7 +95,7 @@ impl CookieChecker {
     }
 
     /// §5.4.7: the secret "changes every two minutes".
-    fn fresh_secret(&mut self, random: &mut Random, now: Time) -> &[u8; 32] {
+    fn fresh_secret(&mut self, random: &mut Random, now: BootTime) -> &[u8; 32] {
         let current = self
             .secret
             .take_if(|(_, made_at)| !now.has_passed(*made_at, COOKIE_SECRET_MAX_AGE));
@@ -111,7 +111,7 @@ pub(crate) struct MacAdder {
     keys: MacKeys,
     /// The `mac1` that a cookie reply must answer.
     last_mac1: Option<[u8; MAC_LEN]>,
-    cookie: Option<(Zeroizing<[u8; MAC_LEN]>, Time)>,
+    cookie: Option<(Zeroizing<[u8; MAC_LEN]>, BootTime)>,
 }
 
 /// The reply answers nothing we sent, or was not made by the peer.
@@ -129,7 +129,7 @@ impl MacAdder {
 
     /// Fills the last 32 bytes of `message`: "msg.mac1 := MAC(HASH(Label-Mac1 || S_pub), msg_α)",
     /// and `mac2` where there is a cookie young enough to be accepted.
-    pub(crate) fn add<const LEN: usize>(&mut self, message: &mut [u8; LEN], now: Time) {
+    pub(crate) fn add<const LEN: usize>(&mut self, message: &mut [u8; LEN], now: BootTime) {
         const { assert!(LEN > 2 * MAC_LEN) };
         let (before_mac1, macs) = message.split_at_mut(LEN - 2 * MAC_LEN);
         let mac1 = crypto::mac(&self.keys.mac1, &[before_mac1]);
@@ -148,7 +148,7 @@ impl MacAdder {
     pub(crate) fn take_reply(
         &mut self,
         reply: &CookieReply<'_>,
-        now: Time,
+        now: BootTime,
     ) -> Result<(), InvalidCookieReply> {
         let mac1 = self.last_mac1.ok_or(InvalidCookieReply)?;
         let mut cookie = Zeroizing::new([0; MAC_LEN]);

@@ -11,8 +11,8 @@
 //!
 //! A false alarm costs one handshake per peer.
 
-use crate::time::Time;
 use core::fmt;
+use culvert_base::BootTime;
 use std::time::Duration;
 
 /// How far a clock may move against the boot-time clock without a new generation: more than a leap
@@ -38,7 +38,7 @@ pub struct ClockOffset(i128);
 
 impl ClockOffset {
     /// The offset of `clock`, which was read together with `boot`.
-    pub fn between(boot: Time, clock: Duration) -> Self {
+    pub fn between(boot: BootTime, clock: Duration) -> Self {
         let clock = i128::try_from(clock.as_nanos()).unwrap_or(i128::MAX);
         Self(clock.saturating_sub(i128::from(boot.as_nanos())))
     }
@@ -54,7 +54,7 @@ impl ClockOffset {
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
     /// Time since boot, sleep included.
-    pub boot: Time,
+    pub boot: BootTime,
     /// Time since boot without sleep.
     pub awake: Duration,
     /// Time since the Unix epoch.
@@ -140,7 +140,7 @@ mod tests {
     fn clocks(boot_secs: u64, asleep_secs: u64, wall_ahead_millis: u64) -> Clocks {
         let wall = Duration::from_secs(1_800_000_000 + boot_secs);
         Clocks {
-            boot: Time::from_nanos(boot_secs * 1_000_000_000),
+            boot: BootTime::from_nanos(boot_secs * 1_000_000_000),
             awake: Duration::from_secs(boot_secs - asleep_secs),
             wall: wall + Duration::from_millis(wall_ahead_millis),
         }

@@ -20,10 +20,11 @@ use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::noise::Identity;
 use crate::random::{Entropy, Random};
 use crate::rate_limit::{CookielessRates, SourceRates};
-use crate::time::{Clock, Tai64n, Time};
+use crate::time::{Clock, Tai64n};
 use crate::transport::Transport;
 use core::fmt;
 use culvert_aead::Suite;
+use culvert_base::BootTime;
 use peer::{Attempt, Peer};
 use peers::Peers;
 use stamps::Stamps;
@@ -50,7 +51,7 @@ pub struct Handshaker {
     source_rates: SourceRates,
     cookieless_rates: CookielessRates,
     keepalive_timeout: Duration,
-    under_load_at: Option<Time>,
+    under_load_at: Option<BootTime>,
     is_up: bool,
     /// The Unix time at the zero of the boot-time clock, where stamps go by that.
     stamp_epoch: Option<Duration>,
@@ -357,7 +358,7 @@ impl Handshaker {
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest; in the past
     /// where it is overdue. `None` where nothing will happen by itself.
-    pub fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<BootTime> {
         self.peers.next_deadline()
     }
 

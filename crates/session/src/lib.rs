@@ -57,7 +57,7 @@ pub use keys::{PresharedKey, PrivateKey, PublicKey};
 pub use random::Entropy;
 pub use rate_limit::{RATE_BURST, RATE_PER_SECOND};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, Verdict};
-pub use time::{Clock, Tai64n, Time};
+pub use time::{Clock, Tai64n};
 pub use transport::{
     DATA_HEADER_LEN, DATA_OVERHEAD, MAX_RECORDS, OpenedBatch, RecordSet, Reservation, Role,
     Transport,

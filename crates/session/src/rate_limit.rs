@@ -2,7 +2,7 @@
 //! need none.
 
 use crate::crypto;
-use crate::time::Time;
+use culvert_base::BootTime;
 use culvert_fair::{RateLimit, Subscriber};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -40,8 +40,8 @@ impl SourceRates {
     }
 
     /// Whether a message from `source` may be processed at `now`.
-    pub(crate) fn allow(&mut self, source: IpAddr, now: Time) -> bool {
-        let since_boot = now.saturating_since(Time::ZERO);
+    pub(crate) fn allow(&mut self, source: IpAddr, now: BootTime) -> bool {
+        let since_boot = now.saturating_since(BootTime::ZERO);
         self.0.take(Subscriber::of(source), since_boot).is_ok()
     }
 }
@@ -53,7 +53,7 @@ impl SourceRates {
 pub(crate) struct CookielessRates {
     sources: RateLimit,
     /// When the bucket of all sources will be full again.
-    full_at: Time,
+    full_at: BootTime,
 }
 
 impl CookielessRates {
@@ -62,19 +62,19 @@ impl CookielessRates {
         let key = hash_key(b"cookieless rates", seed);
         Self {
             sources: RateLimit::new(COOKIELESS_EVERY, RATE_BURST, key),
-            full_at: Time::ZERO,
+            full_at: BootTime::ZERO,
         }
     }
 
     /// True if a message that claims to be from `source` may be processed at `now`.
-    pub(crate) fn allow(&mut self, source: IpAddr, now: Time) -> bool {
+    pub(crate) fn allow(&mut self, source: IpAddr, now: BootTime) -> bool {
         const SECOND: Duration = Duration::from_secs(1);
         let full_at = self.full_at.max(now);
         let charged = full_at.saturating_add(SECOND / COOKIELESS_PER_SECOND);
         if charged.saturating_since(now) > SECOND {
             return false;
         }
-        let since_boot = now.saturating_since(Time::ZERO);
+        let since_boot = now.saturating_since(BootTime::ZERO);
         let is_allowed = self.sources.take(Subscriber::of(source), since_boot);
         if is_allowed.is_ok() {
             self.full_at = charged;
@@ -99,8 +99,8 @@ mod tests {
 
     const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn at(millis: u64) -> Time {
-        Time::from_nanos(millis * 1_000_000)
+    fn at(millis: u64) -> BootTime {
+        BootTime::from_nanos(millis * 1_000_000)
     }
 
     fn rates() -> SourceRates {

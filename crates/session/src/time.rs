@@ -1,49 +1,8 @@
-//! Time as an argument: a boot-time instant for the timers, a TAI64N stamp for the handshake.
+//! The clocks of a handshake: the boot-time clock for the timers, a TAI64N stamp for the initiation.
 
 use core::fmt;
+use culvert_base::BootTime;
 use std::time::Duration;
-
-/// Nanoseconds on the host's boot-time clock, which runs on while the machine sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
-
-impl Time {
-    /// The start of the clock.
-    pub const ZERO: Self = Self(0);
-
-    /// The instant `nanos` nanoseconds after the start of the clock.
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    /// Nanoseconds since the start of the clock.
-    pub const fn as_nanos(self) -> u64 {
-        self.0
-    }
-
-    /// `None` past the end of the clock (584 years).
-    pub fn checked_add(self, duration: Duration) -> Option<Self> {
-        let nanos = u64::try_from(duration.as_nanos()).ok()?;
-        self.0.checked_add(nanos).map(Self)
-    }
-
-    /// The end of the clock where the sum lies past it: a deadline there never comes.
-    #[must_use]
-    pub fn saturating_add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self(u64::MAX))
-    }
-
-    /// Time since `earlier`, zero where `earlier` is later: workers and the handshake thread read
-    /// the clock independently.
-    pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-
-    /// Whether at least `duration` has passed since `earlier`.
-    pub fn has_passed(self, earlier: Self, duration: Duration) -> bool {
-        self.saturating_since(earlier) >= duration
-    }
-}
 
 /// A TAI64N label: eight bytes of seconds and four of nanoseconds, big-endian, so that bytes
 /// compare as times do (§5.4.2).
@@ -123,7 +82,7 @@ impl fmt::Debug for Tai64n {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The boot-time clock, for timers.
-    pub now: Time,
+    pub now: BootTime,
     /// The wall clock, for the stamp in initiations and for the time of the last handshake.
     pub wall: Tai64n,
 }
@@ -164,14 +123,6 @@ mod tests {
             format!("{label:?}"),
             "Tai64n(0x400000000000000a, 16777216 ns)"
         );
-    }
-
-    #[test]
-    fn arithmetic_saturates_at_both_ends_of_the_clock() {
-        let end = Time::from_nanos(u64::MAX);
-        assert_eq!(end.checked_add(Duration::from_nanos(1)), None);
-        assert_eq!(Time::ZERO.saturating_add(Duration::MAX), end);
-        assert_eq!(Time::ZERO.saturating_since(end), Duration::ZERO);
     }
 
     proptest! {

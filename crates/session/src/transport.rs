@@ -14,10 +14,10 @@ use crate::noise::SessionKeys;
 use crate::parse::DataHeader;
 use crate::replay::Verdict;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
-use crate::time::Time;
 use core::fmt;
 use counter::Counters;
 use culvert_aead::{Key, Layout, Suite};
+use culvert_base::BootTime;
 use opened::Outcome;
 use window::SharedWindow;
 
@@ -42,7 +42,7 @@ pub struct Transport {
     role: Role,
     local_index: Index,
     remote_index: Index,
-    created_at: Time,
+    created_at: BootTime,
     send_key: Key,
     receive_key: Key,
     counters: Counters,
@@ -83,7 +83,7 @@ impl Transport {
         (local_index, remote_index): (Index, Index),
         suite: Suite,
         keys: &SessionKeys,
-        now: Time,
+        now: BootTime,
     ) -> Self {
         Self {
             peer,
@@ -118,7 +118,7 @@ impl Transport {
     }
 
     /// When the keys were derived.
-    pub fn created_at(&self) -> Time {
+    pub fn created_at(&self) -> BootTime {
         self.created_at
     }
 
@@ -138,7 +138,7 @@ impl Transport {
     /// data messages or after the current secure session is Reject-After-Time seconds old …
     /// WireGuard will refuse to send any more transport data messages using the current secure
     /// session".
-    pub fn reserve(&self, count: u32, now: Time) -> Option<Reservation> {
+    pub fn reserve(&self, count: u32, now: BootTime) -> Option<Reservation> {
         if self.is_expired(now) {
             return None;
         }
@@ -200,7 +200,7 @@ impl Transport {
     ///
     /// Counters are judged before opening, which is dear, and remembered after, when the record is
     /// known to be the peer's. The window is locked once for each, not while opening.
-    pub fn open_batch(&self, buffer: &mut [u8], stride: usize, now: Time) -> OpenedBatch {
+    pub fn open_batch(&self, buffer: &mut [u8], stride: usize, now: BootTime) -> OpenedBatch {
         let layout = layout(stride);
         let records = layout.count(buffer.len()).min(MAX_RECORDS);
         let mut batch = OpenedBatch::of(records);
@@ -231,7 +231,7 @@ impl Transport {
     /// §6.2, sending: "WireGuard will try to create a new secure session … after it has sent
     /// Rekey-After-Messages transport data messages" or, "if the peer is the initiator", once the
     /// session is Rekey-After-Time old.
-    pub fn wants_rekey_on_send(&self, now: Time) -> bool {
+    pub fn wants_rekey_on_send(&self, now: BootTime) -> bool {
         let is_old =
             self.role == Role::Initiator && now.has_passed(self.created_at, REKEY_AFTER_TIME);
         is_old || self.counters.want_rekey()
@@ -240,7 +240,7 @@ impl Transport {
     /// §6.2, receiving: the initiator makes a new session "if … the current secure session is
     /// Reject-After-Time − Keepalive-Timeout − Rekey-Timeout seconds old", so that an end that only
     /// receives renews in time as well.
-    pub fn wants_rekey_on_receive(&self, now: Time) -> bool {
+    pub fn wants_rekey_on_receive(&self, now: BootTime) -> bool {
         let limit = REJECT_AFTER_TIME - KEEPALIVE_TIMEOUT - REKEY_TIMEOUT;
         self.role == Role::Initiator && now.has_passed(self.created_at, limit)
     }
@@ -248,23 +248,23 @@ impl Transport {
     /// To be called after authentic data arrived: true exactly once, for a responder, whose caller
     /// then tells [`Handshaker::handle_confirmed`](crate::Handshaker::handle_confirmed). Once for an
     /// initiator too, where handshakes crossed and the peer settles on these keys.
-    pub fn confirm(&self, now: Time) -> bool {
+    pub fn confirm(&self, now: BootTime) -> bool {
         let is_news = |from: u64| from != NO_NEWS && now.as_nanos() >= from;
         is_news(self.news_from.load(Relaxed)) && is_news(self.news_from.swap(NO_NEWS, Relaxed))
     }
 
     /// Has [`confirm`](Self::confirm) say so if data still arrives under these keys from `from` on.
-    pub(crate) fn watch_from(&self, from: Time) {
+    pub(crate) fn watch_from(&self, from: BootTime) {
         self.news_from.store(from.as_nanos(), Relaxed);
     }
 
     /// Whether the keys are [`REJECT_AFTER_TIME`] old: they neither send nor receive.
-    pub fn is_expired(&self, now: Time) -> bool {
+    pub fn is_expired(&self, now: BootTime) -> bool {
         now.has_passed(self.created_at, REJECT_AFTER_TIME)
     }
 
     /// Whether data may be sent under these keys at `now`.
-    pub fn can_send(&self, now: Time) -> bool {
+    pub fn can_send(&self, now: BootTime) -> bool {
         !self.is_expired(now) && self.counters.are_left()
     }
 

@@ -3,7 +3,8 @@
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use culvert_aead::{Key, Layout, Suite, TAG_LEN};
-use culvert_session::{Clock, DropReason, Handshaker, Output, PrivateKey, Tai64n, Time};
+use culvert_base::BootTime;
+use culvert_session::{Clock, DropReason, Handshaker, Output, PrivateKey, Tai64n};
 use culvert_wire::PresharedKey;
 use culvert_wire::token::SecretDigest;
 use std::net::SocketAddr;
@@ -158,7 +159,7 @@ fn mac1() -> Comparison {
     // §5.4.2: `mac1` lies before `mac2`, which ends the message.
     const MAC1: Range<usize> = 116..132;
     let clock = Clock {
-        now: Time::from_nanos(1_000_000_000),
+        now: BootTime::from_nanos(1_000_000_000),
         wall: Tai64n::from_unix(1_700_000_000, 0),
     };
     let end = |own: u8, other: u8| {

@@ -1,6 +1,7 @@
 use crate::input::Input;
+use culvert_base::BootTime;
 use culvert_dns::{
-    Config, FORWARDS_MAX, Families, ForwardId, Outcome, Output, Ranges, Stub, Time, Transport,
+    Config, FORWARDS_MAX, Families, ForwardId, Outcome, Output, Ranges, Stub, Transport,
     WAITING_MAX,
 };
 use culvert_ids::ResourceId;
@@ -72,8 +73,8 @@ fn resource_of(name: &DomainName) -> Option<ResourceId> {
 }
 
 impl Story {
-    fn now(&self) -> Time {
-        Time::from_millis(self.now_ms)
+    fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
     }
 
     /// One thing happens.

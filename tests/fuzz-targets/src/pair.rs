@@ -3,17 +3,18 @@
 use blake2::digest::consts::U16;
 use blake2::digest::{KeyInit, Mac};
 use blake2::{Blake2s256, Blake2sMac, Digest};
+use culvert_base::BootTime;
 use culvert_session::parse::DataHeader;
 use culvert_session::{
     Clock, DATA_HEADER_LEN, DATA_OVERHEAD, DropReason, Handshaker, Index, Output, PeerId,
-    PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Time, Transport,
+    PresharedKey, PrivateKey, PublicKey, Suite, Tai64n, Transport,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// When the boot-time clock starts, so that no time is near zero.
-const START: Time = Time::from_nanos(1_000_000_000_000);
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 /// When the wall clock starts, in seconds since the Unix epoch.
 const START_WALL_SECONDS: u64 = 1_700_000_000;
 
@@ -235,7 +236,7 @@ impl End {
         )
     }
 
-    fn seal(&self, content: &[u8], now: Time) -> Vec<u8> {
+    fn seal(&self, content: &[u8], now: BootTime) -> Vec<u8> {
         let mut record = vec![0; content.len() + DATA_OVERHEAD];
         record[DATA_HEADER_LEN..][..content.len()].copy_from_slice(content);
         let sending = self.sending();

@@ -2,7 +2,7 @@
 //! sent, only to whom it was sent, and as from who sent it.
 
 use crate::world::NodeId;
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub struct Model {
 struct Packet {
     from: NodeId,
     to: NodeId,
-    sent_at: Time,
-    delivered_at: Option<Time>,
+    sent_at: BootTime,
+    delivered_at: Option<BootTime>,
 }
 
 /// Padded length of every packet: id and a pattern that follows from it.
@@ -29,7 +29,7 @@ const PACKET_LEN: usize = 64;
 
 impl Model {
     /// A packet from `from` to `to`: remembered, and its bytes.
-    pub fn send(&mut self, from: NodeId, to: NodeId, now: Time) -> Vec<u8> {
+    pub fn send(&mut self, from: NodeId, to: NodeId, now: BootTime) -> Vec<u8> {
         let id = PacketId(self.packets.len() as u64);
         let packet = Packet {
             from,
@@ -45,7 +45,7 @@ impl Model {
     ///
     /// # Panics
     /// Where that must not happen.
-    pub fn deliver(&mut self, bytes: &[u8], from: NodeId, at: NodeId, now: Time) {
+    pub fn deliver(&mut self, bytes: &[u8], from: NodeId, at: NodeId, now: BootTime) {
         let id = bytes
             .first_chunk()
             .map(|id| PacketId(u64::from_le_bytes(*id)));
@@ -65,7 +65,7 @@ impl Model {
     }
 
     /// The packets that were sent from `since` on and did not arrive.
-    pub fn missing(&self, since: Time) -> Vec<PacketId> {
+    pub fn missing(&self, since: BootTime) -> Vec<PacketId> {
         let recent = self
             .packets
             .iter()
@@ -75,7 +75,7 @@ impl Model {
     }
 
     /// When the first packet arrived at `at` that was sent from `since` on.
-    pub fn first_delivery(&self, at: NodeId, since: Time) -> Option<Time> {
+    pub fn first_delivery(&self, at: NodeId, since: BootTime) -> Option<BootTime> {
         let recent = self
             .packets
             .values()
@@ -84,7 +84,7 @@ impl Model {
     }
 
     /// The longest time that a packet sent from `since` on was under way.
-    pub fn longest_delay(&self, since: Time) -> Duration {
+    pub fn longest_delay(&self, since: BootTime) -> Duration {
         let recent = self
             .packets
             .values()

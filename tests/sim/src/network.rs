@@ -1,7 +1,7 @@
 //! A datagram network with moods.
 
 use crate::random::Random;
-use culvert_session::Time;
+use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub(crate) struct Datagram {
 pub struct Network {
     conditions: Conditions,
     random: Random,
-    under_way: BTreeMap<(Time, u64), Datagram>,
+    under_way: BTreeMap<(BootTime, u64), Datagram>,
     sent: u64,
     /// Everything sent, while somebody listens on the wire.
     recording: Option<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>,
@@ -75,7 +75,7 @@ impl Network {
     }
 
     /// Sends a datagram, from whatever address it claims.
-    pub fn send(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>, now: Time) {
+    pub fn send(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>, now: BootTime) {
         if let Some(recording) = &mut self.recording {
             recording.push((from, to, bytes.clone()));
         }
@@ -86,16 +86,16 @@ impl Network {
         self.put(datagram, now);
     }
 
-    pub(crate) fn next_arrival(&self) -> Option<Time> {
+    pub(crate) fn next_arrival(&self) -> Option<BootTime> {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(crate) fn pop(&mut self, now: Time) -> Option<Datagram> {
+    pub(crate) fn pop(&mut self, now: BootTime) -> Option<Datagram> {
         let entry = self.under_way.first_entry()?;
         (entry.key().0 <= now).then(|| entry.remove())
     }
 
-    fn put(&mut self, datagram: Datagram, now: Time) {
+    fn put(&mut self, datagram: Datagram, now: BootTime) {
         let delay = self.random.duration(&self.conditions.delay);
         if self.random.chance(self.conditions.loss_per_mille) {
             return;

@@ -3,10 +3,11 @@
 use crate::model::Model;
 use crate::network::Network;
 use crate::world::NodeId;
+use culvert_base::BootTime;
 use culvert_session::parse::{DataHeader, MessageType, message_type};
 use culvert_session::{
     Activity, Clock, DATA_HEADER_LEN, DATA_OVERHEAD, Destination, DropReason, Handshaker, Index,
-    Output, PeerId, PrivateKey, Time, Transport,
+    Output, PeerId, PrivateKey, Transport,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -53,7 +54,7 @@ pub struct Node {
     peers: BTreeMap<PeerId, Peer>,
     /// As the workers' snapshot: taken over from the handshaker when keys change, not before.
     receiving: BTreeMap<Index, Arc<Transport>>,
-    handshakes_seen: VecDeque<Time>,
+    handshakes_seen: VecDeque<BootTime>,
 }
 
 struct Peer {
@@ -347,7 +348,7 @@ impl Node {
         }
     }
 
-    fn is_under_load(&mut self, now: Time) -> bool {
+    fn is_under_load(&mut self, now: BootTime) -> bool {
         self.handshakes_seen.push_back(now);
         if self.handshakes_seen.len() <= LOAD_MESSAGES {
             return false;

@@ -4,13 +4,14 @@ use crate::model::Model;
 use crate::network::{Datagram, Network};
 use crate::node::{Around, Node};
 use crate::random::Random;
-use culvert_session::{Clock, PrivateKey, Tai64n, Time};
+use culvert_base::BootTime;
+use culvert_session::{Clock, PrivateKey, Tai64n};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// When every run starts, on the boot-time clock.
-const START: Time = Time::from_nanos(1_000_000_000_000);
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 /// The same on the wall clock, in seconds since the Unix epoch.
 const START_WALL: u64 = 1_800_000_000;
 
@@ -28,9 +29,9 @@ pub struct World {
     /// What must hold.
     pub model: Model,
     nodes: Vec<Node>,
-    now: Time,
+    now: BootTime,
     random: Random,
-    traffic: BTreeMap<(Time, usize), Traffic>,
+    traffic: BTreeMap<(BootTime, usize), Traffic>,
     traffic_started: usize,
 }
 
@@ -40,7 +41,7 @@ struct Traffic {
     to: NodeId,
     packets: usize,
     every: Duration,
-    until: Time,
+    until: BootTime,
 }
 
 impl World {
@@ -75,7 +76,7 @@ impl World {
     }
 
     /// The time.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> BootTime {
         self.now
     }
 
@@ -186,7 +187,7 @@ impl World {
         self.now = until;
     }
 
-    fn next_event(&self) -> Option<Time> {
+    fn next_event(&self) -> Option<BootTime> {
         let timeouts = self
             .nodes
             .iter()

@@ -146,7 +146,10 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-session",
         ],
     ),
-    ("culvert-dns", &["culvert-ids", "culvert-policy"]),
+    (
+        "culvert-dns",
+        &["culvert-base", "culvert-ids", "culvert-policy"],
+    ),
     (
         "culvert-engine",
         &[
@@ -166,8 +169,9 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         &[
             "culvert-aead",
             "culvert-age",
-            "culvert-datapath",
+            "culvert-base",
             "culvert-console",
+            "culvert-datapath",
             "culvert-dns",
             "culvert-engine",
             "culvert-gateway",
@@ -280,7 +284,12 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ),
     (
         "culvert-constant-time",
-        &["culvert-aead", "culvert-session", "culvert-wire"],
+        &[
+            "culvert-aead",
+            "culvert-base",
+            "culvert-session",
+            "culvert-wire",
+        ],
     ),
     ("culvert-fair", &[]),
     ("culvert-host", &["culvert-policy"]),
@@ -316,7 +325,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ),
     ("culvert-models", &["culvert-session"]),
     ("culvert-packet", &[]),
-    ("culvert-path", &[]),
+    ("culvert-path", &["culvert-base"]),
     ("culvert-policy", &["culvert-ids", "culvert-packet"]),
     (
         "culvert-portal",
@@ -375,7 +384,10 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         ],
     ),
     ("culvert-secrets", &[]),
-    ("culvert-session", &["culvert-aead", "culvert-fair"]),
+    (
+        "culvert-session",
+        &["culvert-aead", "culvert-base", "culvert-fair"],
+    ),
     (
         "culvert-sim",
         &[

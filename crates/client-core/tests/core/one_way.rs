@@ -1,9 +1,10 @@
 //! Data that nothing answers: the client's rule about silence, against the timers of a gateway.
 
 use super::play::{Granting, Play, START_UNIX_MS, candidate, key};
+use culvert_base::BootTime;
 use culvert_client_core::PeerReport;
 use culvert_session::{
-    Activity, Clock, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PrivateKey, Tai64n, Time,
+    Activity, Clock, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PrivateKey, Tai64n,
 };
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl Tunnel {
         for at_ms in self.under_way.extract_if(.., arrived) {
             client.keepalive_received(time(at_ms));
         }
-        let millis = |at: Time| at.as_nanos() / 1_000_000;
+        let millis = |at: BootTime| at.as_nanos() / 1_000_000;
         PeerReport {
             key: key(1),
             endpoint: Some(candidate(1)),
@@ -93,8 +94,8 @@ impl Tunnel {
     }
 }
 
-fn time(now_ms: u64) -> Time {
-    Time::from_nanos(now_ms * 1_000_000)
+fn time(now_ms: u64) -> BootTime {
+    BootTime::from_nanos(now_ms * 1_000_000)
 }
 
 fn clock(now_ms: u64) -> Clock {

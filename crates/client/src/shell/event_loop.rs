@@ -139,7 +139,7 @@ enum Event {
     Resolver,
     Guard(GuardEvent),
     DeviceEnded(Option<culvert_engine::EngineError>),
-    Time,
+    BootTime,
 }
 
 impl<'a> EventLoop<'a> {
@@ -249,7 +249,7 @@ impl<'a> EventLoop<'a> {
                 Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
                 Some(event) = self.devices.keeper.events.recv() => Event::Guard(event),
                 asked = self.observed.next() => Event::Asked(asked),
-                () = sleep(rest) => Event::Time,
+                () = sleep(rest) => Event::BootTime,
                 Some(packet) = self.devices.tunnel.unrouted.recv() => Event::Packet(packet),
                 Some(event) = self.dns_received.recv() => Event::Dns(event),
             };
@@ -284,7 +284,7 @@ impl<'a> EventLoop<'a> {
                     self.carry_out()?;
                     self.want_host();
                 }
-                Event::Time => self.handle_time().await?,
+                Event::BootTime => self.handle_time().await?,
             }
         }
     }

@@ -4,14 +4,15 @@ use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
 use crate::testing::{self, MemoryShell, NoAccount};
+use culvert_base::BootTime;
 use culvert_base::frames::URGENT_QUEUE;
-use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n, Time};
+use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
 
 const PEER: PeerId = PeerId(0);
 const MTU: u16 = 1420;
 /// So many of the largest packets leave in one send.
 const FULL: usize = 45;
-const START: Time = Time::from_nanos(1_000_000_000_000);
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
 /// A key that a handshake has brought.
 fn sending() -> Arc<Sending> {

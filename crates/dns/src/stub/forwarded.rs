@@ -5,8 +5,9 @@ use crate::answer::{self, Reply};
 use crate::query::{self, Asked, Asker};
 use crate::upstreams::{self, Pending, Purpose};
 use crate::zones::Of;
-use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Time, Transport};
+use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Transport};
 use crate::{aliases, real_addresses};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{DnsZone, DomainName};
 use domain::base::iana::{ExtendedErrorCode, OptRcode, Rcode};
@@ -21,7 +22,7 @@ impl Stub {
     ///
     /// More than [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX), addresses that cannot be sent to, this
     /// resolver itself and addresses of names. The upstreams stay what they were.
-    pub fn set_upstreams(&mut self, servers: Vec<SocketAddr>, now: Time) -> Result<(), Error> {
+    pub fn set_upstreams(&mut self, servers: Vec<SocketAddr>, now: BootTime) -> Result<(), Error> {
         upstreams::usable(&servers, &self.listens_on, self.names.ranges())?;
         let (outputs, failed) = self.upstreams.replace(servers, now);
         self.push_forwards(outputs, &failed, now);
@@ -31,7 +32,7 @@ impl Stub {
     /// Names in these zones are asked of these servers from now on, and of nobody else; the smallest zone
     /// that holds a name counts. Servers that lead back here are left out: a zone that has no other is
     /// answered by SERVFAIL.
-    pub fn set_zones(&mut self, zones: BTreeMap<DnsZone, Vec<SocketAddr>>, now: Time) {
+    pub fn set_zones(&mut self, zones: BTreeMap<DnsZone, Vec<SocketAddr>>, now: BootTime) {
         let usable = zones.into_iter().map(|(zone, servers)| {
             let servers = self.usable_upstreams(&servers);
             (zone, servers)
@@ -63,7 +64,7 @@ impl Stub {
         bytes: &[u8],
         transport: Transport,
         from: SocketAddr,
-        now: Time,
+        now: BootTime,
         resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
     ) -> Result<(), DropReason> {
         if self.outputs.len() >= OUTPUTS_MAX {
@@ -100,7 +101,7 @@ impl Stub {
         &mut self,
         query: &Pending,
         bytes: Vec<u8>,
-        now: Time,
+        now: BootTime,
         resource_of: impl Fn(&DomainName) -> Option<ResourceId>,
     ) {
         let (fixed, asker) = (self.fixed.clone(), query.asker);
@@ -140,7 +141,7 @@ impl Stub {
 
     /// A query could not be sent, or was refused by the upstream's host: the next upstream is asked
     /// at once.
-    pub fn handle_upstream_unreachable(&mut self, id: ForwardId, now: Time) {
+    pub fn handle_upstream_unreachable(&mut self, id: ForwardId, now: BootTime) {
         match self.upstreams.give_up_on(id, now) {
             Some(Ok(output)) => self.push_forwards(vec![output], &[], now),
             Some(Err(pending)) => self.push_forwards(Vec::new(), &[pending], now),
@@ -154,7 +155,7 @@ impl Stub {
         name: &Name<Vec<u8>>,
         asked: &Asked,
         asker: Asker,
-        now: Time,
+        now: BootTime,
     ) {
         let zones = self.upstreams.zones();
         let of = Of::Name(name.clone());
@@ -171,7 +172,7 @@ impl Stub {
 
     /// Sets the server for records of a resource's names that are no addresses; `None` removes it. Access to the
     /// resource has to lead there.
-    pub fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>, now: Time) {
+    pub fn set_site(&mut self, resource: ResourceId, server: Option<SocketAddr>, now: BootTime) {
         let (outputs, failed) = self.upstreams.set_site(resource, server, now);
         self.push_forwards(outputs, &failed, now);
     }
@@ -182,7 +183,7 @@ impl Stub {
         resource: ResourceId,
         asked: &Asked,
         asker: Asker,
-        now: Time,
+        now: BootTime,
     ) -> bool {
         let of = Of::Site(resource);
         let pool = self.upstreams.zones().pool(&of);
@@ -200,7 +201,7 @@ impl Stub {
         true
     }
 
-    fn forward_to(&mut self, of: &Of, bytes: &[u8], asked: &Asked, asker: Asker, now: Time) {
+    fn forward_to(&mut self, of: &Of, bytes: &[u8], asked: &Asked, asker: Asker, now: BootTime) {
         match self
             .upstreams
             .forward(bytes, of, asked, asker, Purpose::Asker, now)
@@ -210,12 +211,12 @@ impl Stub {
         }
     }
 
-    pub(super) fn handle_upstream_timeout(&mut self, now: Time) {
+    pub(super) fn handle_upstream_timeout(&mut self, now: BootTime) {
         let (outputs, failed) = self.upstreams.handle_due(now);
         self.push_forwards(outputs, &failed, now);
     }
 
-    fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending], now: Time) {
+    fn push_forwards(&mut self, outputs: Vec<Output>, failed: &[Pending], now: BootTime) {
         self.outputs.extend(self.upstreams.outputs.drain(..));
         self.outputs.extend(outputs);
         for pending in failed {

@@ -15,7 +15,8 @@ use crate::sites::{Patience, Silent};
 use crate::upstreams::{Pending, Purpose};
 use crate::waiting::{Waiter, WaitsFor};
 use crate::zones::Of;
-use crate::{ACCESS_WAIT, DEAD_WAIT, Outcome, SUSPECT_AFTER, SUSPECT_WAIT, Time, Transport, name};
+use crate::{ACCESS_WAIT, DEAD_WAIT, Outcome, SUSPECT_AFTER, SUSPECT_WAIT, Transport, name};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS};
 use domain::base::Name;
@@ -52,7 +53,7 @@ impl Stub {
     }
 
     /// A query waits for access.
-    pub(super) fn wait(&mut self, asked: &Asked, asker: Asker, offset: Offset, now: Time) {
+    pub(super) fn wait(&mut self, asked: &Asked, asker: Asker, offset: Offset, now: BootTime) {
         let Some(resource) = self.resource_at(offset) else {
             return;
         };
@@ -86,7 +87,7 @@ impl Stub {
     }
 
     /// A query has waited until something is to be done about it.
-    pub(super) fn handle_waited(&mut self, mut waiter: Waiter, now: Time) {
+    pub(super) fn handle_waited(&mut self, mut waiter: Waiter, now: BootTime) {
         let Some(resource) = self.resource_at(waiter.offset) else {
             return self.answer(&waiter.asked, waiter.asker, &UNREACHABLE);
         };
@@ -113,7 +114,7 @@ impl Stub {
 
     /// Notes whether the site of a name answers. What is said again of a name that was found before is no sign of that: the
     /// gateway knows it without asking the site.
-    pub(super) fn note_outcome(&mut self, offset: Offset, outcome: &Outcome, now: Time) {
+    pub(super) fn note_outcome(&mut self, offset: Offset, outcome: &Outcome, now: BootTime) {
         let Some(resource) = self.resource_at(offset) else {
             return;
         };
@@ -145,7 +146,7 @@ impl Stub {
         asked: &Asked,
         asker: Asker,
         offset: Offset,
-        now: Time,
+        now: BootTime,
     ) {
         let waiter = Waiter {
             asked: asked.clone(),
@@ -178,7 +179,7 @@ impl Stub {
         offset: Offset,
         query: &Pending,
         exists: Option<bool>,
-        now: Time,
+        now: BootTime,
     ) {
         let question = query.asked.question.as_ref();
         let is_it = |plain: &&mut Plain| question.is_some_and(|it| *it.qname() == plain.name);
@@ -207,7 +208,7 @@ impl Stub {
     }
 
     /// Asks the upstreams for a name without its search domain, unless that is known.
-    fn ask_plain(&mut self, offset: Offset, now: Time) {
+    fn ask_plain(&mut self, offset: Offset, now: BootTime) {
         let Some(plain) = self.names.plain_mut(offset) else {
             return;
         };
@@ -232,7 +233,7 @@ impl Stub {
 
     /// Whether the name of a query exists without its search domain. None where nobody has said yet; false where it has no
     /// search domain, or nobody can be asked.
-    fn exists_elsewhere(&self, waiter: &Waiter, now: Time) -> Option<bool> {
+    fn exists_elsewhere(&self, waiter: &Waiter, now: BootTime) -> Option<bool> {
         let entry = self.names.entry(waiter.offset);
         let plain = entry.and_then(|entry| entry.plain.as_ref());
         // An alias has led there: no search list has.

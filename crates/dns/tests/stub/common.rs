@@ -1,8 +1,9 @@
 //! A stub with a clock, queries written byte by byte, and answers taken apart.
 
+use culvert_base::BootTime;
 use culvert_dns::{
-    Addresses, Config, DropReason, Families, ForwardId, Outcome, Output, Ranges, Stub, Time,
-    Transport, Via,
+    Addresses, Config, DropReason, Families, ForwardId, Outcome, Output, Ranges, Stub, Transport,
+    Via,
 };
 use culvert_ids::ResourceId;
 use culvert_policy::{DomainName, NamePattern};
@@ -265,8 +266,8 @@ impl Clocked {
         self.drain();
     }
 
-    pub(crate) fn now(&self) -> Time {
-        Time::from_millis(self.now_ms)
+    pub(crate) fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
     }
 
     /// A query over UDP from port `id`.

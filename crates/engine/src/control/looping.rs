@@ -2,9 +2,9 @@
 
 use super::Control;
 use crate::status::ForeignSource;
+use culvert_base::BootTime;
 use culvert_base::{Family, LocalAddress};
 use culvert_datapath::Lane;
-use culvert_session::Time;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const MAX_LOOKED_UP: usize = 64;
 /// The state of a loop.
 #[derive(Debug, Default)]
 pub(super) struct Looping {
-    last: Option<Time>,
+    last: Option<BootTime>,
     /// The interfaces that the sockets are bound to, of IPv4 and IPv6.
     bound: [Option<u32>; 2],
 }
@@ -26,7 +26,7 @@ pub(super) struct Looping {
 impl Control {
     /// Takes in that a datagram to `to` came back. Another program has changed its mark, so the rules that the host has
     /// for the mark lead it here; a socket that is bound to an interface sends there whatever the mark.
-    pub(super) fn leave_loop(&mut self, to: SocketAddr, now: Time) {
+    pub(super) fn leave_loop(&mut self, to: SocketAddr, now: BootTime) {
         if self.looping.last.is_none() {
             tracing::warn!(%to, "the device's own datagrams come back into its interface; they are dropped");
         }
@@ -89,7 +89,7 @@ impl Control {
     }
 
     /// Takes in that a packet from somebody else's address was about to go into the tunnel.
-    pub(super) fn hear_of_foreign(&mut self, address: IpAddr, now: Time) {
+    pub(super) fn hear_of_foreign(&mut self, address: IpAddr, now: BootTime) {
         let is_of_this_host = culvert_udp::is_our_address(LocalAddress {
             ip: address,
             interface: 0,
@@ -102,13 +102,13 @@ impl Control {
     }
 
     /// The sender of packets that were dropped within the last minute: its address is not this end's in the tunnel.
-    pub(super) fn foreign_source(&self, now: Time) -> Option<ForeignSource> {
+    pub(super) fn foreign_source(&self, now: BootTime) -> Option<ForeignSource> {
         let (source, last) = self.foreign_source?;
         (!now.has_passed(last, TOLD_FOR)).then_some(source)
     }
 
     /// A line for people, while it matters.
-    pub(super) fn loop_problem(&self, now: Time) -> Option<String> {
+    pub(super) fn loop_problem(&self, now: BootTime) -> Option<String> {
         let is_bound = self.looping.bound.iter().any(Option::is_some);
         let last = self.looping.last?;
         if !is_bound && now.has_passed(last, TOLD_FOR) {

@@ -3,10 +3,9 @@
 
 use super::Control;
 use crate::clock;
+use culvert_base::BootTime;
 use culvert_datapath::Counter;
-use culvert_session::{
-    Clock, ClockOffset, ClockWatch, GenerationChange, Time, announces_new_generation,
-};
+use culvert_session::{Clock, ClockOffset, ClockWatch, GenerationChange, announces_new_generation};
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
@@ -32,7 +31,7 @@ pub(crate) struct Machine {
     pub(super) changes: Counter,
     /// Snapshots before this one have keys that a copy of this machine may have.
     first_generation: u64,
-    logged_at: Option<Time>,
+    logged_at: Option<BootTime>,
 }
 
 impl Machine {

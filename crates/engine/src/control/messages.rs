@@ -1,12 +1,13 @@
 //! Handshake messages: those that workers hand over are answered, and what the handshaker has to say is sent.
 
 use super::{Control, shared};
+use culvert_base::BootTime;
 use culvert_base::Destination;
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_datapath::{Command, HandshakeMessage};
 use culvert_session::parse::Message;
 use culvert_session::{
-    Clock, DropReason, HandshakeDatagram, PeerId, RATE_PER_SECOND, Time, UNDER_LOAD_AFTER,
+    Clock, DropReason, HandshakeDatagram, PeerId, RATE_PER_SECOND, UNDER_LOAD_AFTER,
 };
 use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,18 +51,18 @@ const NOTICE_EVERY: Duration = Duration::from_secs(10);
 /// Handshakes that were refused because of their network's rate, for the log.
 #[derive(Debug, Default)]
 pub(super) struct RateNotice {
-    said: Option<Time>,
+    said: Option<BootTime>,
     since: u64,
 }
 
 impl RateNotice {
     /// Notes why a handshake was refused. Where a line is due, says how many there were since the last one.
-    fn due(&mut self, reason: DropReason, now: Time) -> Option<u64> {
+    fn due(&mut self, reason: DropReason, now: BootTime) -> Option<u64> {
         if reason != DropReason::RateLimited {
             return None;
         }
         self.since += 1;
-        let is_early = |said: Time| now.saturating_since(said) < NOTICE_EVERY;
+        let is_early = |said: BootTime| now.saturating_since(said) < NOTICE_EVERY;
         if self.said.is_some_and(is_early) {
             return None;
         }
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn refused_handshakes_are_told_of_once_in_ten_seconds_with_their_number() {
         let mut notice = RateNotice::default();
-        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        let at = |seconds: u64| BootTime::from_nanos(seconds * 1_000_000_000);
         assert_eq!(notice.due(DropReason::CookieRequired, at(1)), None);
         assert_eq!(notice.due(DropReason::RateLimited, at(1)), Some(1));
         for second in 2..11 {

@@ -26,6 +26,7 @@ use crate::flows::{TakenFlows, WaitingFlows};
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{ForeignSource, Status};
 use crate::store::Kept;
+use culvert_base::BootTime;
 use culvert_datapath::{
     AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Prefix,
     Receiving, ReceivingKeys, Road, SWEEP_INTERVAL, Sending, ServiceRoutes, Snapshot,
@@ -36,7 +37,7 @@ use culvert_path::MtuSearch;
 use culvert_policy::gate::GateTable;
 use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
-    PrivateKey, Suite, Time,
+    PrivateKey, Suite,
 };
 use culvert_tun::LinkWatch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -93,7 +94,7 @@ struct PeerState {
     ranges: BTreeSet<Prefix>,
     mtu_search: MtuSearch,
     /// The search's entry in [`Control::measurements`].
-    mtu_due: Option<culvert_path::Time>,
+    mtu_due: Option<BootTime>,
 }
 
 pub(crate) struct Control {
@@ -132,23 +133,23 @@ pub(crate) struct Control {
     /// Something changed that workers must see.
     is_dirty: bool,
     /// Until when senders must show a cookie.
-    under_load_until: Time,
+    under_load_until: BootTime,
     /// Handshakes that were refused because of their network's rate.
     rate_notice: messages::RateNotice,
     /// The interface lives in another network namespace, from where no events reach us.
     is_moved: bool,
     /// Addresses or routes changed since the peers' paths were last looked at.
     paths_stale: bool,
-    paths_checked: Time,
+    paths_checked: BootTime,
     looping: looping::Looping,
     /// The last sender of packets that do not belong into the tunnel, and the time of the last one.
-    foreign_source: Option<(ForeignSource, Time)>,
+    foreign_source: Option<(ForeignSource, BootTime)>,
     /// Deadlines of searches for path MTUs, at most one of each peer.
-    measurements: BTreeSet<(culvert_path::Time, PeerId)>,
+    measurements: BTreeSet<(BootTime, PeerId)>,
     /// What each client may reach.
     gate: Option<Arc<GateTable>>,
     inside: Option<Inside>,
-    gates_swept: Time,
+    gates_swept: BootTime,
     ended_flows: WaitingFlows,
     /// What is to be sent once the workers have the keys for the answers.
     outgoing: Vec<Outgoing>,
@@ -201,7 +202,7 @@ impl Control {
             refused_superframes: Accept::NONE,
             is_dirty: true,
             is_moved: false,
-            under_load_until: Time::ZERO,
+            under_load_until: BootTime::ZERO,
             rate_notice: messages::RateNotice::default(),
             paths_stale: false,
             paths_checked: clock::now(),
@@ -306,7 +307,7 @@ impl Control {
     }
 
     /// Ends flows that no packet ends, and logs and keeps those that have ended.
-    fn sweep_gates(&mut self, now: Time) {
+    fn sweep_gates(&mut self, now: BootTime) {
         let (Some(gates), Some(table)) = (&self.shared.gates, &self.gate) else {
             return;
         };

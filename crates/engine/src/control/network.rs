@@ -6,11 +6,12 @@ use crate::clock;
 use crate::error::EngineError;
 use crate::sockets::WorkerSockets;
 use crate::store::Kept;
+use culvert_base::BootTime;
 use culvert_base::Family;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
 use culvert_datapath::Lane;
 use culvert_datapath::Mechanism;
-use culvert_session::{DATA_OVERHEAD, Time};
+use culvert_session::DATA_OVERHEAD;
 use culvert_tun::LinkEvent;
 use culvert_udp::{Group, Socket, UdpError};
 use std::io;
@@ -334,7 +335,7 @@ impl Control {
 
     /// After the host's addresses or routes changed: source addresses that are gone, or from where
     /// the route no longer leaves, are not used again; small paths are measured again.
-    pub(super) fn check_paths(&mut self, now: Time) {
+    pub(super) fn check_paths(&mut self, now: BootTime) {
         let due = now.saturating_since(self.paths_checked) >= PATH_MTU_MAX_AGE;
         if !self.paths_stale && !due {
             return;

@@ -1,10 +1,11 @@
 //! The MTU of the path to each peer: what the host knows of it, and what probes find.
 
 use super::{Control, PeerState};
+use culvert_base::BootTime;
 use culvert_datapath::{Command, MIN_PATH_MTU, ip_and_udp_len};
 use culvert_packet::{MtuMessage, MtuProbe};
 use culvert_path::{Limits, MtuSearch, Probe, STEP};
-use culvert_session::{DATA_OVERHEAD, PeerId, Time};
+use culvert_session::{DATA_OVERHEAD, PeerId};
 use std::iter;
 use std::mem;
 use std::net::SocketAddr;
@@ -39,7 +40,7 @@ impl Control {
     }
 
     /// A packet left that a narrow path would lose: the path is measured.
-    pub(super) fn handle_full_size(&mut self, id: PeerId, now: Time) {
+    pub(super) fn handle_full_size(&mut self, id: PeerId, now: BootTime) {
         let (mtu, mark) = (self.mtu, self.mark);
         let Some(state) = self.peer_mut(id) else {
             return;
@@ -51,20 +52,18 @@ impl Control {
         let round_trip = state.shared.round_trip();
         state
             .mtu_search
-            .handle_full_size(to.address, limits, round_trip, to_path_time(now));
+            .handle_full_size(to.address, limits, round_trip, now);
         self.go_on_measuring(id);
     }
 
     /// The peer got a probe.
-    pub(super) fn handle_mtu_answer(&mut self, id: PeerId, probe: MtuProbe, now: Time) {
+    pub(super) fn handle_mtu_answer(&mut self, id: PeerId, probe: MtuProbe, now: BootTime) {
         let MtuProbe { generation, len } = probe;
-        let now = to_path_time(now);
         self.search(id, |search| search.handle_answer(generation, len, now));
     }
 
     /// Goes on with the searches that are due.
-    pub(super) fn measure_paths(&mut self, now: Time) {
-        let now = to_path_time(now);
+    pub(super) fn measure_paths(&mut self, now: BootTime) {
         while let Some(&(at, id)) = self.measurements.first()
             && at <= now
         {
@@ -74,11 +73,8 @@ impl Control {
     }
 
     /// When [`Self::measure_paths`] is due.
-    pub(super) fn next_measurement(&self) -> Option<Time> {
-        let (at, _) = self.measurements.first()?;
-        Some(Time::from_nanos(
-            at.as_millis().saturating_mul(NANOS_PER_MILLI),
-        ))
+    pub(super) fn next_measurement(&self) -> Option<BootTime> {
+        self.measurements.first().map(|(at, _)| *at)
     }
 
     /// Has a search take in an event. Workers see what it has found.
@@ -157,8 +153,6 @@ pub(super) fn measured_mtu(state: &PeerState) -> Option<u16> {
     Some(len.saturating_add(overhead))
 }
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
-
 /// Bytes around an inner packet on the way to `to`.
 fn overhead(to: SocketAddr) -> u16 {
     u16::try_from(ip_and_udp_len(&to) + DATA_OVERHEAD).unwrap_or(u16::MAX)
@@ -173,8 +167,4 @@ fn limits(to: SocketAddr, mtu: u16, mark: u32) -> Limits {
         floor: floor - floor % STEP,
         ceiling: mtu.min(whole),
     }
-}
-
-fn to_path_time(now: Time) -> culvert_path::Time {
-    culvert_path::Time::from_millis(now.as_nanos() / NANOS_PER_MILLI)
 }

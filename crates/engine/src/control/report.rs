@@ -6,11 +6,12 @@ use crate::clock;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
 };
+use culvert_base::BootTime;
 use culvert_datapath::Gates;
 use culvert_datapath::Mechanism;
 use culvert_datapath::{BatchSizes, Counter, Dropped, WorkerCounters};
 use culvert_packet::Accept;
-use culvert_session::{DropReason, Time};
+use culvert_session::DropReason;
 use culvert_tun::{BoundState, Feature, SteeringState};
 use culvert_udp::Features;
 use std::sync::atomic::Ordering;
@@ -52,10 +53,10 @@ impl Control {
         }
     }
 
-    fn peer_status(&self, state: &PeerState, now: Time) -> PeerStatus {
+    fn peer_status(&self, state: &PeerState, now: BootTime) -> PeerStatus {
         let peer = &state.shared;
         let endpoint = peer.endpoint();
-        let since = |at: Option<Time>| at.map(|at| now.saturating_since(at));
+        let since = |at: Option<BootTime>| at.map(|at| now.saturating_since(at));
         PeerStatus {
             public_key: peer.public_key,
             endpoint: endpoint.map(|to| to.address),

@@ -10,8 +10,8 @@
 //! Under a stream of UDP packets it decides too: nothing slows their sender down, and a worker that waits
 //! on its processor while another is free for a moment loses what its socket can't hold meanwhile.
 
+use culvert_base::BootTime;
 use culvert_datapath::Mix;
-use culvert_session::Time;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -77,10 +77,10 @@ enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Roaming {
-        until: Time,
+        until: BootTime,
     },
     Staying {
-        until: Time,
+        until: BootTime,
     },
     /// Wherever it is at the end of the window, it stays.
     Leaving,
@@ -89,7 +89,7 @@ enum State {
 /// Decides from accounts, once a window.
 #[derive(Debug)]
 struct Judge {
-    began: Time,
+    began: BootTime,
     account: Account,
     state: State,
     /// Windows in a row in which another thread wanted the processor as much.
@@ -98,7 +98,7 @@ struct Judge {
 }
 
 impl Judge {
-    fn new(now: Time, account: Account) -> Self {
+    fn new(now: BootTime, account: Account) -> Self {
         Self {
             began: now,
             account,
@@ -108,12 +108,12 @@ impl Judge {
         }
     }
 
-    fn is_due(&self, now: Time) -> bool {
+    fn is_due(&self, now: BootTime) -> bool {
         now.has_passed(self.began, WINDOW)
     }
 
     /// What to do after a window; nothing where it stays as it is.
-    fn judge(&mut self, now: Time, account: Account, is_udp_stream: bool) -> Option<Step> {
+    fn judge(&mut self, now: BootTime, account: Account, is_udp_stream: bool) -> Option<Step> {
         let ran_ns = account.ran_ns.saturating_sub(self.account.ran_ns);
         let waited_ns = account.waited_ns.saturating_sub(self.account.waited_ns);
         let window_ns = now.saturating_since(self.began).as_nanos();
@@ -149,7 +149,7 @@ impl Judge {
         }
     }
 
-    fn leave(&mut self, now: Time) -> Option<Step> {
+    fn leave(&mut self, now: BootTime) -> Option<Step> {
         if self.leaves >= LEAVES {
             return self.roam(now.saturating_add(GIVE_UP));
         }
@@ -158,7 +158,7 @@ impl Judge {
         Some(Step::Leave)
     }
 
-    fn roam(&mut self, until: Time) -> Option<Step> {
+    fn roam(&mut self, until: BootTime) -> Option<Step> {
         let is_new = !matches!(self.state, State::Roaming { .. });
         if is_new {
             self.state = State::Roaming { until };
@@ -182,7 +182,7 @@ pub(super) struct Affinity {
 
 impl Affinity {
     /// For the calling thread. `None` where there is but one processor for it, or where the kernel keeps no account.
-    pub(super) fn of_this_thread(now: Time) -> Option<Self> {
+    pub(super) fn of_this_thread(now: BootTime) -> Option<Self> {
         let allowed = sched_getaffinity(None).ok()?;
         let file = File::open("/proc/thread-self/schedstat").ok()?;
         let account = read(&file)?;
@@ -196,7 +196,7 @@ impl Affinity {
     }
 
     /// Looks whether to stay, to leave, or to leave it to the kernel. True where it begins to stay.
-    pub(super) fn look(&mut self, now: Time, mix: &mut Mix) -> bool {
+    pub(super) fn look(&mut self, now: BootTime, mix: &mut Mix) -> bool {
         self.turns = self.turns.saturating_add(1);
         let has_nothing_to_judge =
             self.turns < FEW_TURNS && matches!(self.judge.state, State::Roaming { .. });
@@ -253,7 +253,7 @@ mod tests {
     /// A thread that is watched window by window.
     struct Watched {
         judge: Judge,
-        now: Time,
+        now: BootTime,
         account: Account,
     }
 
@@ -263,7 +263,7 @@ mod tests {
                 ran_ns: 0,
                 waited_ns: 0,
             };
-            let now = Time::from_nanos(1_000_000_000);
+            let now = BootTime::from_nanos(1_000_000_000);
             Self {
                 judge: Judge::new(now, account),
                 now,
@@ -388,7 +388,7 @@ mod tests {
     fn a_thread_stays_leaves_and_goes_where_it_may_again() {
         std::thread::spawn(|| {
             let before = sched_getaffinity(None).unwrap();
-            let Some(mut affinity) = Affinity::of_this_thread(Time::ZERO) else {
+            let Some(mut affinity) = Affinity::of_this_thread(BootTime::ZERO) else {
                 assert_eq!(before.count(), 1, "the kernel keeps accounts");
                 return;
             };
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn what_somebody_else_allows_meanwhile_holds() {
         std::thread::spawn(|| {
-            let Some(mut affinity) = Affinity::of_this_thread(Time::ZERO) else {
+            let Some(mut affinity) = Affinity::of_this_thread(BootTime::ZERO) else {
                 return;
             };
             assert!(affinity.take(Step::Stay));

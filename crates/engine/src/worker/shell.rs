@@ -4,6 +4,7 @@ use super::poller::Poller;
 use crate::clock;
 use crate::control::Shared;
 use crate::sockets::{View, WorkerSockets};
+use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
@@ -11,7 +12,6 @@ use culvert_datapath::{
     Received, Renewed, SendFault, Shell, Unrouted, WorkerCounters,
 };
 use culvert_packet::ecn::Ecn;
-use culvert_session::Time;
 use culvert_tun::{Queue, queue_fault};
 use culvert_udp::{ReceiveBatch, SendError, Socket};
 use std::io::{self, IoSlice};
@@ -153,7 +153,7 @@ impl Shell for KernelShell {
     type Account = TunAccount;
     type Received = SocketReceived;
 
-    fn now(&self) -> Time {
+    fn now(&self) -> BootTime {
         clock::now()
     }
 

@@ -15,7 +15,7 @@ struct Network<L> {
     widest: u16,
     round_trip: Duration,
     is_lost: L,
-    now: Time,
+    now: BootTime,
     sent: u32,
 }
 
@@ -25,7 +25,7 @@ impl<L: FnMut(u32) -> bool> Network<L> {
             widest,
             round_trip: Duration::from_millis(20),
             is_lost,
-            now: Time::from_millis(1_000_000),
+            now: BootTime::from_millis(1_000_000),
             sent: 0,
         }
     }
@@ -78,7 +78,7 @@ fn a_path_that_carries_full_size_packets_costs_two_probes() {
 #[test]
 fn nothing_is_asked_before_a_full_size_packet_leaves() {
     let mut search = MtuSearch::default();
-    search.handle_timeout(Time::from_millis(5));
+    search.handle_timeout(BootTime::from_millis(5));
     assert_eq!(search.poll_timeout(), None);
     assert_eq!(search.poll_probe(), None);
 }
@@ -172,7 +172,7 @@ fn a_change_of_the_hosts_network_keeps_what_was_found_until_the_path_is_measured
 #[test]
 fn a_change_of_the_hosts_network_ends_a_search_that_is_under_way() {
     let mut search = MtuSearch::default();
-    let now = Time::from_millis(0);
+    let now = BootTime::from_millis(0);
     search.handle_full_size(to(), LIMITS, None, now);
     let probe = search.poll_probe().unwrap();
     search.doubt();
@@ -198,7 +198,7 @@ fn another_path_is_measured_anew() {
 #[test]
 fn an_answer_to_an_earlier_search_proves_nothing() {
     let mut search = MtuSearch::default();
-    let now = Time::from_millis(0);
+    let now = BootTime::from_millis(0);
     search.handle_full_size(to(), LIMITS, None, now);
     let probe = search.poll_probe().unwrap();
     let other = "198.51.100.1:51820".parse().unwrap();
@@ -218,7 +218,7 @@ fn an_interface_below_the_floor_is_not_searched() {
         floor: 1216,
         ceiling: 1200,
     };
-    search.handle_full_size(to(), limits, None, Time::ZERO);
+    search.handle_full_size(to(), limits, None, BootTime::ZERO);
     assert_eq!(search.poll_probe(), None);
 }
 

@@ -1,6 +1,7 @@
 //! A race in virtual time.
 
-use culvert_path::{Guard, Kind, Output, Race, Time};
+use culvert_base::BootTime;
+use culvert_path::{Guard, Kind, Output, Race};
 use std::net::SocketAddr;
 
 pub(crate) const HOME: &str = "192.0.2.1:51820";
@@ -11,8 +12,8 @@ pub(crate) fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-pub(crate) fn ms(millis: u64) -> Time {
-    Time::from_millis(millis)
+pub(crate) fn ms(millis: u64) -> BootTime {
+    BootTime::from_millis(millis)
 }
 
 /// A race and a clock that stops wherever something happens.

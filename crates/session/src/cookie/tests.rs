@@ -3,7 +3,7 @@ use crate::parse::{RESPONSE_LEN, RESPONSE_TYPE, Response};
 use std::time::Duration;
 
 const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 51820);
-const START: Time = Time::from_nanos(1_000_000_000_000);
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
 struct Ends {
     adder: MacAdder,
@@ -21,7 +21,7 @@ impl Ends {
         }
     }
 
-    fn message(&mut self, now: Time) -> [u8; RESPONSE_LEN] {
+    fn message(&mut self, now: BootTime) -> [u8; RESPONSE_LEN] {
         let mut message = [0x33; RESPONSE_LEN];
         message[..4].copy_from_slice(&RESPONSE_TYPE);
         message[RESPONSE_LEN - 32..].fill(0);
@@ -29,13 +29,13 @@ impl Ends {
         message
     }
 
-    fn reply(&mut self, message: &[u8], now: Time) -> [u8; COOKIE_REPLY_LEN] {
+    fn reply(&mut self, message: &[u8], now: BootTime) -> [u8; COOKIE_REPLY_LEN] {
         let macs = Response::parse(message).unwrap().macs;
         self.checker
             .reply(&macs, Index(5), SOURCE, &mut self.random, now)
     }
 
-    fn take(&mut self, reply: &[u8], now: Time) -> Result<(), InvalidCookieReply> {
+    fn take(&mut self, reply: &[u8], now: BootTime) -> Result<(), InvalidCookieReply> {
         self.adder
             .take_reply(&CookieReply::parse(reply).unwrap(), now)
     }
@@ -48,13 +48,13 @@ impl Ends {
         ends
     }
 
-    fn is_mac2_valid(&self, message: &[u8], source: SocketAddr, now: Time) -> bool {
+    fn is_mac2_valid(&self, message: &[u8], source: SocketAddr, now: BootTime) -> bool {
         let macs = Response::parse(message).unwrap().macs;
         self.checker.is_mac2_valid(&macs, source, now)
     }
 }
 
-fn after(seconds: u64) -> Time {
+fn after(seconds: u64) -> BootTime {
     START.saturating_add(Duration::from_secs(seconds))
 }
 

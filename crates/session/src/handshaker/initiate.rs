@@ -6,8 +6,9 @@ use super::{Handshaker, Local};
 use crate::constants::{REKEY_TIMEOUT, REKEY_TIMEOUT_JITTER_MAX, ZERO_KEYS_AFTER};
 use crate::ids::PeerId;
 use crate::noise::SentInitiation;
-use crate::time::{Clock, Time};
+use crate::time::Clock;
 use crate::transport::{Role, Transport};
+use culvert_base::BootTime;
 use x25519_dalek::StaticSecret;
 
 impl Handshaker {
@@ -89,7 +90,7 @@ impl Handshaker {
     }
 
     /// Keys were derived: they are wiped in time, even if nothing ever happens again.
-    pub(super) fn session_derived(&mut self, id: PeerId, now: Time) {
+    pub(super) fn session_derived(&mut self, id: PeerId, now: BootTime) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.zero_keys_at = Some(now.saturating_add(ZERO_KEYS_AFTER));
         }

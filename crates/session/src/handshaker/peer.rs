@@ -11,8 +11,9 @@ use crate::drop_reason::DropReason;
 use crate::ids::Index;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::noise::{Identity, SentInitiation};
-use crate::time::{Tai64n, Time};
+use crate::time::Tai64n;
 use culvert_aead::Suite;
+use culvert_base::BootTime;
 use std::sync::Arc;
 use std::time::Duration;
 use x25519_dalek::SharedSecret;
@@ -31,42 +32,42 @@ pub(super) struct Peer {
     /// Our initiation that waits for its response. Independent of what the peer initiates.
     pub(super) sent: Option<(Index, SentInitiation)>,
     /// When that left.
-    pub(super) initiated_at: Option<Time>,
+    pub(super) initiated_at: Option<BootTime>,
     /// We are trying to get a handshake through.
     pub(super) attempt: Option<Attempt>,
     /// When we last sent an initiation or a response.
-    pub(super) handshake_sent_at: Option<Time>,
+    pub(super) handshake_sent_at: Option<BootTime>,
     /// The stamp of our last initiation: the next has a greater one even if the clock is set back.
     pub(super) timestamp_sent: Option<Tai64n>,
     /// §5.1: the greatest stamp received, "kept per peer", also while the peer is removed ([`Stamps`](super::stamps::Stamps)).
     pub(super) timestamp_received: Option<Tai64n>,
     /// When that was received.
-    pub(super) stamped_at: Time,
+    pub(super) stamped_at: BootTime,
     /// The stamp is of before the peer was removed.
     pub(super) is_stamp_old: bool,
     /// Until when the initiations that were accepted take, one interval each.
-    pub(super) initiations_until: Time,
+    pub(super) initiations_until: BootTime,
     pub(super) last_handshake: Option<Tai64n>,
 
     /// When everything secret is wiped unless a new session is made.
-    pub(super) zero_keys_at: Option<Time>,
+    pub(super) zero_keys_at: Option<BootTime>,
     pub(super) keepalive_interval: Option<Duration>,
     /// How long data of the peer may wait for anything to be sent back.
     pub(super) keepalive_timeout: Duration,
     /// When we last asked for a keepalive; workers may not have sent it yet.
-    pub(super) keepalive_asked_at: Option<Time>,
+    pub(super) keepalive_asked_at: Option<BootTime>,
     /// How long data may go unanswered: 15 s and the jitter of this time round.
     pub(super) answer_timeout: Duration,
     /// Where the peer stands in the schedule.
-    pub(super) scheduled_at: Option<Time>,
+    pub(super) scheduled_at: Option<BootTime>,
 }
 
 /// A handshake in the making.
 pub(super) struct Attempt {
     /// When somebody last wanted it.
-    pub(super) wanted_at: Time,
+    pub(super) wanted_at: BootTime,
     /// When to send the (next) initiation.
-    pub(super) retry_at: Time,
+    pub(super) retry_at: BootTime,
 }
 
 impl Peer {
@@ -85,9 +86,9 @@ impl Peer {
             handshake_sent_at: None,
             timestamp_sent: None,
             timestamp_received: None,
-            stamped_at: Time::ZERO,
+            stamped_at: BootTime::ZERO,
             is_stamp_old: false,
-            initiations_until: Time::ZERO,
+            initiations_until: BootTime::ZERO,
             last_handshake: None,
             zero_keys_at: None,
             keepalive_interval: None,
@@ -103,7 +104,7 @@ impl Peer {
     pub(super) fn accept_initiation(
         &mut self,
         timestamp: Tai64n,
-        now: Time,
+        now: BootTime,
     ) -> Result<(), DropReason> {
         let is_forgotten = self.is_stamp_old && now.has_passed(self.stamped_at, MAX_AGE);
         if self
@@ -132,27 +133,27 @@ impl Peer {
     }
 
     /// Whether data can be sent at `now`.
-    pub(super) fn can_send(&self, now: Time) -> bool {
+    pub(super) fn can_send(&self, now: BootTime) -> bool {
         self.slots.sending().is_some_and(|keys| keys.can_send(now))
     }
 
     /// Whether a worker that asks for a handshake has a reason. It may have asked before it saw the
     /// keys that another handshake has brought meanwhile.
-    pub(super) fn needs_handshake(&self, now: Time) -> bool {
+    pub(super) fn needs_handshake(&self, now: BootTime) -> bool {
         self.slots.sending().is_none_or(|keys| {
             !keys.can_send(now) || keys.wants_rekey_on_send(now) || keys.wants_rekey_on_receive(now)
         })
     }
 
     /// When an initiation may be sent at the earliest.
-    pub(super) fn handshake_allowed_at(&self) -> Option<Time> {
+    pub(super) fn handshake_allowed_at(&self) -> Option<BootTime> {
         self.handshake_sent_at
             .map(|sent_at| sent_at.saturating_add(REKEY_TIMEOUT))
     }
 
     /// §6.5: "if a peer has received a validly-authenticated transport data message …, but does not
     /// have any packets itself to send back for Keepalive-Timeout seconds, it sends a keepalive".
-    pub(super) fn passive_keepalive_at(&self) -> Option<Time> {
+    pub(super) fn passive_keepalive_at(&self) -> Option<BootTime> {
         let owed_since = self.activity.unacknowledged_since()?;
         let since = self
             .keepalive_asked_at
@@ -161,7 +162,7 @@ impl Peer {
     }
 
     /// One interval after the last authentic packet in either direction.
-    pub(super) fn persistent_keepalive_at(&self) -> Option<Time> {
+    pub(super) fn persistent_keepalive_at(&self) -> Option<BootTime> {
         let interval = self.keepalive_interval?;
         let last = self
             .activity
@@ -173,7 +174,7 @@ impl Peer {
 
     /// §6.4: "if a transport data message is sent to a peer and nothing is received back after
     /// Keepalive-Timeout + Rekey-Timeout seconds, a new handshake is initiated".
-    pub(super) fn unanswered_at(&self) -> Option<Time> {
+    pub(super) fn unanswered_at(&self) -> Option<BootTime> {
         let since = self.activity.unanswered_since()?;
         Some(since.saturating_add(self.answer_timeout))
     }
@@ -181,7 +182,7 @@ impl Peer {
     /// When this peer's timers must be looked at: exact for all that is known by `now`. A mark that
     /// a worker makes later falls due one keepalive timeout later at the earliest, so looking again
     /// after that time misses none.
-    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+    pub(super) fn deadline(&self, now: BootTime) -> Option<BootTime> {
         let attempt = self.attempt.as_ref().map(Attempt::deadline);
         let look_again =
             (!self.slots.is_empty()).then(|| now.saturating_add(self.keepalive_timeout));
@@ -201,11 +202,11 @@ impl Peer {
 
 impl Attempt {
     /// §6.4: "these attempts … continue for Rekey-Attempt-Time seconds before giving up".
-    pub(super) fn gives_up_at(&self) -> Time {
+    pub(super) fn gives_up_at(&self) -> BootTime {
         self.wanted_at.saturating_add(REKEY_ATTEMPT_TIME)
     }
 
-    fn deadline(&self) -> Time {
+    fn deadline(&self) -> BootTime {
         self.retry_at.min(self.gives_up_at())
     }
 }

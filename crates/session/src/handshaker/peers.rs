@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::ids::{Index, PeerId};
 use crate::keys::PublicKey;
 use crate::random::Random;
-use crate::time::Time;
 use culvert_aead::Suite;
+use culvert_base::BootTime;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Peers {
     /// Every receiver index in use: handshakes that wait for a response, and transports.
     by_index: BTreeMap<Index, PeerId>,
     /// Peers by their next deadline; at most one entry each.
-    schedule: BTreeSet<(Time, PeerId)>,
+    schedule: BTreeSet<(BootTime, PeerId)>,
     /// How many peers use ChaCha20-Poly1305 and AES-256-GCM.
     per_suite: [usize; 2],
 }
@@ -126,7 +126,7 @@ impl Peers {
     }
 
     /// Puts the peer where its deadline says; nowhere where `is_up` is false.
-    pub(super) fn reschedule(&mut self, id: PeerId, is_up: bool, now: Time) {
+    pub(super) fn reschedule(&mut self, id: PeerId, is_up: bool, now: BootTime) {
         let Some(peer) = self.slots.get_mut(id.slot()).and_then(Option::as_mut) else {
             return;
         };
@@ -143,12 +143,12 @@ impl Peers {
         peer.scheduled_at = deadline;
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Time> {
+    pub(super) fn next_deadline(&self) -> Option<BootTime> {
         self.schedule.first().map(|&(at, _)| at)
     }
 
     /// The peers that are due at `now`.
-    pub(super) fn due(&self, now: Time) -> Vec<PeerId> {
+    pub(super) fn due(&self, now: BootTime) -> Vec<PeerId> {
         let due = self.schedule.iter().take_while(|(at, _)| *at <= now);
         due.map(|&(_, id)| id).collect()
     }

@@ -7,9 +7,10 @@ use crate::drop_reason::DropReason;
 use crate::ids::{Index, PeerId};
 use crate::noise::{ReceivedInitiation, Refusal, SessionKeys};
 use crate::parse::{CookieReply, Initiation, Macs, Message, Response};
-use crate::time::{Clock, Time};
+use crate::time::Clock;
 use crate::transport::{Role, Transport};
 use culvert_aead::Suite;
+use culvert_base::BootTime;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use x25519_dalek::StaticSecret;
@@ -69,7 +70,7 @@ impl Handshaker {
         Ok(peer)
     }
 
-    fn is_under_load(&mut self, under_load: bool, now: Time) -> bool {
+    fn is_under_load(&mut self, under_load: bool, now: BootTime) -> bool {
         if under_load {
             self.under_load_at = Some(now);
         }
@@ -85,7 +86,7 @@ impl Handshaker {
         sender: Index,
         source: SocketAddr,
         under_load: bool,
-        now: Time,
+        now: BootTime,
     ) -> Result<(), DropReason> {
         let local = self.local.as_mut().ok_or(DropReason::NoPrivateKey)?;
         if !local.cookies.is_mac1_valid(macs) {
@@ -175,7 +176,7 @@ impl Handshaker {
         id: PeerId,
         mut message: [u8; crate::parse::RESPONSE_LEN],
         source: SocketAddr,
-        now: Time,
+        now: BootTime,
     ) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
@@ -235,7 +236,7 @@ impl Handshaker {
     fn handle_cookie_reply(
         &mut self,
         reply: &CookieReply<'_>,
-        now: Time,
+        now: BootTime,
     ) -> Result<PeerId, DropReason> {
         let id = self
             .peers

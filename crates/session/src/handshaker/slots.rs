@@ -2,8 +2,8 @@
 
 use crate::constants::RESETTLE_AFTER;
 use crate::ids::Index;
-use crate::time::Time;
 use crate::transport::{Role, Transport};
+use culvert_base::BootTime;
 use std::sync::Arc;
 
 /// Previous, current and next, as the kernel has them: all three receive, `current` sends, and
@@ -50,7 +50,7 @@ impl Slots {
         &mut self,
         index: Index,
         is_ours_preferred: bool,
-        now: Time,
+        now: BootTime,
     ) -> Option<(Arc<Transport>, Option<Arc<Transport>>)> {
         let next = self.next.take_if(|next| next.local_index() == index)?;
         let dropped = self.previous.take();
@@ -111,7 +111,7 @@ mod tests {
     use culvert_aead::Suite;
     use zeroize::Zeroizing;
 
-    const START: Time = Time::from_nanos(1_000_000_000_000);
+    const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
     fn keys(role: Role, index: u32) -> Arc<Transport> {
         let keys = SessionKeys {
@@ -147,7 +147,7 @@ mod tests {
         let slots = ours_then_theirs(true);
         let ours = slots.previous.as_ref().unwrap();
         let until = START.saturating_add(RESETTLE_AFTER);
-        let just_before = Time::from_nanos(until.as_nanos() - 1);
+        let just_before = BootTime::from_nanos(until.as_nanos() - 1);
         assert!(!ours.confirm(just_before));
         assert!(ours.confirm(until));
         assert!(!ours.confirm(until), "told once");

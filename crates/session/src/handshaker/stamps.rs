@@ -2,7 +2,8 @@
 //! after the peer has been added again.
 
 use crate::keys::PublicKey;
-use crate::time::{Tai64n, Time};
+use crate::time::Tai64n;
+use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub(super) const MAX_REMEMBERED: usize = 1 << 14;
 pub(super) const MAX_AGE: Duration = Duration::from_secs(12 * 3600);
 
 /// A stamp, and when it was received.
-pub(super) type Stamp = (Tai64n, Time);
+pub(super) type Stamp = (Tai64n, BootTime);
 
 /// Whoever was removed first gives way.
 #[derive(Default)]
@@ -59,7 +60,7 @@ mod tests {
     }
 
     fn stamp(number: u64) -> Stamp {
-        (Tai64n::from_unix(number, 0), Time::ZERO)
+        (Tai64n::from_unix(number, 0), BootTime::ZERO)
     }
 
     #[test]

@@ -6,7 +6,8 @@ use crate::constants::{
     KEEPALIVE_TIMEOUT, REKEY_TIMEOUT, REKEY_TIMEOUT_JITTER_MAX, ZERO_KEYS_AFTER,
 };
 use crate::ids::PeerId;
-use crate::time::{Clock, Time};
+use crate::time::Clock;
+use culvert_base::BootTime;
 
 impl Handshaker {
     /// Evaluates the timers of every peer that is due.
@@ -22,7 +23,7 @@ impl Handshaker {
 
     /// §6.3: "after Reject-After-Time × 3 … all ephemeral keys and symmetric session keys are
     /// zeroed out in memory".
-    fn zero_keys_if_due(&mut self, id: PeerId, now: Time) {
+    fn zero_keys_if_due(&mut self, id: PeerId, now: BootTime) {
         let zero_keys_at = self.peers.get(id).and_then(|peer| peer.zero_keys_at);
         if is_due(zero_keys_at, now) {
             self.clear_session(id);
@@ -90,6 +91,6 @@ impl Handshaker {
     }
 }
 
-fn is_due(deadline: Option<Time>, now: Time) -> bool {
+fn is_due(deadline: Option<BootTime>, now: BootTime) -> bool {
     deadline.is_some_and(|at| at <= now)
 }

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-const START: Time = Time::from_nanos(1_000_000_000_000);
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 const SUITES: [Suite; 2] = [Suite::ChaCha20Poly1305, Suite::Aes256Gcm];
 
-fn after(seconds: u64) -> Time {
+fn after(seconds: u64) -> BootTime {
     START.saturating_add(Duration::from_secs(seconds))
 }
 

@@ -1,16 +1,17 @@
 //! Two ends with a clock that the test moves by hand.
 
+use culvert_base::BootTime;
 use culvert_session::parse::DataHeader;
 use culvert_session::{
     Activity, Clock, DATA_OVERHEAD, Destination, DropReason, HandshakeDatagram, Handshaker, Index,
     Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PresharedKey, PrivateKey, PublicKey, Suite, Tai64n,
-    Time, Transport,
+    Transport,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const START: Time = Time::from_nanos(1_000_000_000_000);
+pub(crate) const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 /// Seconds since the Unix epoch at [`START`].
 pub(crate) const START_WALL: u64 = 1_800_000_000;
 

@@ -1,7 +1,8 @@
 //! The timers of §6, each with its sentence.
 
 use crate::common::*;
-use culvert_session::{Activity, Output, PROMPT_KEEPALIVE_TIMEOUT, Time};
+use culvert_base::BootTime;
+use culvert_session::{Activity, Output, PROMPT_KEEPALIVE_TIMEOUT};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -337,7 +338,7 @@ fn link_down_clears_keys_and_stops_every_timer() {
 
 #[test]
 fn what_was_owed_when_the_link_went_down_is_owed_no_more() {
-    let marks: [fn(&Activity, Time); 2] = [Activity::data_sent, Activity::data_received];
+    let marks: [fn(&Activity, BootTime); 2] = [Activity::data_sent, Activity::data_received];
     for mark in marks {
         let (mut a, mut b) = pair();
         shake(&mut a, &mut b, clock_at(Duration::ZERO));

@@ -1,6 +1,7 @@
 //! One end of the tunnel: a data path, the handshakes, and between them what the engine's control thread does.
 
 use super::shell::{Leaving, SimShell};
+use culvert_base::BootTime;
 use culvert_datapath::{
     AllowedIps, Command, DataPath, Dropped, Event, Gates, Inside, Mechanisms, Options, Peer,
     Prefix, Receiving, ReceivingKeys, Rest, Road, Sending, Snapshot, WorkerCounters,
@@ -9,7 +10,6 @@ use culvert_packet::Accept;
 use culvert_policy::gate::{DropReason, GateTable, PeerKey};
 use culvert_session::{
     Clock, ClockOffset, Destination, Handshaker, Output, PeerId, PrivateKey, PublicKey, Tai64n,
-    Time,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) struct Setup {
 pub(crate) struct Machine {
     pub(crate) address: SocketAddr,
     pub(crate) counters: Arc<WorkerCounters>,
-    clock: Rc<Cell<Time>>,
+    clock: Rc<Cell<BootTime>>,
     shaker: Handshaker,
     path: DataPath<SimShell>,
     peer: Arc<Peer>,
@@ -57,7 +57,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(setup: Setup, clock: Rc<Cell<Time>>) -> Self {
+    pub(crate) fn new(setup: Setup, clock: Rc<Cell<BootTime>>) -> Self {
         let mut shaker = Handshaker::new(setup.seed);
         let at = clock_at(clock.get());
         shaker.set_private_key(Some(setup.private_key), at);
@@ -295,8 +295,8 @@ impl Machine {
     }
 }
 
-fn clock_at(now: Time) -> Clock {
-    let wall = Duration::from_secs(1_800_000_000) + now.saturating_since(Time::ZERO);
+fn clock_at(now: BootTime) -> Clock {
+    let wall = Duration::from_secs(1_800_000_000) + now.saturating_since(BootTime::ZERO);
     Clock {
         now,
         wall: Tai64n::from_unix(wall.as_secs(), wall.subsec_nanos()),

@@ -6,12 +6,13 @@ use super::machine::{Machine, Setup};
 use super::shell::{Arrived, Leaving};
 use crate::network::Conditions;
 use crate::random::Random;
+use culvert_base::BootTime;
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_datapath::Inside;
 use culvert_packet::ecn::Ecn;
 use culvert_policy::gate::{ClientGrants, GateTable, Grant, PeerKey, Reach};
 use culvert_policy::{Filter, Filters, Ports};
-use culvert_session::{PrivateKey, Time};
+use culvert_session::PrivateKey;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -67,14 +68,14 @@ pub struct Scene {
     pub link_bytes_per_ms: usize,
     /// Frames that the client's queue has refused.
     pub refused_by_queue: u64,
-    clock: Rc<Cell<Time>>,
+    clock: Rc<Cell<BootTime>>,
     random: Random,
     conditions: Conditions,
     is_cut: bool,
     is_revoked: bool,
     client: Machine,
     gateway: Machine,
-    under_way: BTreeMap<(Time, u64), (SocketAddr, Leaving)>,
+    under_way: BTreeMap<(BootTime, u64), (SocketAddr, Leaving)>,
     sent: u64,
     traffic: Vec<Traffic>,
     opened: Vec<bool>,
@@ -88,7 +89,7 @@ impl Scene {
     #[must_use]
     pub fn new(seed: u64, traffic: Vec<Traffic>) -> Self {
         let mut random = Random::new(seed);
-        let clock = Rc::new(Cell::new(Time::from_nanos(1_000_000_000_000)));
+        let clock = Rc::new(Cell::new(BootTime::from_nanos(1_000_000_000_000)));
         let keys = [(); 2].map(|()| PrivateKey::from_bytes(random.bytes()));
         let addresses: [SocketAddr; 2] = [
             ([192, 0, 2, 1], 51_820).into(),

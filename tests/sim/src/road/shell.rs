@@ -1,5 +1,6 @@
 //! Devices in memory: the shell of a simulated machine's data path.
 
+use culvert_base::BootTime;
 use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, QueueFault, URGENT_QUEUE, counted_bytes};
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
@@ -7,7 +8,6 @@ use culvert_datapath::{
     Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
-use culvert_session::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -47,7 +47,7 @@ pub(crate) struct Leaving {
 
 /// The devices of a machine.
 pub(crate) struct SimShell {
-    clock: Rc<Cell<Time>>,
+    clock: Rc<Cell<BootTime>>,
     queues: Vec<VecDeque<Vec<u8>>>,
     counts: Vec<Rc<Count>>,
     /// Frames that the host has got.
@@ -66,7 +66,7 @@ pub(crate) struct SimShell {
 }
 
 impl SimShell {
-    pub(crate) fn new(clock: Rc<Cell<Time>>) -> Self {
+    pub(crate) fn new(clock: Rc<Cell<BootTime>>) -> Self {
         Self {
             clock,
             queues: (0..QUEUES).map(|_| VecDeque::new()).collect(),
@@ -155,12 +155,12 @@ impl Shell for SimShell {
     type Account = SimAccount;
     type Received = SimReceived;
 
-    fn now(&self) -> Time {
+    fn now(&self) -> BootTime {
         self.clock.get()
     }
 
     fn wall(&self) -> Duration {
-        WALL_AT_ZERO + self.now().saturating_since(Time::ZERO)
+        WALL_AT_ZERO + self.now().saturating_since(BootTime::ZERO)
     }
 
     fn yield_now(&self) {
