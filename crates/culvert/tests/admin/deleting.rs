@@ -100,6 +100,21 @@ fn a_file_that_would_delete_all_of_a_kind_is_refused_unless_prune_all_is_said() 
             ][..],
         ),
         ("# Cut short\n".to_owned(), &["the only site"]),
+        // Blank, with rules about names alone, cut off behind a table, or with others of the same kinds in their place.
+        (
+            "\n \t\r\n\n".to_owned(),
+            &["the only site", "the only policy"],
+        ),
+        (
+            "[dns]\nsearch = ['corp.example']\n".to_owned(),
+            &["the only site"],
+        ),
+        (actor.to_owned(), &["the only site", "the only resource"]),
+        (site.to_owned(), &["the only actor", "the only group"]),
+        (
+            format!("{site}{actor}[[group]]\nname = 'others'\n"),
+            &["the only group", "the only policy"],
+        ),
         (format!("{site}{actor}"), &["the only group"]),
         (format!("{another}{actor}"), &["the only site"]),
     ] {
