@@ -13,8 +13,16 @@ use crate::system;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
 use culvert_base::{Destination, Family};
 
-/// Errors that say nothing of the datagrams: memory that is short, and a device that failed.
-const PASSING: [i32; 3] = [libc::ENOBUFS, libc::ENOMEM, libc::EIO];
+/// Errors that say nothing of the datagrams: memory that is short, a device that failed, and those of a device or a program
+/// in the way that no sender can do anything about.
+const PASSING: [i32; 6] = [
+    libc::ENOBUFS,
+    libc::ENOMEM,
+    libc::EIO,
+    libc::EFAULT,
+    libc::ENOSPC,
+    libc::EOPNOTSUPP,
+];
 
 impl Socket {
     /// Sends `datagrams`, which are `stride` bytes each but for the last, which may be shorter, with the traffic
@@ -82,7 +90,7 @@ impl Socket {
             Some(libc::EAGAIN) => SendError::WouldBlock,
             Some(libc::EMSGSIZE) => SendError::TooBig,
             // "UDP_SEGMENT" over a route that encrypts, or without checksum offload before Linux 6.11.
-            Some(libc::EIO) if several => SendError::SegmentationUnsupported,
+            Some(libc::EIO | libc::EOPNOTSUPP) if several => SendError::SegmentationUnsupported,
             Some(errno) if PASSING.contains(&errno) => SendError::Passing(error),
             Some(libc::EINVAL) => self.explain_invalid(error, stride, several, to),
             Some(libc::EADDRNOTAVAIL | libc::ENODEV | libc::ENETUNREACH) if to.source.is_some() => {

@@ -67,7 +67,16 @@ fn every_twentieth_call_that_fails_loses_nothing_and_turns_no_offload_off() {
     let tunnel = culvert_tunnel().unwrap();
     let ends = [&tunnel.left, &tunnel.right];
     let calls = "writev,sendmsg,recvmmsg";
-    for error in ["EINVAL", "EIO", "ENOBUFS", "ENOMEM", "EINTR"] {
+    for error in [
+        "EINVAL",
+        "EIO",
+        "ENOBUFS",
+        "ENOMEM",
+        "EINTR",
+        "EFAULT",
+        "ENOSPC",
+        "EOPNOTSUPP",
+    ] {
         let straces = ends.map(|end| failing(end, calls, error));
         let said = ping(&tunnel);
         assert!(said.contains(" 0% packet loss"), "{error}: {said}");
