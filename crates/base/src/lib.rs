@@ -1,6 +1,6 @@
 //! What the pure crates have in common.
 //!
-//! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own. [`BootTime`] is time as an argument. [`Destination`] and [`LocalAddress`] say
+//! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own. [`BootTime`] is time as an argument, [`TokenBucket`] a rate. [`Destination`] and [`LocalAddress`] say
 //! where datagrams go and come from. [`datagrams`] and [`frames`] are what the kernel takes and gives in one call.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,9 @@ pub mod frames;
 mod log;
 mod net;
 mod time;
+mod token_bucket;
 
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
 pub use net::{Destination, Family, LocalAddress};
 pub use time::BootTime;
+pub use token_bucket::{TokenBucket, TokenRate};

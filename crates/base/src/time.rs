@@ -38,6 +38,12 @@ impl BootTime {
         self.0 / NANOS_PER_MILLI
     }
 
+    /// Time since the start of the clock.
+    #[must_use]
+    pub const fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
     /// `None` past the end of the clock.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {

@@ -3,6 +3,7 @@
 use super::keeper::{Incoming, Joined, Letter};
 use super::upgrade::Socket;
 use super::{Shared, Side, Visitor};
+use culvert_base::{TokenBucket, TokenRate};
 use culvert_wire::messages::{
     FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
@@ -314,11 +315,11 @@ async fn in_time(written: impl Future<Output = Result<(), Error>>) -> bool {
     matches!(timeout(SILENCE, written).await, Ok(Ok(())))
 }
 
-/// What a machine may still send at once.
+/// The messages that a machine may still send at once.
 struct Rate {
-    one: Duration,
-    full: Duration,
-    full_at: Instant,
+    rate: TokenRate,
+    tokens: TokenBucket,
+    start: Instant,
 }
 
 impl Rate {
@@ -327,20 +328,17 @@ impl Rate {
             Side::Client => (CLIENT_RATE_PER_S, CLIENT_BURST),
             Side::Gateway => (GATEWAY_RATE_PER_S, GATEWAY_BURST),
         };
-        let one = Duration::from_secs(1) / rate_per_s;
         Self {
-            one,
-            full: one * burst,
-            full_at: Instant::now(),
+            rate: TokenRate::per_second(rate_per_s, burst),
+            tokens: TokenBucket::FULL,
+            start: Instant::now(),
         }
     }
 
     async fn pay(&mut self) {
-        let now = Instant::now();
-        self.full_at = self.full_at.max(now) + self.one;
-        let beyond = self.full_at.saturating_duration_since(now + self.full);
-        if !beyond.is_zero() {
-            sleep(beyond).await;
+        let wait = self.tokens.take_ahead(self.rate, self.start.elapsed());
+        if !wait.is_zero() {
+            sleep(wait).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::copies::CopyWatch;
 use crate::counters::{Dropped, WorkerCounters};
 use crate::event::{Event, HandshakeMessage};
 use crate::gates::Gates;
-use crate::icmp_rate::IcmpRate;
+use crate::icmp_rate::ICMP_RATE;
 use crate::key_wait::KeyWait;
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::mix::Mix;
@@ -17,7 +17,7 @@ use crate::refusals::Refusals;
 use crate::shell::{Ended, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
 use crate::unrouted::Unrouted;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, TokenBucket};
 use culvert_packet::{MtuMessage, VNET_HEADER_LEN};
 use culvert_session::{ClockOffset, OpenedBatch};
 use std::io::IoSlice;
@@ -50,7 +50,7 @@ pub(crate) struct Context<S> {
     /// When the control thread was last told of a loop.
     loop_told: Option<BootTime>,
     foreign_told: Option<BootTime>,
-    icmp_rate: IcmpRate,
+    icmp_tokens: TokenBucket,
     /// Answers to clients whose packets the gate does not let pass.
     pub(crate) refusals: Refusals,
     pub(crate) mtu_answers: MtuAnswers,
@@ -80,8 +80,8 @@ impl<S: Shell> Context<S> {
             key_wait: KeyWait::new(now),
             loop_told: None,
             foreign_told: None,
-            icmp_rate: IcmpRate::new(now),
-            refusals: Refusals::new(now),
+            icmp_tokens: TokenBucket::FULL,
+            refusals: Refusals::new(),
             mtu_answers: MtuAnswers::default(),
             mix: Mix::new(now),
             busy_poll: BusyPoll::new(),
@@ -270,14 +270,16 @@ impl<S: Shell> Context<S> {
     /// Writes an ICMP message to the inside, unless many were written a moment ago. `make` fills its
     /// argument and returns the length, or declines.
     pub(crate) fn reply(&mut self, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        if !self.icmp_rate.has_room(self.now) {
+        let now = self.now.since_start();
+        if !self.icmp_tokens.wait(ICMP_RATE, now).is_zero() {
             return;
         }
         let mut message = [0; MAX_ICMP_LEN];
         let Some(len) = make(&mut message) else {
             return;
         };
-        self.icmp_rate.take(self.now);
+        // It was there a moment ago.
+        let _taken = self.icmp_tokens.take(ICMP_RATE, now);
         let vnet = [0; VNET_HEADER_LEN];
         if self
             .shell

@@ -1,7 +1,7 @@
 //! The gateway's answers to packets of clients that the gate drops: ICMP, so that a program fails at once.
 
-use crate::icmp_rate::IcmpRate;
-use culvert_base::BootTime;
+use crate::icmp_rate::ICMP_RATE;
+use culvert_base::{BootTime, TokenBucket};
 use culvert_packet::icmp::{MAX_V6_LEN, Unreachable, refusal};
 use culvert_policy::gate::DropReason;
 use culvert_session::PeerId;
@@ -15,16 +15,14 @@ const MAX_WAITING: usize = 64;
 pub(crate) struct Refusals {
     waiting: VecDeque<(PeerId, Box<[u8]>)>,
     /// By the slot of the peer, as far as any was answered: 8 bytes for each peer that there is.
-    rates: Vec<IcmpRate>,
-    began: BootTime,
+    tokens: Vec<TokenBucket>,
 }
 
 impl Refusals {
-    pub(crate) fn new(now: BootTime) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
-            rates: Vec::new(),
-            began: now,
+            tokens: Vec::new(),
         }
     }
 
@@ -33,18 +31,19 @@ impl Refusals {
     pub(crate) fn note(&mut self, peer: PeerId, packet: &[u8], reason: DropReason, now: BootTime) {
         let Some(kind) = kind(reason) else { return };
         let slot = peer.slot();
-        if self.rates.len() <= slot {
-            let began = self.began;
-            self.rates.resize_with(slot + 1, || IcmpRate::new(began));
+        if self.tokens.len() <= slot {
+            self.tokens.resize(slot + 1, TokenBucket::FULL);
         }
-        if !self.rates[slot].has_room(now) {
+        let now = now.since_start();
+        if !self.tokens[slot].wait(ICMP_RATE, now).is_zero() {
             return;
         }
         let mut answer = [0; MAX_V6_LEN];
         if let Some(len) = refusal(packet, kind, &mut answer)
             && self.makes_room_for(peer)
         {
-            self.rates[slot].take(now);
+            // It was there a moment ago.
+            let _taken = self.tokens[slot].take(ICMP_RATE, now);
             self.waiting.push_back((peer, answer[..len].into()));
         }
     }
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_no_grant_allows_is_answered_from_the_clients_own_address() {
-        let mut refusals = Refusals::new(BootTime::ZERO);
+        let mut refusals = Refusals::new();
         refusals.note(PEER, &packet(), DropReason::Port, BootTime::ZERO);
         let (peer, answer) = refusals.pop().unwrap();
         assert_eq!(peer, PEER);
@@ -129,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_forged_or_belongs_to_nothing_is_not_answered() {
-        let mut refusals = Refusals::new(BootTime::ZERO);
+        let mut refusals = Refusals::new();
         for &reason in DropReason::ALL {
             refusals.note(PEER, &packet(), reason, BootTime::ZERO);
         }
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn fifty_are_answered_at_once_and_then_one_a_millisecond() {
-        let mut refusals = Refusals::new(BootTime::ZERO);
+        let mut refusals = Refusals::new();
         let mut now = BootTime::from_nanos(1_000_000_000);
         let count = |refusals: &mut Refusals, now: BootTime| {
             let mut answered = 0;
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_client_that_floods_takes_nothing_of_what_another_hears() {
-        let mut refusals = Refusals::new(BootTime::ZERO);
+        let mut refusals = Refusals::new();
         let now = BootTime::from_nanos(1_000_000_000);
         // Nobody takes the answers, and their number is bounded.
         for flood in 0..4 {

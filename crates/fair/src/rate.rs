@@ -1,6 +1,7 @@
 //! Token buckets of subscribers, in constant memory.
 
 use crate::subscriber::{MULTIPLES, Subscriber};
+use culvert_base::{TokenBucket, TokenRate};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -16,11 +17,9 @@ pub const BUCKETS: usize = 1 << 16;
 /// Nobody is refused for want of memory: there is nothing to fill.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
-    one_every: Duration,
-    burst: u32,
+    rate: TokenRate,
     key: [u64; 2],
-    /// For each bucket, when it will be full again, in nanoseconds.
-    full_at: Vec<u64>,
+    buckets: Vec<TokenBucket>,
 }
 
 impl RateLimit {
@@ -28,10 +27,9 @@ impl RateLimit {
     #[must_use]
     pub fn new(one_every: Duration, burst: u32, key: [u64; 2]) -> Self {
         Self {
-            one_every,
-            burst: burst.max(1),
+            rate: TokenRate::new(one_every, burst),
             key,
-            full_at: vec![0; BUCKETS],
+            buckets: vec![TokenBucket::FULL; BUCKETS],
         }
     }
 
@@ -41,29 +39,21 @@ impl RateLimit {
     /// # Errors
     /// How long to wait where one of them has none; then none is taken.
     pub fn take(&mut self, subscriber: Subscriber, now: Duration) -> Result<(), Duration> {
-        let now = nanos(now);
-        let one = nanos(self.one_every);
-        // The bucket of a wider network has a multiple of the tokens and of the rate: it fills in this time.
-        let full_in = one.saturating_mul(self.burst.into());
-        let charged = |full_at: u64, multiple: u32| {
-            let cost = one / u64::from(multiple);
-            full_at.max(now).saturating_add(cost)
-        };
         let mut buckets = [None; MULTIPLES.len()];
         for (slot, network) in buckets.iter_mut().zip(subscriber.networks().rev()) {
-            *slot = Some((self.bucket(&network), network.multiple()));
+            *slot = Some((self.bucket(&network), self.rate.times(network.multiple())));
         }
         let buckets = buckets.into_iter().flatten();
-        let mut wait = 0;
-        for (bucket, multiple) in buckets.clone() {
-            let over = charged(self.full_at[bucket], multiple).saturating_sub(now);
-            wait = wait.max(over.saturating_sub(full_in));
+        let waits = buckets
+            .clone()
+            .map(|(bucket, rate)| self.buckets[bucket].wait(rate, now));
+        let wait = waits.max().unwrap_or_default();
+        if !wait.is_zero() {
+            return Err(wait);
         }
-        if wait > 0 {
-            return Err(Duration::from_nanos(wait));
-        }
-        for (bucket, multiple) in buckets {
-            self.full_at[bucket] = charged(self.full_at[bucket], multiple);
+        for (bucket, rate) in buckets {
+            // It was there a moment ago; two networks that share a bucket owe the second one.
+            self.buckets[bucket].take_ahead(rate, now);
         }
         Ok(())
     }
@@ -75,11 +65,6 @@ impl RateLimit {
         // Below 65,536, whatever the width of usize.
         (hasher.finish() % BUCKETS as u64) as usize
     }
-}
-
-/// Half a millennium at most.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -150,7 +135,8 @@ mod tests {
         for number in 0..=u16::MAX {
             let _ = limit.take(of_site(number), SECOND);
         }
-        let used = limit.full_at.iter().filter(|at| **at > 0);
+        let used = limit.buckets.iter();
+        let used = used.filter(|bucket| **bucket != TokenBucket::FULL);
         assert!(used.count() <= 3 * 4);
     }
 }

@@ -3,6 +3,7 @@
 use super::SessionId;
 use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S};
 use super::slots::SlotSet;
+use culvert_base::{TokenBucket, TokenRate};
 use culvert_ids::{ResourceId, TokenId};
 use culvert_policy::Country;
 use culvert_wire::messages::{GatewayLoad, ReasonCode};
@@ -36,7 +37,8 @@ pub(super) struct ClientSession {
     pub(super) told: SlotSet,
     /// Numbers of the requests that wait for an answer.
     pub(super) waiting: BTreeSet<u64>,
-    pub(super) allowance: Allowance,
+    /// Requests that it may still make.
+    pub(super) requests: TokenBucket,
     denials: BTreeMap<(ResourceId, ReasonCode), Timestamp>,
 }
 
@@ -54,7 +56,7 @@ impl ClientSession {
             follows_dns,
             told: SlotSet::default(),
             waiting: BTreeSet::new(),
-            allowance: Allowance::full(now),
+            requests: TokenBucket::FULL,
             denials: BTreeMap::new(),
         }
     }
@@ -128,52 +130,12 @@ impl GatewaySession {
     }
 }
 
-/// How many requests a client may still make: a bucket that fills at [`REQUESTS_PER_S`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
-    /// In thousandths of a request.
-    milli: u64,
-    at: Timestamp,
-}
-
-impl Allowance {
-    const FULL: u64 = REQUEST_BURST as u64 * 1_000;
-
-    const fn full(now: Timestamp) -> Self {
-        Self {
-            milli: Self::FULL,
-            at: now,
-        }
-    }
-
-    /// Takes one; false where there is none.
-    pub(super) fn take(&mut self, now: Timestamp) -> bool {
-        let passed_ms = now.unix_ms().saturating_sub(self.at.unix_ms());
-        let filled = passed_ms.saturating_mul(u64::from(REQUESTS_PER_S));
-        self.milli = self.milli.saturating_add(filled).min(Self::FULL);
-        self.at = now;
-        let is_left = self.milli >= 1_000;
-        self.milli -= if is_left { 1_000 } else { 0 };
-        is_left
-    }
-}
+/// The requests that a client may make.
+pub(super) const REQUEST_RATE: TokenRate = TokenRate::per_second(REQUESTS_PER_S, REQUEST_BURST);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_are_counted_by_the_burst_and_then_by_the_second() {
-        let mut now = Timestamp::from_unix_ms(1_000_000);
-        let mut allowance = Allowance::full(now);
-        let burst = (0..1000).filter(|_| allowance.take(now)).count();
-        assert_eq!(burst, REQUEST_BURST as usize);
-        now = Timestamp::from_unix_ms(now.unix_ms() + 1_000);
-        let next = (0..1000).filter(|_| allowance.take(now)).count();
-        assert_eq!(next, REQUESTS_PER_S as usize);
-        // A clock that is set back gives nothing.
-        assert!(!allowance.take(Timestamp::from_unix_ms(0)));
-    }
 
     #[test]
     fn a_denial_is_news_once_a_minute_and_few_are_remembered() {

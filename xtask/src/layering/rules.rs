@@ -235,6 +235,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-control-server",
         &[
+            "culvert-base",
             "culvert-hub",
             "culvert-ids",
             "culvert-link",
@@ -291,7 +292,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-fair", &[]),
+    ("culvert-fair", &["culvert-base"]),
     ("culvert-host", &["culvert-policy"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),

@@ -5,6 +5,7 @@ mod offers;
 use super::Hub;
 use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use super::reasons::Refusal;
+use crate::session::REQUEST_RATE;
 use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::AccessEntry;
@@ -12,6 +13,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A client and a resource that it is to get a grant for.
 pub(super) type Pair = (ClientId, ResourceId);
@@ -149,7 +151,9 @@ impl Hub {
             && (is_asked || asks < MAX_ASKS_PER_CLIENT)
             && avoid.len() <= MAX_AVOIDED
             && names.len() <= MAX_NAMES;
-        let may_ask = session.allowance.take(now) && has_room;
+        let since_epoch = Duration::from_millis(now.unix_ms());
+        let is_within_rate = session.requests.take(REQUEST_RATE, since_epoch).is_ok();
+        let may_ask = is_within_rate && has_room;
         session.waiting.insert(request);
         let mut wish = Wish {
             waiters: vec![Waiter {
