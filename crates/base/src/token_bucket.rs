@@ -57,6 +57,8 @@ impl TokenBucket {
     pub fn take(&mut self, rate: TokenRate, now: Duration) -> Result<(), Duration> {
         let (full_at, wait) = self.after_one(rate, now);
         if wait > 0 {
+            // After a clock that was set back the bucket fills from here on.
+            self.full_at_ns = full_at - nanos(rate.one_every);
             return Err(Duration::from_nanos(wait));
         }
         self.full_at_ns = full_at;

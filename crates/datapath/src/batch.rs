@@ -22,6 +22,15 @@ pub(crate) struct Batch {
     sealed: Option<Sealed>,
 }
 
+/// Reasons for a sealed batch to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// The socket's send buffer is full.
+    Socket,
+    /// An earlier batch of another worker under the same key.
+    Turn,
+}
+
 /// The state of a batch whose records have their counters.
 pub(crate) struct Sealed {
     /// The counter of the first record.
@@ -30,6 +39,7 @@ pub(crate) struct Sealed {
     pub(crate) end: u64,
     /// Bytes that have left already: a send that would block halfway goes on from here.
     pub(crate) sent: usize,
+    waits_for: Option<Blocked>,
 }
 
 impl Batch {
@@ -85,6 +95,25 @@ impl Batch {
 
     pub(crate) fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_ref()
+    }
+
+    /// The reason for which the sealed batch waits.
+    pub(crate) fn waits_for(&self) -> Option<Blocked> {
+        self.sealed.as_ref()?.waits_for
+    }
+
+    /// The sealed batch waits for this.
+    pub(crate) fn wait_for(&mut self, reason: Blocked) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.waits_for = Some(reason);
+        }
+    }
+
+    /// The sealed batch waits for nothing.
+    pub(crate) fn try_again(&mut self) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.waits_for = None;
+        }
     }
 
     /// Whether records for `road`, with outer traffic class `class`, may join what is here.
@@ -143,6 +172,7 @@ impl Batch {
             first,
             end: first + u64::from(count),
             sent: 0,
+            waits_for: None,
         });
         let buffer = &mut self.buffer[..self.len];
         sending

@@ -3,6 +3,7 @@
 //! A turn takes over the newest snapshot, carries in one budget of superframes and out another one, so that neither
 //! direction starves. Frames and datagrams with priority are carried before, between and after the superframes.
 
+use crate::batch::Blocked;
 use crate::busy_poll::Side;
 use crate::context::Context;
 use crate::counters::{Dropped, WorkerCounters};
@@ -19,7 +20,6 @@ use crate::refusal::Refusal;
 use crate::send_limit::SendLimits;
 use crate::shell::{Ended, Ready, Receive, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
-use crate::transmit::Blocked;
 use culvert_base::BootTime;
 use culvert_packet::{Accept, MtuMessage, VNET_HEADER_LEN, icmp};
 use culvert_session::{ClockOffset, PeerId};
@@ -152,7 +152,7 @@ impl<S: Shell> DataPath<S> {
         let has_signals = !self.signals.is_empty() || !self.context.mtu_answers.is_empty();
         let is_busy = self.ready.contains(&true)
             || self.outbound.has_work()
-            || (self.outbound.blocked.is_none()
+            || (!self.outbound.is_blocked()
                 && (self.has_more || self.queues.is_ready() || has_signals));
         if is_busy {
             return Rest::None;
@@ -250,7 +250,7 @@ impl<S: Shell> DataPath<S> {
         } else {
             self.outbound.abandon(&self.context);
         }
-        self.outbound.blocked = None;
+        self.outbound.unblock_all();
     }
 
     /// Does what the control thread asked for.
@@ -279,7 +279,7 @@ impl<S: Shell> DataPath<S> {
             let answer = Signal::Mtu(MtuMessage::Answer(probe));
             self.signals.push_back((peer, answer));
         }
-        if self.outbound.blocked.is_none()
+        if !self.outbound.is_blocked()
             && let Some(&(peer, signal)) = self.signals.front()
             && self
                 .outbound
@@ -406,7 +406,7 @@ impl<S: Shell> DataPath<S> {
 
     fn carry_priority_out(&mut self) -> Result<(), Ended> {
         let mut budget = PRIORITY_BUDGET_FRAMES;
-        if self.queues.has_urgent() && self.outbound.blocked.is_none() {
+        if self.queues.has_urgent() && !self.outbound.is_blocked() {
             self.carry_out(Scope::Urgent, &mut budget)?;
         }
         Ok(())
@@ -416,7 +416,7 @@ impl<S: Shell> DataPath<S> {
     fn send(&mut self) -> Result<(), Ended> {
         self.outbound.answer(&mut self.context);
         let mut budget = BUDGET_FRAMES;
-        while self.outbound.blocked.is_none() {
+        while !self.outbound.is_blocked() {
             let progress = self.carry_out(Scope::All, &mut budget)?;
             self.has_more = progress != Progress::Idle;
             if progress != Progress::Pause {
@@ -435,7 +435,7 @@ impl<S: Shell> DataPath<S> {
             scope,
             budget,
         )?;
-        if progress == Progress::Blocked && self.outbound.blocked == Some(Blocked::Socket) {
+        if progress == Progress::Blocked && self.outbound.waits_for(Blocked::Socket) {
             let lane = match self.outbound.sends_to_v4() {
                 true => Lane::V4,
                 false => Lane::V6,

@@ -2,7 +2,7 @@
 
 mod resumed;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Blocked};
 use crate::busy_poll::Side;
 use crate::context::Context;
 use crate::counters::Dropped;
@@ -18,7 +18,7 @@ use crate::shell::{Ended, Shell};
 use crate::snapshot::{Road, Snapshot};
 use crate::splitter::{Splitter, inner_mtu, told_mtu};
 use crate::staging::Staging;
-use crate::transmit::{self, Blocked};
+use crate::transmit;
 use culvert_base::datagrams::{MAX_SEGMENTS, PRIORITY_CLASS};
 use culvert_base::frames::MAX_FRAME_BYTES;
 use culvert_packet::ecn::{self, Ecn};
@@ -58,8 +58,6 @@ pub(crate) struct Outbound {
     pub(crate) moderation: InterruptModeration,
     /// Frames that have been given a route or a receiver: the mailbox's bound.
     resumed: VecDeque<Resumed>,
-    /// Why the sealed batch has not left.
-    pub(crate) blocked: Option<Blocked>,
 }
 
 /// How far the frame in the buffer has been cut.
@@ -108,7 +106,7 @@ pub(crate) enum Progress {
     Pause,
     /// The budget was used up.
     More,
-    /// See [`Outbound::blocked`].
+    /// See [`Outbound::is_blocked`].
     Blocked,
 }
 
@@ -123,7 +121,6 @@ impl Outbound {
             keyless: None,
             moderation: InterruptModeration::new(),
             resumed: VecDeque::new(),
-            blocked: None,
         }
     }
 
@@ -518,17 +515,37 @@ impl Outbound {
         }
     }
 
-    /// Sends the sealed batch. False where it must wait; see [`Self::blocked`].
+    /// Sends the sealed batch. False if it must wait.
     fn send<S: Shell>(&mut self, context: &mut Context<S>) -> bool {
-        self.blocked = transmit::send(&mut self.batch, context).err();
-        self.blocked.is_none()
+        match transmit::send(&mut self.batch, context) {
+            Ok(()) => true,
+            Err(reason) => {
+                self.batch.wait_for(reason);
+                false
+            }
+        }
+    }
+
+    /// True if the sealed batch can't leave for now. Nothing else is carried out meanwhile.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.batch.waits_for().is_some()
+    }
+
+    /// True if the sealed batch waits for this.
+    pub(crate) fn waits_for(&self, reason: Blocked) -> bool {
+        self.batch.waits_for() == Some(reason)
     }
 
     /// The reason for which this direction stands may be gone: it tries again.
     pub(crate) fn unblock(&mut self, reason: Blocked) {
-        if self.blocked == Some(reason) {
-            self.blocked = None;
+        if self.waits_for(reason) {
+            self.unblock_all();
         }
+    }
+
+    /// Tries again, whatever the reason was.
+    pub(crate) fn unblock_all(&mut self) {
+        self.batch.try_again();
     }
 
     /// Whether the batch on its way out goes to an IPv4 endpoint.
@@ -539,7 +556,7 @@ impl Outbound {
 
     /// Whether there is work that does not wait for a device.
     pub(crate) fn has_work(&self) -> bool {
-        self.blocked.is_none()
+        !self.is_blocked()
             && (self.cursor.is_some() || !self.batch.is_empty() || !self.resumed.is_empty())
     }
 
@@ -554,7 +571,6 @@ impl Outbound {
             .counters
             .count_drop(Dropped::SendFailed, self.batch.records() as u64 + uncut);
         self.batch.reset();
-        self.blocked = None;
     }
 }
 

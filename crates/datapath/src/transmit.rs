@@ -1,6 +1,6 @@
 //! Sends sealed batches to the socket, each in its turn.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Blocked};
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::event::Event;
@@ -10,15 +10,6 @@ use crate::shell::{SendFault, Shell};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Reasons for a sealed batch to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// The socket's send buffer is full.
-    Socket,
-    /// An earlier batch of another worker under the same key.
-    Turn,
-}
 
 /// Sends `batch` where it is sealed, and empties it. What can't be sent at all is counted.
 ///
