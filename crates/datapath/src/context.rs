@@ -30,6 +30,10 @@ use std::time::Duration;
 /// say that it was in vain.
 const LOOP_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The same, of a sender that it did not hear of last: two containers may begin within a moment, and each may send once.
+/// Senders that take turns cost the control thread 200 messages a second, of some microseconds each.
+const OTHER_SOURCE_INTERVAL: Duration = Duration::from_millis(5);
+
 /// The largest ICMP message written: the minimum MTU of IPv6, which RFC 4443 section 2.4(c) bounds
 /// error messages by.
 const MAX_ICMP_LEN: usize = 1280;
@@ -49,7 +53,7 @@ pub(crate) struct Context<S> {
     pub(crate) key_wait: KeyWait,
     /// When the control thread was last told of a loop.
     loop_told: Option<BootTime>,
-    foreign_told: Option<BootTime>,
+    foreign_told: Option<(IpAddr, BootTime)>,
     icmp_tokens: TokenBucket,
     /// Answers to clients whose packets the gate does not let pass.
     pub(crate) refusals: Refusals,
@@ -238,16 +242,21 @@ impl<S: Shell> Context<S> {
     #[cold]
     pub(crate) fn count_foreign(&mut self, source: IpAddr, packets: u64) {
         self.counters.count_drop(Dropped::SourceForeign, packets);
-        let due = self
-            .foreign_told
-            .is_none_or(|last| self.now.saturating_since(last) >= LOOP_INTERVAL);
+        let due = self.foreign_told.is_none_or(|(last, told)| {
+            let interval = if last == source {
+                LOOP_INTERVAL
+            } else {
+                OTHER_SOURCE_INTERVAL
+            };
+            self.now.saturating_since(told) >= interval
+        });
         // The kernel's own multicast reports come from link-local addresses.
         let is_global = match source {
             IpAddr::V4(source) => !source.is_link_local() && !source.is_unspecified(),
             IpAddr::V6(source) => !source.is_unicast_link_local() && !source.is_unspecified(),
         };
         if due && is_global && self.tell(Event::ForeignSource(source)) {
-            self.foreign_told = Some(self.now);
+            self.foreign_told = Some((source, self.now));
         }
     }
 

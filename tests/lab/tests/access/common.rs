@@ -146,13 +146,15 @@ impl Bed {
 
     /// The index of the gateway that serves the client.
     pub(crate) fn serving(&self) -> usize {
+        self.serves_now().expect("a gateway serves the client")
+    }
+
+    /// The index of the gateway that serves the client; none between two gateways.
+    pub(crate) fn serves_now(&self) -> Option<usize> {
         let status = self.product.client.status().unwrap();
-        let name = status["gateways"][0]["name"].as_str().unwrap().to_owned();
+        let name = status["gateways"][0]["name"].as_str()?;
         let gateways = &self.product.gateways;
-        gateways
-            .iter()
-            .position(|gateway| gateway.name == name)
-            .unwrap()
+        gateways.iter().position(|gateway| gateway.name == name)
     }
 
     /// Waits until one of two gateways says that it is much busier than the other one. What it says

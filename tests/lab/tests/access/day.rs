@@ -285,7 +285,7 @@ impl Day {
             .portal
             .admin(&format!("gateway drain {name} --now"))?;
         wait_until("the flows to go through the other one", GOES_ON, || {
-            self.bed.serving() == MORTAL
+            self.bed.serves_now() == Some(MORTAL)
         })?;
         self.stream.goes_on(GOES_ON)?;
         product.portal.admin(&format!("gateway undrain {name}"))?;
@@ -294,7 +294,7 @@ impl Day {
 
     fn kill_the_one_in_use(&mut self) -> Result<()> {
         ensure!(
-            self.bed.serving() == MORTAL,
+            self.bed.serves_now() == Some(MORTAL),
             "nobody uses the one that dies"
         );
         let mortal = &mut self.bed.product.gateways[MORTAL];

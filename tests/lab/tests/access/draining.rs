@@ -70,7 +70,10 @@ fn bed_with_grants_of(lifetime_s: u64, gateways: u8) -> Bed {
 /// Waits until the client uses a gateway, and asks nothing of it.
 fn wait_until_used(bed: &Bed, gateway: usize, limit_s: u64) {
     let limit = Duration::from_secs(limit_s);
-    wait_until("the client to use it", limit, || bed.serving() == gateway).unwrap();
+    wait_until("the client to use it", limit, || {
+        bed.serves_now() == Some(gateway)
+    })
+    .unwrap();
 }
 
 #[test]
