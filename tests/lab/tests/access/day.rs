@@ -254,7 +254,11 @@ impl Day {
                     kill_portal(&mut portal(), portal_lines)
                 }),
                 scope.spawn(|| {
-                    portal().admin(&format!("gateway drain {steady} --now"))?;
+                    // It is refused while no other gateway could take the clients.
+                    let drain = format!("gateway drain {steady} --now");
+                    wait_until("another gateway for the clients", GOES_ON, || {
+                        portal().admin(&drain).is_ok()
+                    })?;
                     pause();
                     portal()
                         .admin(&format!("gateway undrain {steady}"))
