@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A batch under construction, or sealed and on its way out.
 ///
 /// All records have the length of the first, but the last may be shorter: that is what
-/// `UDP_SEGMENT` can cut, and what [`culvert_aead::Layout`] describes.
+/// `UDP_SEGMENT` can cut, and what `culvert_aead::Layout` describes.
 pub(crate) struct Batch {
     buffer: Box<[u8]>,
     len: usize,

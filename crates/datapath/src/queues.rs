@@ -93,7 +93,7 @@ impl<A: QueueAccount> Queues<A> {
     }
 
     /// Has every queue read, once in a while. One whose account is wrong may refuse all packets although it is empty
-    /// ([`Account::found_empty`]), and then nothing else would have it read.
+    /// ([`QueueAccount::found_empty`]), and then nothing else would have it read.
     pub(crate) fn recheck(&mut self, now: Time) {
         if !self.books.is_empty() && now >= self.recheck_at {
             self.recheck_at = now.saturating_add(RECHECK_AFTER);

@@ -6,7 +6,7 @@ use culvert_policy::RoutedServices;
 use std::collections::BTreeMap;
 
 /// Ranges that have a route for some of their services. A packet for another one is handed to the owner of packets without
-/// a route ([`crate::Options::unrouted`]), as if the range had none.
+/// a route ([`crate::Unrouted`]), as if the range had none.
 #[derive(Debug)]
 pub struct ServiceRoutes {
     ranges: AllowedIps<u32>,

@@ -13,7 +13,7 @@ const STRANGER: PeerKey = PeerKey(2);
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const CLIENT_V6: [u8; 16] = [0xFD; 16];
 const REMOTE: [u8; 4] = [10, 0, 0, 2];
-const REMOTE_V6: [u8; 16] = [0xFE; 16];
+const REMOTE_V6: [u8; 16] = [0x2E; 16];
 /// What the remote addresses stand for where they stand for a name.
 const RESOLVED: [u8; 4] = [10, 9, 9, 9];
 const RESOLVED_V6: [u8; 16] = [0xFC; 16];

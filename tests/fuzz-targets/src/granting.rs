@@ -238,7 +238,8 @@ pub(crate) fn is_never_forwarded(address: IpAddr) -> bool {
             v6.is_loopback()
                 || v6.is_multicast()
                 || v6.is_unspecified()
-                || v6.segments()[0] & 0xffc0 == 0xfe80
+                // Of the link, and of the site (RFC 3879).
+                || matches!(v6.segments()[0] & 0xffc0, 0xfe80 | 0xfec0)
                 || v6.to_ipv4_mapped().is_some()
         }
     }
