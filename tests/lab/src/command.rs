@@ -94,7 +94,8 @@ pub(crate) fn bounded() -> Command {
     command
 }
 
-/// A command that the kernel kills when the thread that starts it ends.
+/// A command that the kernel kills when the thread that starts it ends. One that is to outlive its thread goes through
+/// `Process::start`.
 pub(crate) fn dies_with_us() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).stdin(Stdio::null());

@@ -1,9 +1,12 @@
 //! Programs that run inside a namespace.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -37,11 +40,8 @@ impl Process {
         let output_path = reaper::process_dir()?.join(format!("output-{number}.txt"));
         let output = File::create(&output_path)
             .with_context(|| format!("cannot make {}", output_path.display()))?;
-        let child = command
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .with_context(|| format!("cannot start `{line}`"))?;
+        command.stdout(output.try_clone()?).stderr(output);
+        let child = spawn(command).with_context(|| format!("cannot start `{line}`"))?;
         Ok(Self {
             child,
             line: line.to_owned(),
@@ -203,7 +203,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _killed = self.kill();
-        if std::thread::panicking() {
+        if thread::panicking() {
             let output = self.output();
             let lines: Vec<_> = output.lines().collect();
             let shown = &lines[lines.len().saturating_sub(PRINTED_OUTPUT_MAX_LINES)..];
@@ -212,4 +212,23 @@ impl Drop for Process {
         // The watcher removes the directory in any case.
         let _removed = fs::remove_file(&self.output_path);
     }
+}
+
+/// Spawns it from a thread that lives as long as this process. The kernel kills such a command with the *thread* that
+/// spawned it, and a test may start one on a thread that ends before the test does.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, mpsc::Sender<io::Result<Child>>);
+    static ORDERS: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
+        let (orders, taken) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in taken {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let ended = || io::Error::other("the thread that starts commands has ended");
+    let (answer, spawned) = mpsc::channel();
+    ORDERS.send((command, answer)).map_err(|_| ended())?;
+    spawned.recv().map_err(|_| ended())?
 }

@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use culvert_lab::wait_until;
+use culvert_lab::{Namespace, wait_until};
 
 use crate::support::SOON;
+
+/// The kernel kills at once.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// What belongs to the process `id`: namespaces, interfaces' sockets, files, and the processes that
 /// have their files or interfaces there.
@@ -65,4 +70,21 @@ fn a_product_that_is_killed_leaves_nothing_behind() {
     leaves_nothing("access", |names| {
         names.contains("portal run") && names.contains("gateway run")
     });
+}
+
+#[test]
+fn a_program_lives_on_when_the_thread_that_started_it_has_ended() {
+    let namespace = Namespace::new().unwrap();
+    let start = || {
+        let program = namespace.spawn("sleep 600").unwrap();
+        let name = format!("/proc/{}/comm", program.id());
+        let is_there = || fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep");
+        wait_until("the program", SOON, is_there).unwrap();
+        program
+    };
+    let mut program = thread::scope(|scope| scope.spawn(start).join().unwrap());
+    let ended = wait_until("it to end with the thread", A_MOMENT, || {
+        !program.is_running().unwrap()
+    });
+    assert!(ended.is_err());
 }
