@@ -33,9 +33,9 @@ pub struct PeerReport {
     pub key: PublicKey,
     /// Where it was last heard.
     pub endpoint: Option<SocketAddr>,
-    /// When the last handshake was completed.
+    /// The time of the last completed handshake.
     pub handshake: Option<UnixTime>,
-    /// When it was last heard.
+    /// The time at which it was last heard.
     pub received: Option<BootTime>,
     /// Since when data was sent to it, or waited to be, without anything heard.
     pub unanswered: Option<BootTime>,

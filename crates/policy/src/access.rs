@@ -47,7 +47,7 @@ pub enum Decision {
     Allow {
         /// The policy that allows longest; of several, the oldest.
         policy: PolicyId,
-        /// When that policy stops to allow; none if time does not end it.
+        /// The instant at which that policy stops to allow; none if time does not end it.
         until: Option<UnixTime>,
     },
     /// It may not.
@@ -86,7 +86,7 @@ pub enum Unmet {
     Time {
         /// The windows.
         windows: Vec<TimeWindow>,
-        /// When one of them opens.
+        /// The instant at which one of them opens.
         opens: Option<UnixTime>,
     },
     /// The client's address is in none of the ranges.
@@ -103,7 +103,7 @@ pub enum Unmet {
     Verified,
     /// The policy has expired.
     Expired {
-        /// When.
+        /// The instant of its end.
         at: UnixTime,
     },
 }
@@ -198,7 +198,7 @@ pub(crate) fn concerning<'a>(
         .filter(move |policy| policy.resource == resource && subject.groups.contains(&policy.group))
 }
 
-/// Until when the policy allows (none: for ever), or what stands against it.
+/// The end of what the policy allows (none: for ever), or what stands against it.
 pub(crate) fn outcome(
     policy: &Policy,
     subject: &Subject,
@@ -220,7 +220,7 @@ pub(crate) fn outcome(
     }
 }
 
-/// Until when the condition holds (none: for ever), or that it does not.
+/// The end of the time for which the condition holds (none: for ever), or that it does not.
 fn hold(
     condition: &Condition,
     subject: &Subject,

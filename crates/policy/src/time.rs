@@ -284,7 +284,7 @@ impl TimeWindow {
         &self.zone
     }
 
-    /// Whether the instant is in the window.
+    /// True if the instant is in the window.
     #[must_use]
     pub fn holds(&self, now: UnixTime) -> bool {
         instant(now).is_some_and(|now| self.holds_in_week(self.in_week_ms(now)))

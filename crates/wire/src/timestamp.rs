@@ -34,7 +34,7 @@ impl Timestamp {
 }
 
 impl From<UnixTime> for Timestamp {
-    /// What lies beyond [`Self::MAX`] becomes it.
+    /// Instants beyond [`Self::MAX`] become it.
     fn from(time: UnixTime) -> Self {
         Self::from_unix_ms(time.as_millis())
     }

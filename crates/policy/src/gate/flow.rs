@@ -313,9 +313,9 @@ pub struct FlowRecord {
     pub client_port: u16,
     /// The resource's port; of anything but TCP and UDP 0.
     pub remote_port: u16,
-    /// When its first packet came.
+    /// The time of its first packet.
     pub started: BootTime,
-    /// When its last packet came.
+    /// The time of its last packet.
     pub last: BootTime,
     /// What the client sent.
     pub to_remote: Tally,

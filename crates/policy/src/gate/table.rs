@@ -36,7 +36,7 @@ pub struct Grant {
     pub reach: Reach,
     /// What of it may be used.
     pub filters: Filters,
-    /// When it ends. That instant is no longer within it.
+    /// Its end. That instant is no longer within it.
     pub expires: BootTime,
 }
 
@@ -127,7 +127,7 @@ pub struct SiteDns {
     pub grant: GrantId,
     /// The resource of that grant.
     pub resource: ResourceId,
-    /// When it ends, as [`Grant::expires`].
+    /// Its end, as [`Grant::expires`].
     pub expires: BootTime,
 }
 
