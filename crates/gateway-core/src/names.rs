@@ -321,7 +321,7 @@ impl Gateway {
                     self.ask(client, &name, now);
                 }
                 None if self.grants.uses_name(&name) => {
-                    self.names.keep(&name, now.saturating_add(RETRY))
+                    self.names.keep(&name, now.saturating_add(RETRY));
                 }
                 None => self.names.forget(&name),
             }

@@ -140,7 +140,7 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Whether the subject may use the resource now. Policies of other
+/// Decides if the subject may use the resource now. Policies of other
 /// resources and other groups do not count: any that counts and allows is enough.
 pub fn evaluate<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,

@@ -68,7 +68,7 @@ fn what_a_grant_says_must_hold_here_and_now() {
         ),
         (
             |it| {
-                it.iat = Timestamp::from(START.saturating_add(CLOCK_SKEW + Duration::from_secs(1)))
+                it.iat = Timestamp::from(START.saturating_add(CLOCK_SKEW + Duration::from_secs(1)));
             },
             ReasonCode::BadGrant,
             "61 s from now",
