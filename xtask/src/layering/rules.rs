@@ -83,7 +83,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 44] = [
+pub(super) const EDGES: [(&str, &[&str]); 45] = [
     (
         "culvert",
         &[
@@ -96,6 +96,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-engine",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-policy",
@@ -294,6 +295,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ),
     ("culvert-fair", &["culvert-base"]),
     ("culvert-host", &["culvert-policy"]),
+    ("culvert-http", &["culvert-link", "culvert-wire"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),
     (
@@ -317,6 +319,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-log-sinks",
         &[
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -351,6 +354,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         "culvert-portal-auth",
         &[
             "culvert-fair",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -364,7 +368,6 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-fair",
             "culvert-hub",
             "culvert-ids",
-            "culvert-link",
             "culvert-policy",
             "culvert-store",
             "culvert-wire",
@@ -487,6 +490,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
             "culvert-control-server",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-link",
             "culvert-log-sinks",
             "culvert-portal",
