@@ -29,7 +29,7 @@ pub struct Answer {
     pub body: Result<Zeroizing<Vec<u8>>, BodyError>,
 }
 
-/// Why a body is not there.
+/// The reason why a body is not there.
 #[derive(Debug, Error)]
 pub enum BodyError {
     /// It has more bytes than are read.
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What is made of an answer.
+    /// The answer that is read from a text.
     async fn answered(text: &str, max_bytes: usize) -> Answer {
         let (near, mut far) = tokio::io::duplex(ROOM);
         let mut connection = Connection::begin(near).await.unwrap();

@@ -29,7 +29,7 @@ use tokio::time::timeout;
 /// The `User-Agent` of requests.
 pub const USER_AGENT: &str = concat!("culvert/", env!("CARGO_PKG_VERSION"));
 
-/// How servers are reached.
+/// The way to servers.
 #[derive(Clone)]
 pub struct Network {
     /// Looks up the server's name.
@@ -47,7 +47,7 @@ pub struct Limits {
     pub answer_bytes: usize,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Debug, Error)]
 pub enum HttpError {
     /// There is no connection to the server.

@@ -1,11 +1,11 @@
-//! What a URL says about where a request goes.
+//! The target of a request, from its URL.
 
 use culvert_wire::check_authority;
 use hyper::Uri;
 use std::net::IpAddr;
 use thiserror::Error;
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// True for `https`.
@@ -20,7 +20,7 @@ pub struct Target {
     pub path: String,
 }
 
-/// Why a URL can't be asked.
+/// The reason why a URL can't be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// It can't be read.
