@@ -83,7 +83,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 45] = [
+pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert",
         &[
@@ -157,6 +157,7 @@ pub(super) const EDGES: [(&str, &[&str]); 45] = [
             "culvert-aead",
             "culvert-base",
             "culvert-datapath",
+            "culvert-netlink",
             "culvert-packet",
             "culvert-path",
             "culvert-policy",
@@ -294,7 +295,7 @@ pub(super) const EDGES: [(&str, &[&str]); 45] = [
         ],
     ),
     ("culvert-fair", &["culvert-base"]),
-    ("culvert-host", &["culvert-policy"]),
+    ("culvert-host", &["culvert-netlink", "culvert-policy"]),
     ("culvert-http", &["culvert-link", "culvert-wire"]),
     ("culvert-ids", &[]),
     ("culvert-lab", &[]),
@@ -328,6 +329,7 @@ pub(super) const EDGES: [(&str, &[&str]); 45] = [
         ],
     ),
     ("culvert-models", &["culvert-session"]),
+    ("culvert-netlink", &[]),
     ("culvert-packet", &[]),
     ("culvert-path", &["culvert-base"]),
     ("culvert-policy", &["culvert-ids", "culvert-packet"]),
@@ -429,16 +431,22 @@ pub(super) const EDGES: [(&str, &[&str]); 45] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-tun", &["culvert-base", "culvert-bpf"]),
+    (
+        "culvert-tun",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
-    ("culvert-udp", &["culvert-base", "culvert-bpf"]),
+    (
+        "culvert-udp",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
     ("culvert-wire", &["culvert-ids", "culvert-policy"]),
     ("xtask", &[]),
 ];
 
 /// The only crates that may depend directly on packages which reach the operating system or are an async runtime. A
 /// package that is not listed is free for all.
-pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
+pub(super) const KEEPERS: [(&str, &[&str]); 8] = [
     (
         "getrandom",
         &[
@@ -467,6 +475,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("mio", &[]),
+    ("netlink-sys", &["culvert-netlink"]),
     (
         "rustix",
         &[
