@@ -212,17 +212,17 @@ impl<S: Shell> Context<S> {
         }
     }
 
-    /// Notes that something urgent is on its way to the other side, and is likely to be answered.
+    /// Notes that a priority packet is on its way to the other side, and is likely to be answered.
     pub(crate) fn expect_answer(&mut self, from: Side) {
-        if self.mechanisms.has(Mechanism::Express) && self.busy_poll.expect(from, self.now) {
-            self.counters.looks.add(1);
+        if self.mechanisms.has(Mechanism::Priority) && self.busy_poll.expect(from, self.now) {
+            self.counters.busy_polls.add(1);
         }
     }
 
     /// Notes what may be such an answer.
     pub(crate) fn note_answer(&mut self, from: Side) {
         if self.busy_poll.arrived(from, self.now) {
-            self.counters.looks_answered.add(1);
+            self.counters.busy_polls_answered.add(1);
         }
     }
 

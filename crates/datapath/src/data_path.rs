@@ -157,7 +157,7 @@ impl<S: Shell> DataPath<S> {
         if is_busy {
             return Rest::None;
         }
-        let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
+        let may_pause = self.context.mechanisms.has(Mechanism::InterruptModeration);
         if may_pause && self.outbound.moderation.is_due(self.context.now) {
             // A pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
@@ -245,7 +245,7 @@ impl<S: Shell> DataPath<S> {
         // Datagrams may have arrived before the sockets were watched.
         self.ready = Lane::ALL.map(|lane| shell.has_socket(lane));
         if self.ready.contains(&true) {
-            let is_limited = self.context.mechanisms.has(Mechanism::Backlog);
+            let is_limited = self.context.mechanisms.has(Mechanism::SendLimit);
             self.send_limits = is_limited.then(|| SendLimits::new(shell));
         } else {
             self.outbound.abandon(&self.context);
@@ -363,7 +363,7 @@ impl<S: Shell> DataPath<S> {
 
     /// Looks for what has priority, and carries it, in the middle of a turn.
     fn poll_priority(&mut self) -> Result<(), Ended> {
-        if !self.context.mechanisms.has(Mechanism::Express) {
+        if !self.context.mechanisms.has(Mechanism::Priority) {
             return Ok(());
         }
         if !self.queues.are_counted() {
@@ -373,7 +373,7 @@ impl<S: Shell> DataPath<S> {
         }
         self.note_arrivals();
         let received = self.carry_priority()?;
-        self.context.counters.attended.add(received);
+        self.context.counters.mid_turn.add(received);
         Ok(())
     }
 
@@ -406,8 +406,8 @@ impl<S: Shell> DataPath<S> {
 
     fn carry_priority_out(&mut self) -> Result<(), Ended> {
         let mut budget = PRIORITY_BUDGET_FRAMES;
-        if self.queues.has_urgent() && !self.outbound.is_blocked() {
-            self.carry_out(Scope::Urgent, &mut budget)?;
+        if self.queues.priority_waits() && !self.outbound.is_blocked() {
+            self.carry_out(Scope::Priority, &mut budget)?;
         }
         Ok(())
     }

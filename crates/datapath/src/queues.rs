@@ -9,7 +9,7 @@ use crate::counters::{Dropped, WorkerCounters};
 use crate::queue_bound::QueueBound;
 use crate::shell::{Ended, QueueAccount, Shell};
 use culvert_base::BootTime;
-use culvert_base::frames::{PRIORITY_QUEUES, QueueFault, URGENT_QUEUE};
+use culvert_base::frames::{PRIORITY_QUEUE, QueueFault, RESERVED_QUEUES};
 use std::time::Duration;
 
 /// Bytes that a queue may read per round: one full superframe.
@@ -37,7 +37,7 @@ pub(crate) struct Queues<A> {
     ready: u64,
     /// The queue that is being served.
     current: usize,
-    /// Whether the first [`PRIORITY_QUEUES`] are those.
+    /// Whether the first [`RESERVED_QUEUES`] are those.
     has_priority: bool,
     priority_burst: u32,
     /// When to look for what no event has told of.
@@ -57,8 +57,8 @@ struct Book<A> {
 pub(crate) struct Received {
     /// Bytes, the virtio-net header included.
     pub(crate) len: usize,
-    /// It comes from the urgent queue.
-    pub(crate) is_urgent: bool,
+    /// It comes from the priority queue.
+    pub(crate) is_priority: bool,
     /// The queue, where it is time to say [where its frames go](Queues::note_path).
     pub(crate) queue: Option<usize>,
     /// Its queue has stood for too long: the sender is to be told.
@@ -105,14 +105,15 @@ impl<A: QueueAccount> Queues<A> {
         self.ready != 0
     }
 
-    /// Whether what waits is counted: [`Self::has_urgent`] is up to date then, without an event.
+    /// Whether what waits is counted: [`Self::priority_waits`] is up to date then, without an event.
     pub(crate) fn are_counted(&self) -> bool {
         !self.books.is_empty()
     }
 
-    /// Whether something waits in the urgent queue. Costs no system call.
-    pub(crate) fn has_urgent(&self) -> bool {
-        self.has_priority && (self.ready >> URGENT_QUEUE & 1 == 1 || self.was_queued(URGENT_QUEUE))
+    /// Whether something waits in the priority queue. Costs no system call.
+    pub(crate) fn priority_waits(&self) -> bool {
+        self.has_priority
+            && (self.ready >> PRIORITY_QUEUE & 1 == 1 || self.was_queued(PRIORITY_QUEUE))
     }
 
     /// Whether the kernel has counted more in the queue than was read.
@@ -121,8 +122,8 @@ impl<A: QueueAccount> Queues<A> {
         book.is_some_and(|book| book.account.has_waiting())
     }
 
-    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_urgent` asks for it,
-    /// the urgent queue alone.
+    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_priority` asks for it,
+    /// the priority queue alone.
     ///
     /// A read that fails for the moment is counted as the loss of a frame, which the kernel has taken off its queue by then.
     ///
@@ -133,17 +134,17 @@ impl<A: QueueAccount> Queues<A> {
         shell: &mut S,
         buffer: &mut [u8],
         now: BootTime,
-        only_urgent: bool,
+        only_priority: bool,
         counters: &WorkerCounters,
     ) -> Result<Option<Received>, Ended> {
         let mut failures = 0;
-        while if only_urgent {
-            self.has_urgent()
+        while if only_priority {
+            self.priority_waits()
         } else {
             self.ready != 0
         } {
-            let queue = if only_urgent {
-                URGENT_QUEUE
+            let queue = if only_priority {
+                PRIORITY_QUEUE
             } else {
                 self.choose()
             };
@@ -182,7 +183,7 @@ impl<A: QueueAccount> Queues<A> {
     fn note_read(&mut self, queue: usize, len: usize, now: BootTime) -> Received {
         let mut received = Received {
             len,
-            is_urgent: self.has_priority && queue == URGENT_QUEUE,
+            is_priority: self.has_priority && queue == PRIORITY_QUEUE,
             queue: None,
             is_congested: false,
         };
@@ -212,11 +213,11 @@ impl<A: QueueAccount> Queues<A> {
     fn choose(&mut self) -> usize {
         if self.has_priority {
             // Without waiting for the next look at events.
-            if self.was_queued(URGENT_QUEUE) {
-                self.ready |= 1 << URGENT_QUEUE;
+            if self.was_queued(PRIORITY_QUEUE) {
+                self.ready |= 1 << PRIORITY_QUEUE;
             }
             let first = self.ready.trailing_zeros() as usize;
-            let has_others = self.ready >> PRIORITY_QUEUES != 0;
+            let has_others = self.ready >> RESERVED_QUEUES != 0;
             if !self.is_bulk(first) && (self.priority_burst < PRIORITY_BURST_FRAMES || !has_others)
             {
                 self.priority_burst += 1;
@@ -239,7 +240,7 @@ impl<A: QueueAccount> Queues<A> {
     }
 
     fn is_bulk(&self, queue: usize) -> bool {
-        !(self.has_priority && queue < PRIORITY_QUEUES)
+        !(self.has_priority && queue < RESERVED_QUEUES)
     }
 }
 

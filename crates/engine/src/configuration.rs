@@ -49,7 +49,7 @@ pub const MAX_CANDIDATES: usize = 16;
 /// The kernel allows a TUN 256 queues: two are priority queues, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.
 pub const MAX_WORKERS: usize =
-    (culvert_tun::MAX_QUEUES - culvert_base::frames::PRIORITY_QUEUES) / BULK_QUEUES_PER_WORKER;
+    (culvert_tun::MAX_QUEUES - culvert_base::frames::RESERVED_QUEUES) / BULK_QUEUES_PER_WORKER;
 
 /// A change of the configuration, applied whole or not at all.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use crate::sockets::View;
 use crate::status::Status;
 use crate::store::Kept;
 use crate::worker::{Worker, WorkerOptions};
-use culvert_base::frames::{PRIORITY_QUEUES, QueueFault};
+use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
 use culvert_datapath::{Gates, Mechanism, Refusal, Snapshot, Unrouted, WorkerCounters};
 use culvert_packet::Accept;
 use culvert_tun::{Account, LinkWatch, Queue, Steering, SteeringState, queue_fault};
@@ -344,7 +344,7 @@ fn make_workers(
     };
     let writers: Vec<Queue> = (0..options.workers).map(writer).collect::<Result<_, _>>()?;
     for (number, queue) in queues.into_iter().enumerate() {
-        let bulk = number.saturating_sub(if has_priority { PRIORITY_QUEUES } else { 0 });
+        let bulk = number.saturating_sub(if has_priority { RESERVED_QUEUES } else { 0 });
         let (its_queues, its_accounts) = &mut shares[bulk / BULK_QUEUES_PER_WORKER];
         its_queues.push(queue);
         its_accounts.extend(accounts.next());

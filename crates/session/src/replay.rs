@@ -1,7 +1,7 @@
 //! The sliding window that refuses a counter seen before (§5.4.6, RFC 6479 for the idea).
 
 /// How far behind the highest counter a packet may come and still be judged: more datagrams than wait in a
-/// receiver's socket, 16 MiB of which the kernel charges 768 bytes at least for each, since what is urgent is read
+/// receiver's socket, 16 MiB of which the kernel charges 768 bytes at least for each, since priority packets are read
 /// ahead of them. Of full packets it is 47 MB, what a path reorders at 10 Gbit/s within 38 ms. Linux keeps
 /// 8192 bits; 4 KiB a key are about what its cipher's tables need.
 pub const REPLAY_WINDOW: u64 = 32_768;

@@ -195,7 +195,7 @@ fn each_queue_has_an_account_of_its_own() {
     }
     let waiting: Vec<u64> = accounts.iter_mut().map(Account::publish).collect();
     assert_eq!(waiting.iter().sum::<u64>(), 20 * MIN_PACKET_BYTES);
-    assert_eq!(waiting[0], 0, "none of them is urgent");
+    assert_eq!(waiting[0], 0, "none of them has priority");
     for ((queue, account), waiting) in queues.iter().zip(&mut accounts).zip(waiting) {
         let frames = read_all(queue, Some(account)) as u64;
         assert_eq!(frames * MIN_PACKET_BYTES, waiting);

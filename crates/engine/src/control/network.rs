@@ -239,8 +239,8 @@ impl Control {
         }
         let workers = self.shared.workers();
         let halves = |mut sockets: Vec<Socket>| {
-            let express = sockets.split_off(workers.min(sockets.len()));
-            (sockets.into_iter(), express.into_iter())
+            let priority = sockets.split_off(workers.min(sockets.len()));
+            (sockets.into_iter(), priority.into_iter())
         };
         let (mut v4, mut priority_v4) = halves(v4);
         let (mut v6, mut priority_v6) = halves(v6);
@@ -255,11 +255,11 @@ impl Control {
         Ok(pairs.collect())
     }
 
-    /// The sockets of all workers, and behind them those for what is urgent; none where the host lacks the family.
+    /// The sockets of all workers, and behind them those for priority packets; none where the host lacks the family.
     fn bind_family(&mut self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
         let group = Group {
             workers: NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN),
-            has_express: self.options.mechanisms.has(Mechanism::Express),
+            has_priority: self.options.mechanisms.has(Mechanism::Priority),
         };
         let opened = match self.take_over(family, port, group) {
             Some(sockets) => Ok(sockets),
@@ -267,7 +267,7 @@ impl Control {
         };
         match opened {
             Ok(mut sockets) => {
-                // What is urgent is small and rare. One that sends much of it all the same is to get no more than single
+                // Priority packets are small and rare. A sender of many all the same is to get no more than single
                 // datagrams between two superframes of others.
                 let joined = match self.options.mechanisms.has(Mechanism::ReceiveOffload) {
                     true => group.workers.get(),
@@ -285,19 +285,19 @@ impl Control {
         }
     }
 
-    /// Opens new sockets; without those for what is urgent, where the kernel refuses them.
+    /// Opens new sockets; without those for priority packets, where the kernel refuses them.
     fn open(&mut self, family: Family, port: u16, group: Group) -> Result<Vec<Socket>, UdpError> {
         if family == Family::V4 {
             // It may be had now, both families being opened anew.
-            self.express_off = None;
+            self.priority_off = None;
         }
         match Socket::bind_group(family, port, group, self.mark) {
             Err(error @ (UdpError::Sorting { .. } | UdpError::System { .. }))
-                if group.has_express =>
+                if group.has_priority =>
             {
-                self.express_off = Some(error.to_string());
+                self.priority_off = Some(error.to_string());
                 let group = Group {
-                    has_express: false,
+                    has_priority: false,
                     ..group
                 };
                 Socket::bind_group(family, port, group, self.mark)

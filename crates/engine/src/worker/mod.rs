@@ -76,7 +76,7 @@ impl Worker {
         Ok(Self {
             data_path,
             counters: options.counters,
-            may_stay: options.mechanisms.has(Mechanism::Placement),
+            may_stay: options.mechanisms.has(Mechanism::Affinity),
         })
     }
 
@@ -97,7 +97,7 @@ impl Worker {
             if let Some(affinity) = &mut affinity
                 && affinity.look(self.data_path.now(), self.data_path.mix_mut())
             {
-                self.counters.stays.add(1);
+                self.counters.pinned.add(1);
             }
         }
         Ok(())

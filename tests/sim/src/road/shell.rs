@@ -1,7 +1,7 @@
 //! Devices in memory: the shell of a simulated machine's data path.
 
 use culvert_base::BootTime;
-use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, QueueFault, URGENT_QUEUE, counted_bytes};
+use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, QueueFault, counted_bytes};
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
     Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueAccount, Ready, Receive,
@@ -101,9 +101,9 @@ impl SimShell {
     }
 
     /// The host sends a frame into the tunnel. False where the queue of its flow has no room, as the kernel decides.
-    pub(crate) fn queue(&mut self, frame: Vec<u8>, is_urgent: bool, flow: usize) -> bool {
-        let queue = match is_urgent {
-            true => URGENT_QUEUE,
+    pub(crate) fn queue(&mut self, frame: Vec<u8>, is_priority: bool, flow: usize) -> bool {
+        let queue = match is_priority {
+            true => PRIORITY_QUEUE,
             false => ACKNOWLEDGEMENT_QUEUE + 1 + flow % (QUEUES - ACKNOWLEDGEMENT_QUEUE - 1),
         };
         let count = &self.counts[queue];
