@@ -9,7 +9,7 @@ use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use super::Refusal;
+use super::PacketRefusal;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program
 /// opens at once. Beyond that the oldest gives way, as its sender is the first to repeat it.
@@ -328,14 +328,14 @@ impl Grant {
 }
 
 /// What senders hear where access ends or does not come for this reason.
-pub(super) const fn refusal(code: ReasonCode) -> Refusal {
+pub(super) const fn refusal(code: ReasonCode) -> PacketRefusal {
     match code {
         ReasonCode::BadToken
         | ReasonCode::NoAccess
         | ReasonCode::ConditionNotMet
         | ReasonCode::Expired
         | ReasonCode::PolicyChanged
-        | ReasonCode::Revoked => Refusal::Prohibited,
+        | ReasonCode::Revoked => PacketRefusal::Prohibited,
         ReasonCode::Protocol
         | ReasonCode::Replaced
         | ReasonCode::TryLater
@@ -348,7 +348,7 @@ pub(super) const fn refusal(code: ReasonCode) -> Refusal {
         | ReasonCode::TooMany
         | ReasonCode::BadGrant
         | ReasonCode::Internal
-        | ReasonCode::Other => Refusal::Unreachable,
+        | ReasonCode::Other => PacketRefusal::Unreachable,
     }
 }
 

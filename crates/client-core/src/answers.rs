@@ -290,7 +290,7 @@ impl<P> Client<P> {
             }
             let held = self.take_held(resource);
             let packets = held.into_iter().map(|held| held.packet).collect();
-            self.refuse_packets(packets, super::Refusal::Unreachable);
+            self.refuse_packets(packets, super::PacketRefusal::Unreachable);
             let wants_more = self
                 .accesses
                 .get(&resource)

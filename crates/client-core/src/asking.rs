@@ -4,7 +4,7 @@ use super::access::{Access, Ask, Expedite, refusal, wanted_names};
 use super::guard::Standing;
 use super::log::LogEvent;
 use super::output::Output;
-use super::{Client, Refusal};
+use super::{Client, PacketRefusal};
 use culvert_base::LogLine;
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
@@ -95,8 +95,8 @@ impl<P> Client<P> {
             self.queue.push_back(id);
         }
         // Somebody waits, which is not so for a renewal.
-        let is_urgent = access.grant.is_none() || !access.wanted.is_empty();
-        if !is_open && is_urgent {
+        let is_wanted_now = access.grant.is_none() || !access.wanted.is_empty();
+        if !is_open && is_wanted_now {
             self.session.hurry();
         }
         self.schedule(id, now_ms);
@@ -224,7 +224,7 @@ impl<P> Client<P> {
             .as_ref()
             .is_some_and(|ask| ask.until_ms <= now_ms)
         {
-            self.give_up_ask(id, now_ms);
+            self.time_out_ask(id, now_ms);
         }
         self.expedite(id, now_ms);
         let Some(grant) = self.accesses.get(&id).and_then(|it| it.grant.as_ref()) else {
@@ -255,7 +255,7 @@ impl<P> Client<P> {
     }
 
     /// Nobody answered: whoever waits hears it.
-    fn give_up_ask(&mut self, id: ResourceId, now_ms: u64) {
+    fn time_out_ask(&mut self, id: ResourceId, now_ms: u64) {
         let is_open = self.session.is_open();
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
@@ -322,10 +322,10 @@ impl<P> Client<P> {
             .as_ref()
             .map(|denial| denial.reason.text.clone());
         let outcome = match refused {
-            Refusal::Prohibited => Outcome::Denied {
+            PacketRefusal::Prohibited => Outcome::Denied {
                 brief: brief.unwrap_or_default(),
             },
-            Refusal::Unreachable => Outcome::Unreachable,
+            PacketRefusal::Unreachable => Outcome::Unreachable,
         };
         let held = self.take_held(id);
         self.refuse_packets(held.into_iter().map(|held| held.packet).collect(), refused);
@@ -382,7 +382,7 @@ impl<P> Client<P> {
         let grants: Vec<GrantId> = grants.into_iter().flatten().map(|grant| grant.id).collect();
         let held = self.take_held(id);
         let packets = held.into_iter().map(|held| held.packet).collect();
-        self.refuse_packets(packets, Refusal::Prohibited);
+        self.refuse_packets(packets, PacketRefusal::Prohibited);
         for grant in grants {
             self.grants.remove(&grant);
             self.is_stale = true;

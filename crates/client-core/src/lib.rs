@@ -47,7 +47,7 @@ pub use gateways::{AVOID_MS, PeerReport};
 pub use guard::GuardRules;
 pub use names::DNS_PORT;
 pub use output::{Ending, Output, Peer, PeerUpdate};
-pub use packet::{PacketFacts, Refusal};
+pub use packet::{PacketFacts, PacketRefusal};
 pub use packets::MAX_HELD_BYTES;
 pub use peers::MAX_RANGES;
 

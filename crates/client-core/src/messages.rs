@@ -4,7 +4,7 @@ use super::access::tidy;
 use super::directory::{Changed, Unreadable};
 use super::log::LogEvent;
 use super::output::{Ending, Output};
-use super::{Client, Network, Refusal};
+use super::{Client, Network, PacketRefusal};
 use culvert_base::LogLine;
 use culvert_dns::Stub;
 use culvert_ids::{GatewayId, GrantId, ResourceId};
@@ -313,7 +313,7 @@ impl<P> Client<P> {
         }
     }
 
-    pub(super) fn refuse_packets(&mut self, packets: Vec<P>, refusal: Refusal) {
+    pub(super) fn refuse_packets(&mut self, packets: Vec<P>, refusal: PacketRefusal) {
         if packets.is_empty() {
             return;
         }

@@ -147,7 +147,7 @@ impl<P> Client<P> {
                     resource,
                     addresses,
                 } => self.want_name(&name, resource, addresses, now_ms),
-                culvert_dns::Output::CaseNotKept {
+                culvert_dns::Output::CaseNotPreserved {
                     upstream,
                     answers_tcp,
                 } => self.log.push(case_line(upstream, answers_tcp)),
@@ -218,7 +218,7 @@ impl<P> Client<P> {
             access.standing_denial(now_ms)
         });
         let mut prohibiting = denials.filter(|denial| {
-            super::access::refusal(denial.reason.code) == super::Refusal::Prohibited
+            super::access::refusal(denial.reason.code) == super::PacketRefusal::Prohibited
         });
         match prohibiting.next() {
             Some(denial) => Outcome::Denied {

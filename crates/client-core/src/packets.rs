@@ -2,7 +2,7 @@
 
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
 use super::guard::Standing;
-use super::{Client, PacketFacts, Refusal};
+use super::{Client, PacketFacts, PacketRefusal};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::collections::VecDeque;
@@ -25,8 +25,8 @@ impl<P> Client<P> {
     pub fn handle_packet(&mut self, facts: PacketFacts, packet: P, now_ms: u64) {
         self.counters.packets += 1;
         match self.wanted_by(&facts) {
-            Wanted::Nothing => self.refuse_packets(vec![packet], Refusal::Unreachable),
-            Wanted::Forbidden => self.refuse_packets(vec![packet], Refusal::Prohibited),
+            Wanted::Nothing => self.refuse_packets(vec![packet], PacketRefusal::Unreachable),
+            Wanted::Forbidden => self.refuse_packets(vec![packet], PacketRefusal::Prohibited),
             Wanted::Resource(id, name) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
                 self.want_for_packet(id, name, Held { facts, packet }, now_ms);
@@ -41,16 +41,18 @@ impl<P> Client<P> {
         &mut self,
         facts: PacketFacts,
         packet: P,
-        refusal: Refusal,
+        refusal: PacketRefusal,
         now_ms: u64,
     ) {
         self.counters.packets_refused_by_gateway += 1;
         match (refusal, self.wanted_by(&facts)) {
-            (Refusal::Unreachable, _) => self.refuse_packets(vec![packet], Refusal::Unreachable),
-            (Refusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
-                self.refuse_packets(vec![packet], Refusal::Prohibited);
+            (PacketRefusal::Unreachable, _) => {
+                self.refuse_packets(vec![packet], PacketRefusal::Unreachable)
             }
-            (Refusal::Prohibited, Wanted::Resource(id, name)) => {
+            (PacketRefusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
+                self.refuse_packets(vec![packet], PacketRefusal::Prohibited);
+            }
+            (PacketRefusal::Prohibited, Wanted::Resource(id, name)) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
                 let access = self.accesses.get(&id);
                 let is_granted = access.is_some_and(|access| access.grant.is_some());
@@ -114,18 +116,18 @@ impl<P> Client<P> {
         }
         if self.is_granted(id, name) {
             // Granted, and yet no route: another gateway has the range, or there are too many.
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         }
         self.want_missing(id, name, now_ms);
         let Some(access) = self.accesses.get_mut(&id) else {
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         };
         if let Some(denial) = access.standing_denial(now_ms) {
             let refused = refusal(denial.reason.code);
             return self.refuse_packets(vec![held.packet], refused);
         }
         if access.ask.is_none() {
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         }
         self.hold(id, held);
     }

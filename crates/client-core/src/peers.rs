@@ -3,7 +3,7 @@
 use super::access::Grant;
 use super::output::{Output, Peer, PeerUpdate};
 use super::subtract::subtract_prefixes;
-use super::{Client, PacketFacts, Refusal};
+use super::{Client, PacketFacts, PacketRefusal};
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
 use culvert_policy::{Prefix, RoutedServices, Target};
@@ -21,7 +21,7 @@ const MAX_PIECES: usize = MAX_RANGES / 4;
 impl<P> Client<P> {
     /// Tells the data plane and the host what has changed, and lets packets go on.
     pub(super) fn apply(&mut self, now_ms: u64) {
-        let begin = self.settle_gateways(now_ms);
+        let begin = self.update_gateways(now_ms);
         let mut peers = Vec::new();
         if self.is_stale || self.guard.is_stale {
             self.update_guard();
@@ -50,7 +50,7 @@ impl<P> Client<P> {
             });
         }
         let refused = unroutable.into_iter().map(|held| held.packet).collect();
-        self.refuse_packets(refused, Refusal::Unreachable);
+        self.refuse_packets(refused, PacketRefusal::Unreachable);
     }
 
     /// Whether the data plane sends a packet to a gateway.
@@ -65,7 +65,7 @@ impl<P> Client<P> {
 
     /// Makes known whoever a grant leads through, loses whoever does not answer, and forgets the
     /// others. Returns who shall begin a handshake.
-    fn settle_gateways(&mut self, now_ms: u64) -> BTreeSet<PublicKey> {
+    fn update_gateways(&mut self, now_ms: u64) -> BTreeSet<PublicKey> {
         let mut begin = BTreeSet::new();
         loop {
             let before = self.counters.gateways_lost;

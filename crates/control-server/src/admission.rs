@@ -1,6 +1,6 @@
 //! From hello to a place in the hub.
 
-use super::keeper::{Join, Joined};
+use super::hub_actor::{Join, Joined};
 use super::session::{Hello, Refused};
 use super::{Shared, Visitor};
 use crate::recorder::Record;
@@ -34,7 +34,7 @@ impl Shared {
         if !self.feed.catch_up().await {
             return Err(unavailable());
         }
-        let joined = self.keeper.join(join, seen).await;
+        let joined = self.hub.join(join, seen).await;
         joined.ok_or_else(|| Refused::later(COME_BACK_S, "the portal is stopping"))
     }
 

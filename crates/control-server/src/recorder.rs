@@ -153,7 +153,7 @@ impl Recorder {
     }
 
     /// Waits until what was recorded is written, but not for longer than that.
-    pub(super) async fn finish(&self, patience: Duration) {
+    pub(super) async fn finish(&self, wait: Duration) {
         let finished = async {
             let (done, answer) = oneshot::channel();
             if self.records.send(Record::Done(done)).await.is_ok() {
@@ -161,7 +161,7 @@ impl Recorder {
                 let _ = answer.await;
             }
         };
-        if timeout(patience, finished).await.is_err() {
+        if timeout(wait, finished).await.is_err() {
             tracing::error!("the portal stops before everything is written down");
         }
     }
@@ -199,7 +199,7 @@ async fn write(
                             note_carried(store.as_ref(), account, &mut carried).await;
                             insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
-                            // Whoever waited may have lost patience.
+                            // Whoever waited may have lost wait.
                             let _ = done.send(());
                         }
                         record => {

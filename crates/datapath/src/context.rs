@@ -12,7 +12,7 @@ use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::mix::Mix;
 use crate::mtu_answers::MtuAnswers;
 use crate::peer::Peer;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use crate::refusals::Refusals;
 use crate::shell::{Ended, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
@@ -191,7 +191,7 @@ impl<S: Shell> Context<S> {
     }
 
     /// Hands over the part of a packet that a peer quotes when it refuses it.
-    pub(crate) fn hand_over_refused(&self, quoted: &[u8], refusal: Refusal) {
+    pub(crate) fn hand_over_refused(&self, quoted: &[u8], refusal: RouteRefusal) {
         if self.shell.takes_unrouted() {
             self.give(Unrouted::refused(quoted, refusal, self.worker), 1);
         }

@@ -5,7 +5,7 @@ use crate::counters::Dropped;
 use crate::delivery::Delivery;
 use crate::event::{Event, HandshakeMessage};
 use crate::lane::Lane;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use crate::shell::{Datagrams, Receive, Received, Shell};
 use crate::snapshot::{InUse, Receiving, Snapshot};
 use crate::splitter::narrow_mtu;
@@ -364,8 +364,8 @@ fn hear_refusal<S: Shell>(
         return false;
     };
     let refusal = match kind {
-        icmp::Unreachable::Prohibited => Refusal::Prohibited,
-        _ => Refusal::Unreachable,
+        icmp::Unreachable::Prohibited => RouteRefusal::Prohibited,
+        _ => RouteRefusal::Unreachable,
     };
     context.hand_over_refused(quoted, refusal);
     true

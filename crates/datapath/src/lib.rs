@@ -65,10 +65,10 @@ pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use mix::Mix;
 pub use outbound::MIN_PATH_MTU;
 pub use peer::{Peer, Sending, ip_and_udp_len};
-pub use refusal::Refusal;
+pub use refusal::RouteRefusal;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
-    Datagrams, Ended, QueueAccount, Ready, Receive, Received, Renewed, SendFault, Shell,
+    Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
 pub use snapshot::{Inside, Receiving, ReceivingKeys, Road, Snapshot};
 pub use unrouted::Unrouted;

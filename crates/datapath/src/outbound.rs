@@ -134,7 +134,7 @@ impl Outbound {
         &mut self,
         snapshot: &Snapshot,
         context: &mut Context<S>,
-        queues: &mut Queues<S::Account>,
+        queues: &mut Queues<S::QueueCredit>,
         scope: Scope,
         budget: &mut usize,
     ) -> Result<Progress, Ended> {
@@ -213,7 +213,7 @@ impl Outbound {
         &mut self,
         snapshot: &Snapshot,
         context: &mut Context<S>,
-        queues: &mut Queues<S::Account>,
+        queues: &mut Queues<S::QueueCredit>,
         scope: Scope,
     ) -> Result<Option<usize>, Ended> {
         let only_priority = scope == Scope::Priority;

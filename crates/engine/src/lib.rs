@@ -36,4 +36,4 @@ pub use status::{
     BatchStatus, DropStatus, FeatureStatus, ForeignSource, HandshakeStatus, PeerStatus, Status,
     WorkerStatus,
 };
-pub use store::{DescriptorStore, Kept};
+pub use store::{DescriptorStore, StoredDescriptors};

@@ -1,9 +1,9 @@
 //! Grants: those in force, those that wait for the DNS, and what ends or changes them.
 
 use super::Gateway;
-use super::kept::KeptGrant;
 use super::log::AccessEvent;
 use super::names::Lead;
+use super::persisted::PersistedGrant;
 use super::verify::{GrantFault, Verified};
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GrantId, ResourceId};
@@ -113,7 +113,7 @@ impl Pending {
     }
 
     /// The DNS has had its time.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn time_out_names(&mut self) {
         for name in std::mem::take(&mut self.waiting) {
             self.leave_out(&name);
         }
@@ -256,8 +256,8 @@ impl Held {
         written.unwrap_or(&self.claims.filters).others()
     }
 
-    pub(super) fn kept(&self) -> KeptGrant {
-        KeptGrant {
+    pub(super) fn persisted(&self) -> PersistedGrant {
+        PersistedGrant {
             token: self.token.clone(),
             preshared_key: self.preshared_key.clone(),
             names: self

@@ -14,12 +14,12 @@ mod clients;
 mod flows;
 mod grants;
 mod host_addresses;
-mod kept;
 mod log;
 mod log_limit;
 mod messages;
 mod names;
 mod output;
+mod persisted;
 mod questions;
 mod report;
 mod room;
@@ -30,9 +30,9 @@ mod verify;
 
 pub use clients::PeerUpdate;
 pub use flows::MAX_WAITING_FLOWS;
-pub use kept::{Kept, KeptGrant};
 pub use names::{MAX_NAMES, RESOLVE_LIMIT_MS, Resolution};
 pub use output::{Ending, Output};
+pub use persisted::{PersistedGrant, PersistedGrants};
 pub use questions::{MAX_QUESTIONS, MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT};
 pub use report::{NotReady, View};
 pub use site_dns::NotAsked;
@@ -444,8 +444,8 @@ impl Gateway {
         }
         if self.keep_ms.is_some_and(|due_ms| due_ms <= now_ms) {
             self.keep_ms = None;
-            let kept = self.kept().map(Box::new);
-            self.outputs.extend(kept.map(Output::Keep));
+            let kept = self.persisted().map(Box::new);
+            self.outputs.extend(kept.map(Output::Persist));
         }
         if self.session.begin_attempt(now_ms) {
             self.outputs.push_back(Output::Connect);

@@ -53,7 +53,7 @@ pub enum Decision {
     Deny {
         /// What stands against each policy that joins one of its groups with the resource; empty
         /// where there is none.
-        reasons: Vec<Refusal>,
+        reasons: Vec<PolicyRefusal>,
     },
 }
 
@@ -67,7 +67,7 @@ impl Decision {
 
 /// Why a policy does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PolicyRefusal {
     /// The policy.
     pub policy: PolicyId,
     /// Its group, of which the client is a member.
@@ -152,7 +152,7 @@ pub fn evaluate<'a>(
     for policy in concerning(policies, resource, subject) {
         match outcome(policy, subject, now_ms) {
             Ok(until_ms) => best = Some(longer(best, (policy.id, until_ms))),
-            Err(unmet) => reasons.push(Refusal {
+            Err(unmet) => reasons.push(PolicyRefusal {
                 policy: policy.id,
                 group: policy.group,
                 unmet,

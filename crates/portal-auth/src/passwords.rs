@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// Lets all tasks run that can.
-    async fn settle() {
+    async fn let_tasks_run() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -249,13 +249,13 @@ mod tests {
         for _ in 0..100 {
             wait(at("203.0.113.7"));
         }
-        settle().await;
+        let_tasks_run().await;
         assert_eq!(queued(), QUEUE.per_subscriber);
         for number in 0..QUEUE.capacity {
             wait(at(&format!("2001:db8:1:{number:x}00::1")));
             wait(at(&format!("2001:db9:2:{number:x}00::1")));
         }
-        settle().await;
+        let_tasks_run().await;
         assert_eq!(queued(), QUEUE.capacity);
         let person = passwords.queue.enter(at("198.51.100.1")).expect("a place");
         assert_eq!(queued(), QUEUE.capacity);

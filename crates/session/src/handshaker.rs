@@ -12,7 +12,7 @@ mod timers;
 pub use output::{Destination, HandshakeDatagram, Output};
 
 use crate::activity::Activity;
-use crate::constants::{DOUBT_INTERVAL, KEEPALIVE_TIMEOUT};
+use crate::constants::{KEEPALIVE_TIMEOUT, RECHECK_INTERVAL};
 use crate::cookie::CookieChecker;
 use crate::error::Error;
 use crate::ids::{Index, PeerId};
@@ -312,14 +312,14 @@ impl Handshaker {
     }
 
     /// The path to the peer is in doubt, or a better one may exist: begins a handshake however fresh
-    /// the keys are. An initiation leaves at once, unless one has within [`DOUBT_INTERVAL`]; the keys
+    /// the keys are. An initiation leaves at once, unless one has within [`RECHECK_INTERVAL`]; the keys
     /// at hand go on until the handshake completes.
-    pub fn handle_doubt(&mut self, id: PeerId, clock: Clock) {
+    pub fn handle_recheck(&mut self, id: PeerId, clock: Clock) {
         let Some(peer) = self.peers.get_mut(id).filter(|_| self.is_up) else {
             return;
         };
         let sent_at = peer.handshake_sent_at;
-        if sent_at.is_some_and(|at| !clock.now.has_passed(at, DOUBT_INTERVAL)) {
+        if sent_at.is_some_and(|at| !clock.now.has_passed(at, RECHECK_INTERVAL)) {
             return;
         }
         peer.attempt = Some(Attempt {

@@ -303,11 +303,11 @@ fn wait_for_any(sockets: &[Socket]) {
         .iter()
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
-    let patience = Timespec {
+    let wait = Timespec {
         tv_sec: 10,
         tv_nsec: 0,
     };
-    let ready = rustix::event::poll(&mut descriptors, Some(&patience)).expect("polled");
+    let ready = rustix::event::poll(&mut descriptors, Some(&wait)).expect("polled");
     assert_ne!(ready, 0, "a datagram went astray");
 }
 

@@ -3,7 +3,9 @@
 use super::play::{
     Granting, HOUR_MS, Play, gateway_id, grant_id, key, prefix, reason, resource, resource_id, to,
 };
-use culvert_client_core::{ANSWER_LIMIT_MS, MAX_DENIAL_MS, MAX_IN_FLIGHT, MIN_DENIAL_MS, Refusal};
+use culvert_client_core::{
+    ANSWER_LIMIT_MS, MAX_DENIAL_MS, MAX_IN_FLIGHT, MIN_DENIAL_MS, PacketRefusal,
+};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 use culvert_wire::model::{Filter, PortRange, ToldTarget};
 
@@ -38,9 +40,9 @@ fn a_denied_packet_is_refused_at_once_and_so_are_those_that_follow() {
     play.packet(1, to("10.0.0.1", 80));
     let (request, ..) = play.take_request();
     play.deny(request, 1, ReasonCode::ConditionNotMet);
-    assert_eq!(play.refused, [(1, Refusal::Prohibited)]);
+    assert_eq!(play.refused, [(1, PacketRefusal::Prohibited)]);
     play.packet(2, to("10.0.0.2", 80));
-    assert_eq!(play.refused[1], (2, Refusal::Prohibited));
+    assert_eq!(play.refused[1], (2, PacketRefusal::Prohibited));
     assert!(
         play.said.is_empty(),
         "the portal is not asked again so soon"
@@ -67,7 +69,7 @@ fn without_a_gateway_the_sender_hears_unreachable() {
     play.packet(1, to("10.0.0.1", 80));
     let (request, ..) = play.take_request();
     play.deny(request, 1, ReasonCode::NoGateway);
-    assert_eq!(play.refused, [(1, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(1, PacketRefusal::Unreachable)]);
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn a_request_without_an_answer_is_given_up() {
     play.packet(1, to("10.0.0.1", 80));
     let (request, ..) = play.take_request();
     play.pass(ANSWER_LIMIT_MS);
-    assert_eq!(play.refused, [(1, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(1, PacketRefusal::Unreachable)]);
     // The answer comes after all: nobody wants the grant any more.
     play.grant(request, 1, Granting::through(1, 1));
     let grant = grant_id(1);
@@ -187,7 +189,7 @@ fn a_grant_that_came_too_late_grants_nothing() {
     granting.life_ms = 0;
     play.gain("10.0.0.1", 1, granting);
     assert_eq!(play.way_to("10.0.0.1"), None);
-    assert_eq!(play.refused, [(1, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(1, PacketRefusal::Unreachable)]);
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn a_revoked_grant_has_no_route_at_once_and_the_sender_hears_why() {
     });
     assert_eq!(play.way_to("10.0.0.1"), None);
     play.packet(2, to("10.0.0.1", 80));
-    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
     let view = play.client.view(play.now_ms, play.unix_ms());
     let why = view.resources[0].why.clone().unwrap();
     assert_eq!(why.code, "policy_changed");
@@ -240,7 +242,7 @@ fn a_resource_that_cannot_be_read_gives_no_access() {
     assert_eq!(play.way_to("10.0.0.1"), None);
     assert!(!play.routes.contains(&prefix("10.0.0.0/8")));
     play.packet(2, to("10.0.0.1", 80));
-    assert_eq!(play.refused, [(2, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Unreachable)]);
     assert_eq!(play.client.view(0, 0).unreadable.len(), 1);
 }
 
@@ -369,7 +371,10 @@ fn what_no_filter_allows_is_refused_without_asking() {
     play.packet(2, to("10.0.0.2", 80));
     assert_eq!(
         play.refused,
-        [(1, Refusal::Prohibited), (2, Refusal::Prohibited)]
+        [
+            (1, PacketRefusal::Prohibited),
+            (2, PacketRefusal::Prohibited)
+        ]
     );
     assert!(play.said.is_empty());
 }

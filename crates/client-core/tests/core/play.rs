@@ -1,8 +1,8 @@
 //! The play: a client, what it said, and shorthands for what it hears.
 
 use culvert_client_core::{
-    Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, Peer, PeerReport,
-    PeerUpdate, Refusal,
+    Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, PacketRefusal, Peer,
+    PeerReport, PeerUpdate,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::{Prefix, RoutedServices, Service};
@@ -43,7 +43,7 @@ pub(crate) struct Play {
     /// What the host was last asked to see to.
     pub(crate) guard: GuardRules,
     pub(crate) resumed: Vec<u32>,
-    pub(crate) refused: Vec<(u32, Refusal)>,
+    pub(crate) refused: Vec<(u32, PacketRefusal)>,
     pub(crate) answers: Vec<Vec<u8>>,
     pub(crate) forwarded: usize,
     /// Who was asked.
@@ -298,7 +298,12 @@ impl Play {
     }
 
     /// A gateway does not let a packet pass.
-    pub(crate) fn refused_packet(&mut self, number: u32, facts: PacketFacts, refusal: Refusal) {
+    pub(crate) fn refused_packet(
+        &mut self,
+        number: u32,
+        facts: PacketFacts,
+        refusal: PacketRefusal,
+    ) {
         let client = &mut self.client;
         client.handle_refused_packet(facts, number, refusal, self.now_ms);
         self.poll();

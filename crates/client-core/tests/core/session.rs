@@ -3,7 +3,7 @@
 use super::play::{
     Granting, HOUR_MS, Play, START_MS, gateway_id, grant_id, prefix, reason, resource, to,
 };
-use culvert_client_core::{Ending, HELLO_LIMIT_MS, Refusal};
+use culvert_client_core::{Ending, HELLO_LIMIT_MS, PacketRefusal};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 
 #[test]
@@ -217,7 +217,7 @@ fn somebody_who_waits_makes_the_client_try_within_two_seconds() {
         play.step();
         play.disconnect();
     }
-    assert_eq!(play.refused, [(7, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(7, PacketRefusal::Unreachable)]);
     assert!(play.now_ms - began_ms <= 5_000);
 }
 

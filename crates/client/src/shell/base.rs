@@ -8,7 +8,7 @@ use crate::status::{
 };
 use crate::{ClientError, DnsScope, Settings};
 use culvert_client_core::{Client, Options};
-use culvert_engine::Kept;
+use culvert_engine::StoredDescriptors;
 use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
 use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
@@ -97,7 +97,7 @@ impl Base {
     pub(super) async fn clean_up(&self) -> Vec<String> {
         let mut left = Vec::new();
         if let Some(store) = &self.settings.store {
-            for kept in Kept::ALL {
+            for kept in StoredDescriptors::ALL {
                 store.forget(kept);
             }
         }

@@ -2,7 +2,7 @@
 
 mod report;
 
-use super::applications::{GuardEvent, Joining, Keeper};
+use super::applications::{FirewallHandle, GuardEvent, Joining};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, TlsServers, ask_upstream};
@@ -79,7 +79,7 @@ pub(super) struct Devices {
     tunnel: Tunnel,
     host: Host,
     resolver: Resolver,
-    keeper: Keeper,
+    firewall: FirewallHandle,
     portal: Portal,
     /// Addresses of the portal, as last looked up.
     portal_addresses: watch::Receiver<Vec<SocketAddr>>,
@@ -97,7 +97,7 @@ impl Devices {
             Closing::Over => {
                 self.host.remove().await;
                 // Last: until nothing leads into the tunnel, the rules hold.
-                self.keeper.remove().await;
+                self.firewall.remove().await;
                 self.tunnel.stop(interface).await;
             }
             Closing::Fault => self.tunnel.stop(interface).await,
@@ -193,7 +193,7 @@ impl<'a> EventLoop<'a> {
                 tunnel,
                 host,
                 resolver: Resolver::start(control),
-                keeper: Keeper::start(settings.interface.clone()),
+                firewall: FirewallHandle::start(settings.interface.clone()),
                 portal,
                 portal_addresses,
                 listeners,
@@ -247,7 +247,7 @@ impl<'a> EventLoop<'a> {
                 Ok(()) = self.devices.host.state.changed() => Event::HostApplied,
                 Ok(()) = self.devices.portal_addresses.changed() => Event::PortalAddresses,
                 Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
-                Some(event) = self.devices.keeper.events.recv() => Event::Guard(event),
+                Some(event) = self.devices.firewall.events.recv() => Event::Guard(event),
                 asked = self.observed.next() => Event::Asked(asked),
                 () = sleep(rest) => Event::BootTime,
                 Some(packet) = self.devices.tunnel.unrouted.recv() => Event::Packet(packet),
@@ -305,7 +305,9 @@ impl<'a> EventLoop<'a> {
                     status: self.status(),
                     answer: asked.answer,
                 };
-                self.devices.keeper.join(joining, &self.core.applications());
+                self.devices
+                    .firewall
+                    .join(joining, &self.core.applications());
             }
             Request::Up | Request::Down | Request::SignIn(_) | Request::SignOut => {
                 return Some(asked);
@@ -316,7 +318,7 @@ impl<'a> EventLoop<'a> {
 
     /// Answers with the state, whatever was asked for.
     pub(super) fn answer(&self, asked: StatusRequest) {
-        self.devices.keeper.answer(self.status(), asked.answer);
+        self.devices.firewall.answer(self.status(), asked.answer);
     }
 
     fn handle_portal(&mut self, event: PortalEvent) -> Result<(), ClientError> {
@@ -502,7 +504,7 @@ impl<'a> EventLoop<'a> {
                 }
                 Output::Guard(rules) => {
                     self.awaits_guard = true;
-                    self.devices.keeper.want(rules);
+                    self.devices.firewall.want(rules);
                 }
                 Output::Domains { asked, search } => {
                     self.domains = routed(&asked);
@@ -574,7 +576,7 @@ impl<'a> EventLoop<'a> {
         }
         if !self.has_wanted {
             self.has_wanted = true;
-            self.devices.keeper.settle();
+            self.devices.firewall.check_again();
         }
         if self.tunnel_port.is_none() {
             // An interface that was taken over is up already. One that has failed is heard of elsewhere.

@@ -3,7 +3,7 @@
 
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
-use culvert_client_core::{Peer, PeerReport, PeerUpdate, Refusal};
+use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
 use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,
@@ -131,10 +131,10 @@ impl Tunnel {
     }
 
     /// Tells the senders of packets that they go nowhere.
-    pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
+    pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: PacketRefusal) {
         let refusal = match refusal {
-            Refusal::Prohibited => culvert_datapath::Refusal::Prohibited,
-            Refusal::Unreachable => culvert_datapath::Refusal::Unreachable,
+            PacketRefusal::Prohibited => culvert_datapath::RouteRefusal::Prohibited,
+            PacketRefusal::Unreachable => culvert_datapath::RouteRefusal::Unreachable,
         };
         self.device.refuse(packets, refusal);
     }
@@ -219,10 +219,10 @@ fn port_of(status: &culvert_engine::Status) -> Option<u16> {
 }
 
 /// Why a gateway did not let a packet pass; `None` where it had no route.
-pub(crate) fn refused_by_gateway(packet: &Unrouted) -> Option<Refusal> {
+pub(crate) fn refused_by_gateway(packet: &Unrouted) -> Option<PacketRefusal> {
     packet.refused_by_peer().map(|refusal| match refusal {
-        culvert_datapath::Refusal::Prohibited => Refusal::Prohibited,
-        culvert_datapath::Refusal::Unreachable => Refusal::Unreachable,
+        culvert_datapath::RouteRefusal::Prohibited => PacketRefusal::Prohibited,
+        culvert_datapath::RouteRefusal::Unreachable => PacketRefusal::Unreachable,
     })
 }
 

@@ -3,7 +3,7 @@ use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
-use crate::testing::{self, MemoryShell, NoAccount};
+use crate::testing::{self, MemoryShell, NoQueueCredit};
 use culvert_base::BootTime;
 use culvert_base::frames::PRIORITY_QUEUE;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
@@ -102,7 +102,7 @@ struct RoadOut {
     outbound: Outbound,
     snapshot: Snapshot,
     context: Context<MemoryShell>,
-    queues: Queues<NoAccount>,
+    queues: Queues<NoQueueCredit>,
     budget: usize,
 }
 

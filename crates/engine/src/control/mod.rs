@@ -25,7 +25,7 @@ use crate::error::EngineError;
 use crate::flows::{TakenFlows, WaitingFlows};
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{ForeignSource, Status};
-use crate::store::Kept;
+use crate::store::StoredDescriptors;
 use culvert_base::BootTime;
 use culvert_datapath::{
     AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Prefix,
@@ -263,7 +263,7 @@ impl Control {
         if self.shared.is_leaving() {
             return;
         }
-        for kept in Kept::ALL {
+        for kept in StoredDescriptors::ALL {
             store.forget(kept);
         }
         if let Err(error) = self.tun.delete() {

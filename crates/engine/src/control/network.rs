@@ -5,7 +5,7 @@ use super::looping::Looping;
 use crate::clock;
 use crate::error::EngineError;
 use crate::sockets::WorkerSockets;
-use crate::store::Kept;
+use crate::store::StoredDescriptors;
 use culvert_base::BootTime;
 use culvert_base::Family;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
@@ -25,7 +25,8 @@ use std::time::Duration;
 const PATH_MTU_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// What the store keeps of sockets.
-const SOCKETS: [Kept; 2] = [Kept::SocketsV4, Kept::SocketsV6];
+const SOCKETS: [StoredDescriptors; 2] =
+    [StoredDescriptors::SocketsV4, StoredDescriptors::SocketsV6];
 
 impl Control {
     /// Takes in what happened to links, addresses and routes. False where our interface is gone.
@@ -147,8 +148,8 @@ impl Control {
             return;
         };
         for (kept, lanes) in [
-            (Kept::SocketsV4, [Lane::V4, Lane::PriorityV4]),
-            (Kept::SocketsV6, [Lane::V6, Lane::PriorityV6]),
+            (StoredDescriptors::SocketsV4, [Lane::V4, Lane::PriorityV4]),
+            (StoredDescriptors::SocketsV6, [Lane::V6, Lane::PriorityV6]),
         ] {
             let all = lanes
                 .into_iter()
@@ -309,8 +310,8 @@ impl Control {
     /// The sockets that an earlier process left, where they fit.
     fn take_over(&mut self, family: Family, port: u16, group: Group) -> Option<Vec<Socket>> {
         let kept = match family {
-            Family::V4 => Kept::SocketsV4,
-            Family::V6 => Kept::SocketsV6,
+            Family::V4 => StoredDescriptors::SocketsV4,
+            Family::V6 => StoredDescriptors::SocketsV6,
         };
         let store = self.options.store.as_ref()?;
         let left = store.take(kept);

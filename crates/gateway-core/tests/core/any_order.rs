@@ -280,7 +280,7 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
         }
         Step::Restart => {
             play.pass(1_000);
-            let Some(kept) = play.gateway.kept() else {
+            let Some(kept) = play.gateway.persisted() else {
                 return;
             };
             let mut next = Play::begin();
@@ -288,7 +288,7 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
             let options = crate::play::options();
             next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now_ms);
             let unix_ms = next.unix_ms();
-            next.gateway.handle_kept(kept, unix_ms, next.now_ms);
+            next.gateway.handle_persisted(kept, unix_ms, next.now_ms);
             next.carry_out();
             next.connect();
             let standing: Vec<GrantId> = next.gateway.grants().collect();

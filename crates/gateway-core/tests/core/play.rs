@@ -3,7 +3,9 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use culvert_gateway_core::{Ending, Gateway, Kept, Options, Output, PeerUpdate, Resolution};
+use culvert_gateway_core::{
+    Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants, Resolution,
+};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::DomainName;
 use culvert_policy::gate::{DropReason, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
@@ -170,7 +172,7 @@ pub(crate) struct Play {
     /// The number of questions to the shell for the names in use.
     pub(crate) looks: usize,
     /// With what has become void since.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
     /// Whether what is accepted is to be in force.
@@ -365,7 +367,7 @@ impl Play {
                         kept.void.extend(grants);
                     }
                 }
-                Output::Keep(kept) => self.kept = Some(*kept),
+                Output::Persist(kept) => self.kept = Some(*kept),
             }
         }
     }

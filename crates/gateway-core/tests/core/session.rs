@@ -209,7 +209,7 @@ fn a_refusal_for_good_ends_the_gateway_and_all_its_grants() {
         let connects = play.connects;
         play.pass(HOUR_MS);
         assert_eq!(play.connects, connects, "it does not come back");
-        assert_eq!(play.gateway.kept().unwrap().grants.len(), 0);
+        assert_eq!(play.gateway.persisted().unwrap().grants.len(), 0);
     }
 }
 

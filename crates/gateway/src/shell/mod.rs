@@ -1,8 +1,8 @@
 //! The gateway with its connection to the portal, its tunnel, its resolver and its host.
 
 mod endpoints;
+mod grant_journal;
 mod host;
-mod keeper;
 mod load;
 mod report;
 mod resolver;
@@ -27,9 +27,9 @@ use culvert_link::{ConnectError, Connected, Connection, Destination, connect, wr
 use culvert_session::PrivateKey;
 use culvert_wire::{Cipher, GATEWAY_SESSION_PATH, PublicKey, encode};
 use endpoints::Endpoints;
+use grant_journal::GrantJournal;
 use hickory_resolver::proto::op::ResponseCode;
 use host::Host;
-use keeper::GrantKeeper;
 use load::Load;
 use resolver::Resolver;
 #[cfg(feature = "fuzzing")]
@@ -81,7 +81,7 @@ pub async fn run(
 struct Shell {
     settings: Settings,
     core: Gateway,
-    keeper: GrantKeeper,
+    journal: GrantJournal,
     _lock: culvert_host::StateLock,
     _tables: TableClaim,
     tunnel: Tunnel,
@@ -180,8 +180,8 @@ impl Shell {
         let now_ms = culvert_engine::boot_time_ms();
         let mut core = Gateway::new(options, candidates, seed, now_ms);
         core.handle_host_addresses(unserved(&settings, &watch), now_ms);
-        if let Some(kept) = keeper::read(&state) {
-            core.handle_kept(kept, unix_ms(), now_ms);
+        if let Some(persisted) = grant_journal::read(&state) {
+            core.handle_persisted(persisted, unix_ms(), now_ms);
         }
         Ok(Self {
             host: Host::new(&settings)?,
@@ -189,7 +189,7 @@ impl Shell {
             site_dns: SiteDns::new(),
             settings,
             core,
-            keeper: GrantKeeper::start(state)?,
+            journal: GrantJournal::start(state)?,
             _lock: lock,
             _tables: tables,
             tunnel,
@@ -452,8 +452,8 @@ impl Shell {
                 Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
                 Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.resolver.ask(name),
-                Output::Void(grants) => self.keeper.void(&grants),
-                Output::Keep(kept) => self.keeper.keep(*kept),
+                Output::Void(grants) => self.journal.void(&grants),
+                Output::Persist(persisted) => self.journal.persist(*persisted),
             }
         }
         self.tell();
@@ -504,10 +504,10 @@ impl Shell {
             Shutdown::ForRestart => self.tunnel.leave(),
         }
         // What was revoked a moment ago does not come back with the next start.
-        if let Some(kept) = self.core.kept() {
-            self.keeper.keep(kept);
+        if let Some(persisted) = self.core.persisted() {
+            self.journal.persist(persisted);
         }
-        self.keeper.finish().await;
+        self.journal.finish().await;
     }
 }
 

@@ -81,8 +81,8 @@ impl Model {
             .map(|(_, len, _)| len)
             .max()
             .ok_or(DropReason::NoGrant)?;
-        let mut alike: Vec<_> = holding.filter(|(_, len, _)| *len == longest).collect();
-        alike.sort_by_key(|(grant, ..)| {
+        let mut same_target: Vec<_> = holding.filter(|(_, len, _)| *len == longest).collect();
+        same_target.sort_by_key(|(grant, ..)| {
             (
                 grant.resource,
                 std::cmp::Reverse(grant.expires_ms),
@@ -90,7 +90,7 @@ impl Model {
             )
         });
         let service = flow.service();
-        let current: Vec<_> = alike
+        let current: Vec<_> = same_target
             .into_iter()
             .filter(|(grant, ..)| now_ms < grant.expires_ms)
             .collect();

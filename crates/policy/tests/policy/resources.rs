@@ -261,13 +261,13 @@ proptest! {
             prop_assert_eq!(set.for_address(address), naive, "{}", address);
         }
         for resource in set.iter() {
-            let naive: Vec<_> = set.iter().filter(|other| alike(other, resource)).collect();
+            let naive: Vec<_> = set.iter().filter(|other| same_target(other, resource)).collect();
             prop_assert_eq!(set.with_same_target(resource).collect::<Vec<_>>(), naive);
         }
     }
 }
 
-fn alike(a: &Resource, b: &Resource) -> bool {
+fn same_target(a: &Resource, b: &Resource) -> bool {
     a.target.prefix() == b.target.prefix() && a.target.pattern() == b.target.pattern()
 }
 

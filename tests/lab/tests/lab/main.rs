@@ -15,6 +15,7 @@
 mod aging;
 mod cipher;
 mod cleanup;
+mod codel;
 mod configuration;
 mod crowded;
 mod ecn;
@@ -29,7 +30,6 @@ mod moving;
 mod order;
 mod path_mtu;
 mod priority;
-mod standing;
 mod support;
 mod traffic;
 mod waiting;

@@ -7,7 +7,7 @@ use super::net::{Event, Frame, NO_WELCOME, Net, Side, WireId};
 use super::packets::{self, Seen};
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
-use culvert_gateway_core::{Ending, Gateway, Kept, Options, Output, PeerUpdate};
+use culvert_gateway_core::{Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants};
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::{Frame as Judged, Gate, GateTable, PeerKey, Seed, Verdict};
@@ -137,10 +137,11 @@ impl GatewayNode {
         let now_ms = self.boot_ms(net);
         let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now_ms);
         if let Some(kept) = &self.kept {
-            let mut kept: Kept = serde_json::from_str(kept).expect("what was kept can be read");
+            let mut kept: PersistedGrants =
+                serde_json::from_str(kept).expect("what was kept can be read");
             kept.void = self.void.clone();
             let wall_ms = self.wall_epoch_ms + net.now_ms;
-            core.handle_kept(kept, wall_ms, now_ms);
+            core.handle_persisted(kept, wall_ms, now_ms);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
             net.ledger.restored(self.number, behind_ms);
         }
@@ -570,7 +571,7 @@ impl GatewayNode {
                 );
             }
             Output::Void(grants) => self.void.extend(grants),
-            Output::Keep(kept) => {
+            Output::Persist(kept) => {
                 self.void.clear();
                 self.kept =
                     Some(serde_json::to_string(&*kept).expect("what is kept can be written"));

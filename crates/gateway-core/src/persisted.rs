@@ -11,11 +11,11 @@ use culvert_wire::{PresharedKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Everything that is kept. It holds pre-shared keys, so the file is for its owner alone; nothing in it
+/// Everything that is persisted. It holds pre-shared keys, so the file is for its owner alone; nothing in it
 /// is believed without the portal's signature but the keys by which signatures are checked, which is
 /// why nobody else may write it either.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PersistedGrants {
     /// Who the gateway is.
     pub gateway: GatewayId,
     /// Its addresses inside the tunnel.
@@ -25,7 +25,7 @@ pub struct Kept {
     /// Public keys whose signature on a grant counts.
     pub grant_keys: Vec<String>,
     /// Grants in force.
-    pub grants: Vec<KeptGrant>,
+    pub grants: Vec<PersistedGrant>,
     /// Grants that have ended or changed since ([`Output::Void`](super::Output::Void)). They are kept apart.
     #[serde(skip)]
     pub void: BTreeSet<GrantId>,
@@ -33,7 +33,7 @@ pub struct Kept {
 
 /// A grant as it was received.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeptGrant {
+pub struct PersistedGrant {
     /// The signed claims.
     pub token: String,
     /// The secret of the pair.
@@ -45,7 +45,7 @@ pub struct KeptGrant {
     pub filters: Option<Understood<Filter>>,
 }
 
-/// Kept grants that did not come into force again.
+/// PersistedGrants grants that did not come into force again.
 #[derive(Debug, Default)]
 struct LeftOut {
     /// By this machine's clock they have ended, or are yet to be made.
@@ -83,17 +83,23 @@ impl LeftOut {
 }
 
 impl Gateway {
-    /// Goes on with what an earlier run has kept. `unix_ms` is this machine's wall clock, since the
+    /// Goes on with what an earlier run has persisted. `unix_ms` is this machine's wall clock, since the
     /// portal's is not known yet. What does not verify is left out.
-    pub fn handle_kept(&mut self, kept: Kept, unix_ms: u64, now_ms: u64) {
-        let keys = GrantKeys::new(kept.grant_keys);
-        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys, now_ms) {
+    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix_ms: u64, now_ms: u64) {
+        let keys = GrantKeys::new(persisted.grant_keys);
+        if !self.take_network(
+            persisted.gateway,
+            persisted.interface,
+            persisted.ranges,
+            keys,
+            now_ms,
+        ) {
             return;
         }
         let mut left_out = LeftOut::default();
-        for grant in kept.grants {
+        for grant in persisted.grants {
             let id = self.unverified_id(&grant.token);
-            if id.is_some_and(|id| kept.void.contains(&id)) {
+            if id.is_some_and(|id| persisted.void.contains(&id)) {
                 continue;
             }
             let (token, key) = (grant.token, grant.preshared_key);
@@ -112,14 +118,14 @@ impl Gateway {
 
     /// What an own restart would need; nothing before the first `welcome`.
     #[must_use]
-    pub fn kept(&self) -> Option<Kept> {
+    pub fn persisted(&self) -> Option<PersistedGrants> {
         let network = self.network.as_ref()?;
-        Some(Kept {
+        Some(PersistedGrants {
             gateway: network.gateway,
             interface: network.interface,
             ranges: network.ranges.clone(),
             grant_keys: network.keys.written.clone(),
-            grants: self.grants.held().map(Held::kept).collect(),
+            grants: self.grants.held().map(Held::persisted).collect(),
             void: BTreeSet::new(),
         })
     }
