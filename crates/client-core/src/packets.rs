@@ -47,7 +47,7 @@ impl<P> Client<P> {
         self.counters.packets_refused_by_gateway += 1;
         match (refusal, self.wanted_by(&facts)) {
             (PacketRefusal::Unreachable, _) => {
-                self.refuse_packets(vec![packet], PacketRefusal::Unreachable)
+                self.refuse_packets(vec![packet], PacketRefusal::Unreachable);
             }
             (PacketRefusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
                 self.refuse_packets(vec![packet], PacketRefusal::Prohibited);
