@@ -40,8 +40,8 @@ enum Command {
         #[arg(long)]
         lower: bool,
     },
-    /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that no type of secrets derives
-    /// its comparison, and that no file joins a circle.
+    /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that instants in their public
+    /// functions have a type, that no type of secrets derives its comparison, and that no file joins a circle.
     Layering,
     /// Check that links and anchors resolve, that ARCHITECTURE.md names every crate, that tests/promises.toml fits the
     /// code and docs/threat-model.md, that no given-up name has come back, and that no file has more findings than

@@ -190,6 +190,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-client",
         &[
+            "culvert-base",
             "culvert-client-core",
             "culvert-control",
             "culvert-datapath",
@@ -231,7 +232,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-control", &["culvert-wire"]),
+    ("culvert-control", &["culvert-base", "culvert-wire"]),
     (
         "culvert-control-server",
         &[
@@ -249,6 +250,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         "culvert-gateway",
         &[
             "culvert-aead",
+            "culvert-base",
             "culvert-control",
             "culvert-datapath",
             "culvert-engine",
@@ -294,7 +296,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ),
     ("culvert-fair", &["culvert-base"]),
     ("culvert-host", &["culvert-policy"]),
-    ("culvert-ids", &[]),
+    ("culvert-ids", &["culvert-base"]),
     ("culvert-lab", &[]),
     (
         "culvert-io-models",
@@ -327,7 +329,10 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ("culvert-models", &["culvert-session"]),
     ("culvert-packet", &[]),
     ("culvert-path", &["culvert-base"]),
-    ("culvert-policy", &["culvert-ids", "culvert-packet"]),
+    (
+        "culvert-policy",
+        &["culvert-base", "culvert-ids", "culvert-packet"],
+    ),
     (
         "culvert-portal",
         &[
@@ -350,6 +355,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-auth",
         &[
+            "culvert-base",
             "culvert-fair",
             "culvert-ids",
             "culvert-link",
@@ -361,6 +367,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-base",
         &[
+            "culvert-base",
             "culvert-fair",
             "culvert-hub",
             "culvert-ids",
@@ -373,6 +380,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-service",
         &[
+            "culvert-base",
             "culvert-control-server",
             "culvert-hub",
             "culvert-ids",
@@ -429,7 +437,10 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     ("culvert-tun", &["culvert-base", "culvert-bpf"]),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
     ("culvert-udp", &["culvert-base", "culvert-bpf"]),
-    ("culvert-wire", &["culvert-ids", "culvert-policy"]),
+    (
+        "culvert-wire",
+        &["culvert-base", "culvert-ids", "culvert-policy"],
+    ),
     ("xtask", &[]),
 ];
 

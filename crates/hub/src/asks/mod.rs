@@ -13,7 +13,6 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 
 /// A client and a resource that it is to get a grant for.
 pub(super) type Pair = (ClientId, ResourceId);
@@ -115,13 +114,17 @@ impl Hub {
             country: facts.country,
         };
         let policies = self.directory.policies(resource);
-        let decision = evaluate(policies, resource, &subject, now.unix_ms());
-        let Decision::Allow { policy, until_ms } = decision else {
+        let decision = evaluate(policies, resource, &subject, now.unix_time());
+        let Decision::Allow {
+            policy,
+            until: allowed_until,
+        } = decision
+        else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
-            let full = Explanation::new(&policies, resource, &subject, now.unix_ms());
-            return Err(StatedReason::decided(&decision, full.to_string()));
+            let full = Explanation::new(&policies, resource, &subject, now.unix_time());
+            return Err(Refusal::decided(&decision, full.to_string()));
         };
-        let decided = until_ms.map(Timestamp::from_unix_ms);
+        let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();
         Ok(Permit { policy, until })
     }
@@ -151,8 +154,7 @@ impl Hub {
             && (is_asked || asks < MAX_ASKS_PER_CLIENT)
             && avoid.len() <= MAX_AVOIDED
             && names.len() <= MAX_NAMES;
-        let since_epoch = Duration::from_millis(now.unix_ms());
-        let is_within_rate = session.requests.take(REQUEST_RATE, since_epoch).is_ok();
+        let is_within_rate = session.requests.take(REQUEST_RATE, now.unix_time()).is_ok();
         let may_ask = is_within_rate && has_room;
         session.waiting.insert(request);
         let mut wish = Wish {
