@@ -10,7 +10,7 @@ use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use super::Refusal;
+use super::PacketRefusal;
 use std::time::Duration;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program

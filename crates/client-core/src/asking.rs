@@ -4,7 +4,7 @@ use super::access::{Access, Ask, Expedite, refusal, wanted_names};
 use super::guard::Standing;
 use super::log::LogEvent;
 use super::output::Output;
-use super::{Client, Refusal};
+use super::{Client, PacketRefusal};
 use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
@@ -222,7 +222,7 @@ impl<P> Client<P> {
             self.grants.remove(&grant.id);
         }
         if access.ask.as_ref().is_some_and(|ask| ask.until <= now) {
-            self.give_up_ask(id, now);
+            self.time_out_ask(id, now);
         }
         self.expedite(id, now);
         let Some(grant) = self.accesses.get(&id).and_then(|it| it.grant.as_ref()) else {
@@ -253,7 +253,7 @@ impl<P> Client<P> {
     }
 
     /// Nobody answered: whoever waits hears it.
-    fn give_up_ask(&mut self, id: ResourceId, now: BootTime) {
+    fn time_out_ask(&mut self, id: ResourceId, now: BootTime) {
         let is_open = self.session.is_open();
         let Some(access) = self.accesses.get_mut(&id) else {
             return;

@@ -4,7 +4,7 @@ use super::access::tidy;
 use super::directory::{Changed, Unreadable};
 use super::log::LogEvent;
 use super::output::{Ending, Output};
-use super::{Client, Network, Refusal};
+use super::{Client, Network, PacketRefusal};
 use culvert_base::{BootTime, LogLine};
 use culvert_dns::Stub;
 use culvert_ids::{GatewayId, GrantId, ResourceId};

@@ -146,7 +146,7 @@ impl<P> Client<P> {
                     resource,
                     addresses,
                 } => self.want_name(&name, resource, addresses, now),
-                culvert_dns::Output::CaseNotKept {
+                culvert_dns::Output::CaseNotPreserved {
                     upstream,
                     answers_tcp,
                 } => self.log.push(case_line(upstream, answers_tcp)),

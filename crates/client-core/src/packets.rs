@@ -2,7 +2,7 @@
 
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
 use super::guard::Standing;
-use super::{Client, PacketFacts, Refusal};
+use super::{Client, PacketFacts, PacketRefusal};
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
@@ -42,7 +42,7 @@ impl<P> Client<P> {
         &mut self,
         facts: PacketFacts,
         packet: P,
-        refusal: Refusal,
+        refusal: PacketRefusal,
         now: BootTime,
     ) {
         self.counters.packets_refused_by_gateway += 1;

@@ -3,7 +3,7 @@
 use super::access::Grant;
 use super::output::{Output, Peer, PeerUpdate};
 use super::subtract::subtract_prefixes;
-use super::{Client, PacketFacts, Refusal};
+use super::{Client, PacketFacts, PacketRefusal};
 use culvert_base::BootTime;
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
@@ -22,7 +22,7 @@ const MAX_PIECES: usize = MAX_RANGES / 4;
 impl<P> Client<P> {
     /// Tells the data plane and the host what has changed, and lets packets go on.
     pub(super) fn apply(&mut self, now: BootTime) {
-        let begin = self.settle_gateways(now);
+        let begin = self.update_gateways(now);
         let mut peers = Vec::new();
         if self.is_stale || self.guard.is_stale {
             self.update_guard();
@@ -66,7 +66,7 @@ impl<P> Client<P> {
 
     /// Makes known whoever a grant leads through, loses whoever does not answer, and forgets the
     /// others. Returns who shall begin a handshake.
-    fn settle_gateways(&mut self, now: BootTime) -> BTreeSet<PublicKey> {
+    fn update_gateways(&mut self, now: BootTime) -> BTreeSet<PublicKey> {
         let mut begin = BTreeSet::new();
         loop {
             let before = self.counters.gateways_lost;

@@ -449,8 +449,8 @@ impl Gateway {
         }
         if self.keep.is_some_and(|due| due <= now) {
             self.keep = None;
-            let kept = self.kept().map(Box::new);
-            self.outputs.extend(kept.map(Output::Keep));
+            let kept = self.persisted().map(Box::new);
+            self.outputs.extend(kept.map(Output::Persist));
         }
         if self.session.begin_attempt(now) {
             self.outputs.push_back(Output::Connect);

@@ -83,11 +83,17 @@ impl LeftOut {
 }
 
 impl Gateway {
-    /// Goes on with what an earlier run has kept. `unix` is this machine's wall clock, since the
+    /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
     /// portal's is not known yet. What does not verify is left out.
-    pub fn handle_kept(&mut self, kept: Kept, unix: UnixTime, now: BootTime) {
-        let keys = GrantKeys::new(kept.grant_keys);
-        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys, now) {
+    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
+        let keys = GrantKeys::new(persisted.grant_keys);
+        if !self.take_network(
+            persisted.gateway,
+            persisted.interface,
+            persisted.ranges,
+            keys,
+            now,
+        ) {
             return;
         }
         let mut left_out = LeftOut::default();

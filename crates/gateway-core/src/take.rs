@@ -399,7 +399,7 @@ impl Gateway {
                 continue;
             };
             match pending.give_up <= now {
-                true => pending.give_up(),
+                true => pending.time_out_names(),
                 false => pending.defer_waiting(),
             }
             self.come_into_force(id, now);

@@ -153,7 +153,7 @@ pub fn evaluate<'a>(
     for policy in concerning(policies, resource, subject) {
         match outcome(policy, subject, now) {
             Ok(until) => best = Some(longer(best, (policy.id, until))),
-            Err(unmet) => reasons.push(Refusal {
+            Err(unmet) => reasons.push(PolicyRefusal {
                 policy: policy.id,
                 group: policy.group,
                 unmet,

@@ -4,7 +4,9 @@ use super::play::{
     Granting, HOUR_MS, Play, gateway_id, grant_id, key, prefix, reason, resource, resource_id, to,
 };
 use culvert_base::{BootTime, UnixTime};
-use culvert_client_core::{ANSWER_LIMIT_MS, MAX_DENIAL_MS, MAX_IN_FLIGHT, MIN_DENIAL_MS, Refusal};
+use culvert_client_core::{
+    ANSWER_LIMIT_MS, MAX_DENIAL_MS, MAX_IN_FLIGHT, MIN_DENIAL_MS, PacketRefusal,
+};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 use culvert_wire::model::{Filter, PortRange, ToldTarget};
 
@@ -201,7 +203,7 @@ fn a_revoked_grant_has_no_route_at_once_and_the_sender_hears_why() {
     });
     assert_eq!(play.way_to("10.0.0.1"), None);
     play.packet(2, to("10.0.0.1", 80));
-    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
     let view = play.client.view(play.now(), play.unix());
     let why = view.resources[0].why.clone().unwrap();
     assert_eq!(why.code, "policy_changed");
@@ -241,7 +243,7 @@ fn a_resource_that_cannot_be_read_gives_no_access() {
     assert_eq!(play.way_to("10.0.0.1"), None);
     assert!(!play.routes.contains(&prefix("10.0.0.0/8")));
     play.packet(2, to("10.0.0.1", 80));
-    assert_eq!(play.refused, [(2, Refusal::Unreachable)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Unreachable)]);
     assert_eq!(
         play.client
             .view(BootTime::ZERO, UnixTime::EPOCH)

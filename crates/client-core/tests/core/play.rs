@@ -314,7 +314,12 @@ impl Play {
     }
 
     /// A gateway does not let a packet pass.
-    pub(crate) fn refused_packet(&mut self, number: u32, facts: PacketFacts, refusal: Refusal) {
+    pub(crate) fn refused_packet(
+        &mut self,
+        number: u32,
+        facts: PacketFacts,
+        refusal: PacketRefusal,
+    ) {
         let now = self.now();
         self.client
             .handle_refused_packet(facts, number, refusal, now);

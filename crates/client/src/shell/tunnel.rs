@@ -4,7 +4,7 @@
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_base::{BootTime, UnixTime};
-use culvert_client_core::{Peer, PeerReport, PeerUpdate, Refusal};
+use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
 use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,

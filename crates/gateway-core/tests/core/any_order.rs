@@ -290,7 +290,7 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
             next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now());
             let unix_ms = next.unix_ms();
             next.gateway
-                .handle_kept(kept, UnixTime::from_millis(unix_ms), next.now());
+                .handle_persisted(kept, UnixTime::from_millis(unix_ms), next.now());
             next.carry_out();
             next.connect();
             let standing: Vec<GrantId> = next.gateway.grants().collect();

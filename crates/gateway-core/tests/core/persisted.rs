@@ -5,7 +5,7 @@ use crate::play::{
     name_claims, options, resource_id, wanted,
 };
 use culvert_base::UnixTime;
-use culvert_gateway_core::{Gateway, Kept, Output};
+use culvert_gateway_core::{Gateway, Output, PersistedGrants};
 use culvert_policy::gate::DropReason;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{FromGateway, ToGateway};
@@ -25,7 +25,7 @@ fn restart_with(before: &Play, kept: &PersistedGrants, later_ms: u64) -> Play {
     play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     let unix_ms = play.unix_ms();
     play.gateway
-        .handle_kept(kept.clone(), UnixTime::from_millis(unix_ms), play.now());
+        .handle_persisted(kept.clone(), UnixTime::from_millis(unix_ms), play.now());
     play.carry_out();
     play
 }
@@ -129,7 +129,7 @@ fn the_portals_clock_corrects_the_machines() {
     // The machine woke up with a clock that is slow by a year.
     let slow_ms = START_UNIX_MS - 365 * 24 * HOUR_MS;
     play.gateway
-        .handle_kept(kept, UnixTime::from_millis(slow_ms), play.now());
+        .handle_persisted(kept, UnixTime::from_millis(slow_ms), play.now());
     play.carry_out();
     play.connect();
     play.welcome(&[grant_id(1)]);

@@ -4,7 +4,9 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_base::{BootTime, UnixTime};
-use culvert_gateway_core::{Ending, Gateway, Kept, Options, Output, PeerUpdate, Resolution};
+use culvert_gateway_core::{
+    Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants, Resolution,
+};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::DomainName;
 use culvert_policy::gate::{DropReason, Frame, Gate, GateTable, PeerKey, Seed, Verdict};

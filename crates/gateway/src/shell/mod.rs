@@ -181,8 +181,8 @@ impl Shell {
         let now = culvert_engine::boot_time();
         let mut core = Gateway::new(options, candidates, seed, now);
         core.handle_host_addresses(unserved(&settings, &watch), now);
-        if let Some(kept) = keeper::read(&state) {
-            core.handle_kept(kept, culvert_engine::unix_time(), now);
+        if let Some(persisted) = grant_journal::read(&state) {
+            core.handle_persisted(persisted, culvert_engine::unix_time(), now);
         }
         Ok(Self {
             host: Host::new(&settings)?,

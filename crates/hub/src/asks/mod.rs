@@ -122,7 +122,7 @@ impl Hub {
         else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
             let full = Explanation::new(&policies, resource, &subject, now.unix_time());
-            return Err(Refusal::decided(&decision, full.to_string()));
+            return Err(StatedReason::decided(&decision, full.to_string()));
         };
         let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();

@@ -82,8 +82,8 @@ impl Model {
             .map(|(_, len, _)| len)
             .max()
             .ok_or(DropReason::NoGrant)?;
-        let mut alike: Vec<_> = holding.filter(|(_, len, _)| *len == longest).collect();
-        alike.sort_by_key(|(grant, ..)| {
+        let mut same_target: Vec<_> = holding.filter(|(_, len, _)| *len == longest).collect();
+        same_target.sort_by_key(|(grant, ..)| {
             (grant.resource, std::cmp::Reverse(grant.expires), grant.id)
         });
         let service = flow.service();

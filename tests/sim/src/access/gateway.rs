@@ -8,7 +8,7 @@ use super::packets::{self, Seen};
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
 use culvert_base::{BootTime, UnixTime};
-use culvert_gateway_core::{Ending, Gateway, Kept, Options, Output, PeerUpdate};
+use culvert_gateway_core::{Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants};
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::{Frame as Judged, Gate, GateTable, PeerKey, Seed, Verdict};
@@ -142,7 +142,7 @@ impl GatewayNode {
                 serde_json::from_str(kept).expect("what was kept can be read");
             kept.void = self.void.clone();
             let wall_ms = self.wall_epoch_ms + net.now_ms;
-            core.handle_kept(kept, UnixTime::from_millis(wall_ms), now);
+            core.handle_persisted(kept, UnixTime::from_millis(wall_ms), now);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
             net.ledger.restored(self.number, behind_ms);
         }
