@@ -83,7 +83,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 44] = [
+pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert",
         &[
@@ -96,6 +96,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-engine",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-policy",
@@ -156,6 +157,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-aead",
             "culvert-base",
             "culvert-datapath",
+            "culvert-netlink",
             "culvert-packet",
             "culvert-path",
             "culvert-policy",
@@ -295,7 +297,8 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         ],
     ),
     ("culvert-fair", &["culvert-base"]),
-    ("culvert-host", &["culvert-policy"]),
+    ("culvert-host", &["culvert-netlink", "culvert-policy"]),
+    ("culvert-http", &["culvert-link", "culvert-wire"]),
     ("culvert-ids", &["culvert-base"]),
     ("culvert-lab", &[]),
     (
@@ -319,6 +322,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-log-sinks",
         &[
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -327,6 +331,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         ],
     ),
     ("culvert-models", &["culvert-session"]),
+    ("culvert-netlink", &[]),
     ("culvert-packet", &[]),
     ("culvert-path", &["culvert-base"]),
     (
@@ -357,6 +362,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         &[
             "culvert-base",
             "culvert-fair",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -371,7 +377,6 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-fair",
             "culvert-hub",
             "culvert-ids",
-            "culvert-link",
             "culvert-policy",
             "culvert-store",
             "culvert-wire",
@@ -434,9 +439,15 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-tun", &["culvert-base", "culvert-bpf"]),
+    (
+        "culvert-tun",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
-    ("culvert-udp", &["culvert-base", "culvert-bpf"]),
+    (
+        "culvert-udp",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
     (
         "culvert-wire",
         &["culvert-base", "culvert-ids", "culvert-policy"],
@@ -446,7 +457,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
 
 /// The only crates that may depend directly on packages which reach the operating system or are an async runtime. A
 /// package that is not listed is free for all.
-pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
+pub(super) const KEEPERS: [(&str, &[&str]); 8] = [
     (
         "getrandom",
         &[
@@ -475,6 +486,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("mio", &[]),
+    ("netlink-sys", &["culvert-netlink"]),
     (
         "rustix",
         &[
@@ -498,6 +510,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
             "culvert-control-server",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-link",
             "culvert-log-sinks",
             "culvert-portal",
