@@ -19,6 +19,7 @@ mod sbom;
 mod site;
 mod source;
 mod tree;
+mod vocabulary;
 
 use anyhow::{Context, Result};
 use circles::Circles;
@@ -39,11 +40,12 @@ enum Command {
         #[arg(long)]
         lower: bool,
     },
-    /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that no type of secrets derives
-    /// its comparison, and that no file joins a circle.
+    /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that instants in their public
+    /// functions have a type, that no type of secrets derives its comparison, and that no file joins a circle.
     Layering,
     /// Check that links and anchors resolve, that ARCHITECTURE.md names every crate, that tests/promises.toml fits the
-    /// code and docs/threat-model.md, and that no file has more findings than xtask/prose.toml says.
+    /// code and docs/threat-model.md, that no given-up name has come back, and that no file has more findings than
+    /// xtask/prose.toml says.
     ///
     /// Findings are sentences above 35 words, sentences that begin with a clause in the place of a noun, and rows of
     /// tables below a blank line. It prints the mean length of sentences of the documents as well.
@@ -153,6 +155,7 @@ fn docs(root: &Path, lower: bool, sentences: Option<&[String]>) -> Result<Vec<St
     print(&texts.means())?;
     let mut problems = documents::check(root, &Workspace::load()?)?;
     problems.extend(promises::check(root)?);
+    problems.extend(vocabulary::check(root)?);
     problems.extend(texts.check(root)?);
     Ok(problems)
 }

@@ -51,18 +51,18 @@ const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 const DIRECT: &str = "direct";
 
 /// Culvert without the mechanism that links of a rate are for, and without the one for links with a delay.
-const NO_BACKLOG: (&str, &str) = ("culvert, no backlog", "--without backlog");
+const NO_SEND_LIMIT: (&str, &str) = ("culvert, no send limit", "--without send-limit");
 const NO_QUEUE_BOUND: (&str, &str) = ("culvert, no queue-bound", "--without queue-bound");
 
 /// Measures a round.
 pub(crate) fn run(lab: &Lab, sheet: &mut Sheet, all: &mut Samples) -> Result<()> {
     let subjects = lab.tunnels_and_link(sheet)?;
-    let [no_backlog, no_queue_bound] = [NO_BACKLOG, NO_QUEUE_BOUND].map(|pair| {
+    let [no_send_limit, no_queue_bound] = [NO_SEND_LIMIT, NO_QUEUE_BOUND].map(|pair| {
         // A first impression has no time for them.
         (lab.scope() == Scope::Full).then(|| lacking(lab, pair))
     });
     let round = lab.round();
-    let on_rates: Vec<_> = subjects.iter().chain(&no_backlog).collect();
+    let on_rates: Vec<_> = subjects.iter().chain(&no_send_limit).collect();
     for subject in in_turn(&on_rates, round) {
         if !lab.measures_throughput_of(subject, round) {
             continue;
@@ -144,7 +144,7 @@ fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject, all: &mut Samples) -> 
         sheet.add(at(BY_RATE), tcp.bits_per_second / 1e9);
         sheet.add(at(PING_BY_RATE), ping.average_ms);
         if let Some(gbit) = rate_mbit
-            .filter(|rate| rate % 1_000 == 0 && subject.name != NO_BACKLOG.0)
+            .filter(|rate| rate % 1_000 == 0 && subject.name != NO_SEND_LIMIT.0)
             .map(|rate| rate / 1_000)
         {
             all.add(subject, Metric::LinkTcp { gbit }, tcp.bits_per_second);

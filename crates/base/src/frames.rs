@@ -10,13 +10,13 @@ pub const MAX_PACKET_BYTES: usize = 65_535 + 40;
 pub const MAX_FRAME_BYTES: usize = VNET_HEADER_BYTES + MAX_PACKET_BYTES;
 
 /// The queue of packets that must not wait, where a device has priority queues.
-pub const URGENT_QUEUE: usize = 0;
+pub const PRIORITY_QUEUE: usize = 0;
 
 /// The queue of acknowledgements, where a device has priority queues.
 pub const ACKNOWLEDGEMENT_QUEUE: usize = 1;
 
 /// The number of queues before the bulk queues, if a device has priority queues.
-pub const PRIORITY_QUEUES: usize = 2;
+pub const RESERVED_QUEUES: usize = 2;
 
 /// The first bound of a queue, and the lowest. A single flow keeps about as much in flight inside the host at 10 Gbit/s
 /// and 1.5 ms, and the second-level caches of two cores hold as much. Measured: docs/performance.md, "Bounds of

@@ -8,7 +8,7 @@ use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::{Domains, GuardRules, Refusal};
+use super::{Domains, GuardRules, PacketRefusal};
 
 /// An effect, to be carried out in the order in which they are polled.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Output<P> {
         /// Which packets.
         packets: Vec<P>,
         /// What to tell.
-        refusal: Refusal,
+        refusal: PacketRefusal,
     },
     /// Answer a DNS query.
     Answer {

@@ -49,7 +49,7 @@ impl PacketFacts {
 
 /// What the sender of a packet that goes nowhere hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PacketRefusal {
     /// Access is denied: ICMP "administratively prohibited".
     Prohibited,
     /// There is no way now: ICMP "unreachable".

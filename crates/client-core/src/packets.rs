@@ -2,7 +2,8 @@
 
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
 use super::guard::Standing;
-use super::{Client, PacketFacts, Refusal};
+use super::{Client, PacketFacts, PacketRefusal};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::collections::VecDeque;
@@ -22,17 +23,17 @@ enum Wanted {
 
 impl<P> Client<P> {
     /// The data plane has no route for a packet.
-    pub fn handle_packet(&mut self, facts: PacketFacts, packet: P, now_ms: u64) {
+    pub fn handle_packet(&mut self, facts: PacketFacts, packet: P, now: BootTime) {
         self.counters.packets += 1;
         match self.wanted_by(&facts) {
-            Wanted::Nothing => self.refuse_packets(vec![packet], Refusal::Unreachable),
-            Wanted::Forbidden => self.refuse_packets(vec![packet], Refusal::Prohibited),
+            Wanted::Nothing => self.refuse_packets(vec![packet], PacketRefusal::Unreachable),
+            Wanted::Forbidden => self.refuse_packets(vec![packet], PacketRefusal::Prohibited),
             Wanted::Resource(id, name) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
-                self.want_for_packet(id, name, Held { facts, packet }, now_ms);
+                self.want_for_packet(id, name, Held { facts, packet }, now);
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// A gateway does not let a packet pass. Its sender hears so if the resources of this moment forbid the packet too;
@@ -41,28 +42,30 @@ impl<P> Client<P> {
         &mut self,
         facts: PacketFacts,
         packet: P,
-        refusal: Refusal,
-        now_ms: u64,
+        refusal: PacketRefusal,
+        now: BootTime,
     ) {
         self.counters.packets_refused_by_gateway += 1;
         match (refusal, self.wanted_by(&facts)) {
-            (Refusal::Unreachable, _) => self.refuse_packets(vec![packet], Refusal::Unreachable),
-            (Refusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
-                self.refuse_packets(vec![packet], Refusal::Prohibited);
+            (PacketRefusal::Unreachable, _) => {
+                self.refuse_packets(vec![packet], PacketRefusal::Unreachable);
             }
-            (Refusal::Prohibited, Wanted::Resource(id, name)) => {
+            (PacketRefusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
+                self.refuse_packets(vec![packet], PacketRefusal::Prohibited);
+            }
+            (PacketRefusal::Prohibited, Wanted::Resource(id, name)) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
                 let access = self.accesses.get(&id);
                 let is_granted = access.is_some_and(|access| access.grant.is_some());
                 if !is_granted && facts.is_whole {
-                    self.want_for_packet(id, name, Held { facts, packet }, now_ms);
+                    self.want_for_packet(id, name, Held { facts, packet }, now);
                 } else {
                     // Gateway and client do not know the same yet, or it can't go on: its sender repeats it.
-                    self.want(id, name, now_ms);
+                    self.want(id, name, now);
                 }
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     fn wanted_by(&self, facts: &PacketFacts) -> Wanted {
@@ -97,13 +100,13 @@ impl<P> Client<P> {
         id: ResourceId,
         name: Option<(&DomainName, culvert_dns::Addresses)>,
         held: Held<P>,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let addresses = name.map(|(_, addresses)| addresses);
         if self.standing_of(id, addresses.into_iter()) == Standing::Pending {
             // Whoever sent it was not held to the rule. A program that may sends it again.
             self.counters.packets_displaced += 1;
-            return self.want(id, name, now_ms);
+            return self.want(id, name, now);
         }
         let has_route = self.has_route(&held.facts);
         let is_granted = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
@@ -114,18 +117,18 @@ impl<P> Client<P> {
         }
         if self.is_granted(id, name) {
             // Granted, and yet no route: another gateway has the range, or there are too many.
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         }
-        self.want_missing(id, name, now_ms);
+        self.want_missing(id, name, now);
         let Some(access) = self.accesses.get_mut(&id) else {
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         };
-        if let Some(denial) = access.standing_denial(now_ms) {
+        if let Some(denial) = access.standing_denial(now) {
             let refused = refusal(denial.reason.code);
             return self.refuse_packets(vec![held.packet], refused);
         }
         if access.ask.is_none() {
-            return self.refuse_packets(vec![held.packet], Refusal::Unreachable);
+            return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         }
         self.hold(id, held);
     }
@@ -145,14 +148,14 @@ impl<P> Client<P> {
         &mut self,
         id: ResourceId,
         name: Option<(&DomainName, culvert_dns::Addresses)>,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let Some(found) = self.directory.get(id) else {
             return;
         };
         for other in self.directory.with_same_target(found) {
             if !self.is_granted(other, name) {
-                self.want_one(other, name, now_ms);
+                self.want_one(other, name, now);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::factors::code_field;
 use super::forms::{Asked, Posted};
-use super::person::{Person, Refusal};
+use super::person::{PageRefusal, Person};
 use super::provider_sign_in::on_the_way;
 use super::view::{Cell, Field, Form, Page, PasskeyKind, Section};
 use super::{Console, guard};
@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::ProviderId;
 use culvert_portal_base::{Fault, PublicAddress};
-use culvert_portal_service::{KeptForm, WaysToProve};
+use culvert_portal_service::{PendingForm, WaysToProve};
 
 /// The page that asks.
 pub(super) const AT: &str = "/confirm";
@@ -26,7 +26,7 @@ pub(super) async fn ask(
     State(console): State<Console>,
     request: Request,
     next: Next,
-) -> Result<Response, Refusal> {
+) -> Result<Response, PageRefusal> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }
@@ -62,7 +62,7 @@ async fn page(
     refused: Option<Fault>,
 ) -> Result<Page, Fault> {
     let ways = console.service.ways_to_prove(&person.caller).await?;
-    let kept = console.service.kept_form(&person.caller, ticket);
+    let kept = console.service.pending_form(&person.caller, ticket);
     let mut page = person.page(TITLE, "/me");
     let mut forms = forms(ways, ticket);
     let why = match &kept {
@@ -207,7 +207,7 @@ pub(super) async fn done(
     }
     let mut page = person.page("It is you", "/me");
     page.done = Some("Confirmed for ten minutes.");
-    match console.service.kept_form(&person.caller, ticket) {
+    match console.service.pending_form(&person.caller, ticket) {
         Some(kept) => page.sections.push(Section::Form(waiting_form(kept))),
         None => page.sections.push(Section::Alert(
             "No form waits any more. Fill it in once more.".to_owned(),
@@ -216,7 +216,7 @@ pub(super) async fn done(
     Ok(page.into_response())
 }
 
-fn waiting_form(kept: KeptForm) -> Form {
+fn waiting_form(kept: PendingForm) -> Form {
     let mut form = Form::new(
         "Your form is not sent yet",
         kept.path,

@@ -2,7 +2,7 @@
 
 use super::Console;
 use super::forms::{Asked, Posted};
-use super::person::{Person, Refusal};
+use super::person::{PageRefusal, Person};
 use super::view::{Cell, Field, Form, Page, Section};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -16,13 +16,13 @@ const AT: &str = culvert_portal_auth::oidc::DEVICE_PAGE;
 /// code.
 pub(super) async fn show(
     State(console): State<Console>,
-    person: Result<Person, Refusal>,
+    person: Result<Person, PageRefusal>,
     Asked(fields): Asked,
 ) -> Result<Response, Fault> {
     let code = fields.text("code");
     let person = match person {
         Ok(person) => person,
-        Err(Refusal::Fault(Fault::Unauthenticated)) => {
+        Err(PageRefusal::Fault(Fault::Unauthenticated)) => {
             let next = match written_code(code) {
                 // The one sign in it that has a meaning in a query.
                 Some(code) => format!("{AT}%3Fcode%3D{code}"),
@@ -30,8 +30,8 @@ pub(super) async fn show(
             };
             return Ok(Redirect::to(&format!("/sign-in?next={next}")).into_response());
         }
-        Err(Refusal::Fault(fault)) => return Err(fault),
-        Err(refusal @ Refusal::Enrol) => return Ok(refusal.into_response()),
+        Err(PageRefusal::Fault(fault)) => return Err(fault),
+        Err(refusal @ PageRefusal::Enrol) => return Ok(refusal.into_response()),
     };
     if code.is_empty() {
         return Ok(page(&person, code_form("")).into_response());

@@ -1,7 +1,7 @@
 //! Forms that come in: bounded, of a page of this session, and each field once.
 
 use super::Console;
-use super::person::{Person, Refusal};
+use super::person::{PageRefusal, Person};
 use super::view::{Field, Form, Page};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header;
@@ -136,9 +136,9 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
 }
 
 impl FromRequest<Console> for Posted {
-    type Rejection = Refusal;
+    type Rejection = PageRefusal;
 
-    async fn from_request(request: Request, console: &Console) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, console: &Console) -> Result<Self, PageRefusal> {
         let (mut parts, body) = request.into_parts();
         // Nobody who is not known makes the portal read a form.
         let person = Person::from_request_parts(&mut parts, console).await?;
@@ -148,7 +148,7 @@ impl FromRequest<Console> for Posted {
 
 impl Posted {
     /// The form that this person sent.
-    pub(super) async fn of(person: Person, request: Request) -> Result<Self, Refusal> {
+    pub(super) async fn of(person: Person, request: Request) -> Result<Self, PageRefusal> {
         let fields = Fields::from_request(request, &()).await?;
         if !person.sent(fields.text("form_token")) {
             let text =

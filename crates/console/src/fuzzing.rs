@@ -1,7 +1,7 @@
 //! The checks of heads and forms without a server.
 
 use super::forms::{Asked, Fields};
-use super::host::Refusal;
+use super::host::HostRefusal;
 use super::person;
 use axum::http::{HeaderMap, Request};
 
@@ -37,7 +37,7 @@ impl Form {
 
 /// Whether a request is for the portal at `url`, and, if it changes something, from a page of its own.
 pub fn is_from_here<B>(url: &str, request: &Request<B>) -> bool {
-    Refusal::of(url, request.method(), request.headers()).is_none()
+    HostRefusal::of(url, request.method(), request.headers()).is_none()
 }
 
 /// The session that the browser presents.

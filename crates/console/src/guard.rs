@@ -2,7 +2,7 @@
 //! of this portal sent it.
 
 use super::Console;
-use super::host::{Refusal, host_that_came, is_at_own_name, own_host};
+use super::host::{HostRefusal, host_that_came, is_at_own_name, own_host};
 use super::person::{Person, session};
 use super::view::{Link, Page, Section};
 use axum::extract::{Request, State};
@@ -61,7 +61,7 @@ pub(super) async fn around(
         session: session(request.headers()),
     };
     let url = (console.portal)().url;
-    let refusal = Refusal::of(&url, request.method(), request.headers());
+    let refusal = HostRefusal::of(&url, request.method(), request.headers());
     let response = match (refusal, check_address(request.uri())) {
         (None, Ok(())) => next.run(request).await,
         (Some(refusal), _) => {
@@ -97,8 +97,8 @@ impl Asker {
 }
 
 /// A refusal as a page, or as text for programs that ask for that.
-fn render(refusal: Refusal, headers: &HeaderMap) -> Response {
-    let Refusal {
+fn render(refusal: HostRefusal, headers: &HeaderMap) -> Response {
+    let HostRefusal {
         status,
         title,
         text,

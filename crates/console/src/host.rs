@@ -25,7 +25,7 @@ const PASS_ORIGIN: &str = "Where a reverse proxy is in front of the portal, it m
 
 /// Why a request gets no page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct HostRefusal {
     pub(super) status: StatusCode,
     pub(super) title: &'static str,
     /// The header that came, and the one that was expected.
@@ -52,7 +52,7 @@ impl Default for Refusals {
 
 impl Refusals {
     /// Notes a refusal, and logs it where a line is due.
-    pub(super) fn note(&self, refusal: &Refusal) {
+    pub(super) fn note(&self, refusal: &HostRefusal) {
         let is_host = refusal.status == StatusCode::MISDIRECTED_REQUEST;
         let notice = if is_host { &self.hosts } else { &self.forms };
         let Some(count) = notice.due(Instant::now()) else {
@@ -64,7 +64,7 @@ impl Refusals {
     }
 }
 
-impl Refusal {
+impl HostRefusal {
     /// Why a request to the portal at `url` is refused; none where it was meant for it and, if it changes something,
     /// one of its pages sent it.
     pub(super) fn of(url: &str, method: &Method, headers: &HeaderMap) -> Option<Self> {
@@ -292,22 +292,22 @@ mod tests {
     #[test]
     fn the_port_that_browsers_leave_out_makes_no_other_host() {
         let url = "https://portal.example";
-        let of = |host| Refusal::of(url, &Method::GET, &headers(&[("host", host)]));
+        let of = |host| HostRefusal::of(url, &Method::GET, &headers(&[("host", host)]));
         assert_eq!(of("portal.example:443"), None);
         assert_eq!(of("PORTAL.example"), None);
         assert!(of("portal.example:8443").is_some());
         assert!(of("portal.example:443:443").is_some());
         let form = headers(&[("host", "portal.example:443"), ("origin", url)]);
-        assert_eq!(Refusal::of(url, &Method::POST, &form), None);
+        assert_eq!(HostRefusal::of(url, &Method::POST, &form), None);
     }
 
     #[test]
     fn a_request_without_a_host_or_with_two_is_told_so() {
         let url = "https://portal.example";
-        let none = Refusal::of(url, &Method::GET, &headers(&[])).unwrap();
+        let none = HostRefusal::of(url, &Method::GET, &headers(&[])).unwrap();
         assert!(none.text.contains("without the header `Host`"), "{none:?}");
         let two = headers(&[("host", "portal.example"), ("host", "portal.example")]);
-        let two = Refusal::of(url, &Method::GET, &two).unwrap();
+        let two = HostRefusal::of(url, &Method::GET, &two).unwrap();
         assert!(two.text.contains("several"), "{two:?}");
     }
 }

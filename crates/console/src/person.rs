@@ -88,19 +88,19 @@ const UNTIL_ENROLLED: &[&str] = &[
 
 /// Why a page is not shown to who asks for it.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum PageRefusal {
     Fault(Fault),
     /// A second factor comes first.
     Enrol,
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for PageRefusal {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for PageRefusal {
     fn into_response(self) -> Response {
         match self {
             Self::Fault(fault) => fault.into_response(),
@@ -119,10 +119,10 @@ pub(super) struct Person {
 
 impl Person {
     /// Whose session it is, where that person sees pages at all; the session is not used by it.
-    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, Refusal> {
+    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, PageRefusal> {
         let caller = console.service.resume_unused(session).await?;
         match caller.must_enrol() {
-            true => Err(Refusal::Enrol),
+            true => Err(PageRefusal::Enrol),
             false => Ok(Self::of(console, session, caller).await?),
         }
     }
@@ -229,9 +229,9 @@ impl Person {
 }
 
 impl FromRequestParts<Console> for Person {
-    type Rejection = Refusal;
+    type Rejection = PageRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, PageRefusal> {
         // Whoever was asked for a fresh proof is known already.
         if let Some(person) = parts.extensions.remove::<Self>() {
             return Ok(person);
@@ -245,7 +245,7 @@ impl Person {
     pub(super) async fn from_session(
         parts: &mut Parts,
         console: &Console,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, PageRefusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
         // Who sends a form uses the session, whatever the request says of itself.
         let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);
@@ -255,7 +255,7 @@ impl Person {
         };
         caller.note_connection(parts.extensions.get());
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
-            return Err(Refusal::Enrol);
+            return Err(PageRefusal::Enrol);
         }
         Ok(Self::of(console, &session, caller).await?)
     }

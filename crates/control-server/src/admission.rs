@@ -1,9 +1,10 @@
 //! From hello to a place in the hub.
 
-use super::keeper::{Join, Joined};
+use super::hub_actor::{Join, Joined};
 use super::session::{Hello, Refused};
 use super::{Shared, Visitor};
 use crate::recorder::Record;
+use culvert_base::UnixTime;
 use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
 use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
@@ -34,7 +35,7 @@ impl Shared {
         if !self.feed.catch_up().await {
             return Err(unavailable());
         }
-        let joined = self.keeper.join(join, seen).await;
+        let joined = self.hub.join(join, seen).await;
         joined.ok_or_else(|| Refused::later(COME_BACK_S, "the portal is stopping"))
     }
 
@@ -146,7 +147,7 @@ impl Shared {
 }
 
 fn enrolment<I>(
-    id: impl FnOnce(u64, [u8; RANDOM_LEN]) -> I,
+    id: impl FnOnce(UnixTime, [u8; RANDOM_LEN]) -> I,
     machine: String,
     name: String,
     public_key: PublicKey,
@@ -158,7 +159,7 @@ fn enrolment<I>(
         unavailable()
     })?;
     Ok(Enrolment {
-        new_id: id(now().unix_ms(), random),
+        new_id: id(now().unix_time(), random),
         machine,
         name,
         public_key,

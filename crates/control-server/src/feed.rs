@@ -1,7 +1,7 @@
 //! Follows the store's changes, in their order, and nothing but them: while the database does not
 //! answer, the sessions go on as they are.
 
-use super::keeper::Keeper;
+use super::hub_actor::HubHandle;
 use super::pulse::Pulse;
 use culvert_ids::AccountId;
 use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store};
@@ -38,7 +38,7 @@ impl Feed {
         store: Arc<dyn Store>,
         account: AccountId,
         seq: Seq,
-        (keeper, pulse): (Keeper, Pulse),
+        (hub, pulse): (HubHandle, Pulse),
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, looks) = mpsc::channel(MAX_WAITING);
         let health = Arc::new(Mutex::new(Health {
@@ -49,7 +49,7 @@ impl Feed {
             store,
             account,
             seq,
-            keeper,
+            hub,
             pulse,
             health: Arc::clone(&health),
         };
@@ -84,7 +84,7 @@ struct Follower {
     store: Arc<dyn Store>,
     account: AccountId,
     seq: Seq,
-    keeper: Keeper,
+    hub: HubHandle,
     pulse: Pulse,
     health: Arc<Mutex<Health>>,
 }
@@ -136,7 +136,7 @@ impl Follower {
                 changes.extend(read);
             }
             if !changes.is_empty() {
-                self.keeper.apply(changes).await?;
+                self.hub.apply(changes).await?;
                 self.seq = seq;
             }
             if at_end {

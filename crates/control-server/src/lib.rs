@@ -2,7 +2,7 @@
 //!
 //! A request becomes a session in this order, and ends at the first thing that is not so: there is
 //! room, its token comes not too often, the token is good, hello comes, the machine is enrolled,
-//! every change up to then is known, the hub lets it in. One task (`keeper`) has the hub, one
+//! every change up to then is known, the hub lets it in. One task (`hub_actor`) has the hub, one
 //! (`feed`) follows the store's changes, one (`recorder`) writes down what happened, and each
 //! session has a task of its own; all queues between them are bounded, and whoever does not keep up
 //! is cut and comes back.
@@ -14,7 +14,7 @@ mod country;
 mod entrance;
 mod error;
 mod feed;
-mod keeper;
+mod hub_actor;
 mod pace;
 mod pulse;
 mod recorder;
@@ -38,7 +38,7 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use feed::Feed;
-use keeper::Keeper;
+use hub_actor::HubHandle;
 use pace::Pace;
 use pulse::Pulse;
 use recorder::Recorder;
@@ -92,7 +92,7 @@ struct Shared {
     store: Arc<dyn Store>,
     account: AccountId,
     countries: Arc<dyn Countries>,
-    keeper: Keeper,
+    hub: HubHandle,
     feed: Feed,
     recorder: Recorder,
     pulse: Pulse,
@@ -119,19 +119,19 @@ impl Sessions {
         let hub = hub(store.as_ref(), snapshot, countries.as_ref()).await?;
         let pulse = Pulse::new();
         let (recorder, writing) = Recorder::start(Arc::clone(&store), account, pulse.clone());
-        let (keeper, keeping) = Keeper::start(hub, recorder.clone(), pulse.clone());
-        let follower = (keeper.clone(), pulse.clone());
+        let (hub, hub_task) = HubHandle::start(hub, recorder.clone(), pulse.clone());
+        let follower = (hub.clone(), pulse.clone());
         let (feed, following) = Feed::start(Arc::clone(&store), account, seq, follower);
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
-        tasks.spawn(keeping);
+        tasks.spawn(hub_task);
         tasks.spawn(following);
         tasks.spawn(retention::keep_within(Arc::clone(&store), account));
         Ok(Self(Arc::new(Shared {
             store,
             account,
             countries,
-            keeper,
+            hub,
             feed,
             recorder,
             pulse,
@@ -166,17 +166,17 @@ impl Sessions {
 
     /// How the sessions are, in numbers; none where the portal is stopping.
     pub async fn status(&self) -> Option<HubStatus> {
-        self.0.keeper.status().await
+        self.0.hub.status().await
     }
 
     /// Every client that is connected; none where the portal is stopping.
     pub async fn clients(&self) -> Option<Vec<ClientView>> {
-        self.0.keeper.clients().await
+        self.0.hub.clients().await
     }
 
     /// Every gateway that is connected; none where the portal is stopping.
     pub async fn gateways(&self) -> Option<Vec<GatewayView>> {
-        self.0.keeper.gateways().await
+        self.0.hub.gateways().await
     }
 
     /// Why the client may use the resource now, or may not; none where the account has no such
@@ -184,20 +184,20 @@ impl Sessions {
     /// answers.
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
         self.0.feed.catch_up().await;
-        self.0.keeper.explain(client, resource).await
+        self.0.hub.explain(client, resource).await
     }
 
     /// Whether the clients of a gateway keep their access without it; none where the portal is stopping.
     pub async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
         self.0.feed.catch_up().await;
-        self.0.keeper.is_dispensable(gateway).await
+        self.0.hub.is_dispensable(gateway).await
     }
 
     /// Moves the clients of a gateway that drains to others of its site. Returns how many it has; none where that it
     /// drains is not known yet, or the portal is stopping.
     pub async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
         self.0.feed.catch_up().await;
-        self.0.keeper.drain_now(gateway).await
+        self.0.hub.drain_now(gateway).await
     }
 
     /// What waits to be written down, and what was lost of it.
@@ -210,7 +210,7 @@ impl Sessions {
     pub async fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
         self.0.pulse.stop();
-        self.0.keeper.stop().await;
+        self.0.hub.stop().await;
         // Every session has its place until it ends.
         let all = u32::try_from(MAX_SESSIONS).unwrap_or(u32::MAX);
         if timeout(CLOSE_TIMEOUT, self.0.places.acquire_many(all))

@@ -153,7 +153,7 @@ impl Recorder {
     }
 
     /// Waits until what was recorded is written, but not for longer than that.
-    pub(super) async fn finish(&self, patience: Duration) {
+    pub(super) async fn finish(&self, wait: Duration) {
         let finished = async {
             let (done, answer) = oneshot::channel();
             if self.records.send(Record::Done(done)).await.is_ok() {
@@ -161,7 +161,7 @@ impl Recorder {
                 let _ = answer.await;
             }
         };
-        if timeout(patience, finished).await.is_err() {
+        if timeout(wait, finished).await.is_err() {
             tracing::error!("the portal stops before everything is written down");
         }
     }
@@ -199,7 +199,7 @@ async fn write(
                             note_carried(store.as_ref(), account, &mut carried).await;
                             insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
-                            // Whoever waited may have lost patience.
+                            // Whoever waited may have lost wait.
                             let _ = done.send(());
                         }
                         record => {
@@ -419,6 +419,7 @@ const fn minute(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_base::UnixTime;
     use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
     use culvert_portal_base::birth;
     use culvert_portal_base::now;
@@ -473,7 +474,7 @@ mod tests {
         let ends = |from: usize| {
             let ids = from..from + MAX_BATCH;
             Record::End(
-                ids.map(|number| GrantId::new(number as u64, [0; 10]))
+                ids.map(|number| GrantId::new(UnixTime::from_millis(number as u64), [0; 10]))
                     .collect(),
             )
         };
@@ -491,9 +492,9 @@ mod tests {
 
     async fn store() -> (Arc<dyn Store>, AccountId) {
         let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
-        let (now_ms, random) = birth().unwrap();
+        let (born, random) = birth().unwrap();
         let account = Account {
-            id: AccountId::new(now_ms, random),
+            id: AccountId::new(born, random),
             name: "Example".to_owned(),
             settings: AccountSettings::default(),
             stamp: Stamp::default(),

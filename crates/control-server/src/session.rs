@@ -1,9 +1,9 @@
 //! One session: hello, and then what both sides say, until one of them is silent or gone.
 
-use super::keeper::{Incoming, Joined, Letter};
+use super::hub_actor::{Incoming, Joined, Outgoing};
 use super::upgrade::Socket;
 use super::{Shared, Side, Visitor};
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{TokenBucket, TokenRate, Uptime};
 use culvert_wire::messages::{
     FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
@@ -28,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(12);
 /// The time limit for the closing handshake of a WebSocket (RFC 6455 §7.1.2).
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Letters that are written before the socket is flushed.
+/// Messages that are written before the socket is flushed.
 const LETTERS_AT_ONCE: usize = 64;
 
 /// Messages per second that a machine may send for long, and at once. Clients ask; gateways answer
@@ -78,14 +78,14 @@ pub(super) enum Hello {
 
 /// Serves a session from its first message to its last.
 pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
-    let mut line = Line {
+    let mut connection = Connection {
         socket,
         side: visitor.side,
         heard: Instant::now(),
         rate: Rate::of(visitor.side),
     };
-    match begin(shared, &visitor, &mut line).await {
-        Ok(joined) => line.carry(shared, joined).await,
+    match begin(shared, &visitor, &mut connection).await {
+        Ok(joined) => connection.serve(shared, joined).await,
         Err(None) => {}
         Err(Some(refused)) => {
             let reason = &refused.reason;
@@ -96,7 +96,7 @@ pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
                 text = reason.text,
                 "a session was refused"
             );
-            line.refuse(refused).await;
+            connection.refuse(refused).await;
         }
     }
 }
@@ -105,9 +105,9 @@ pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
 async fn begin(
     shared: &Shared,
     visitor: &Visitor,
-    line: &mut Line,
+    connection: &mut Connection,
 ) -> Result<Joined, Option<Refused>> {
-    let hello = timeout(HELLO_WAIT, line.hello())
+    let hello = timeout(HELLO_WAIT, connection.hello())
         .await
         .map_err(|_| Refused::protocol("no hello came"))??;
     let joined = timeout(WELCOME_WAIT, shared.admit(visitor, hello))
@@ -116,7 +116,7 @@ async fn begin(
     Ok(joined)
 }
 
-struct Line {
+struct Connection {
     socket: Socket,
     side: Side,
     /// When the machine was last heard of.
@@ -124,7 +124,7 @@ struct Line {
     rate: Rate,
 }
 
-impl Line {
+impl Connection {
     async fn hello(&mut self) -> Result<Hello, Option<Refused>> {
         loop {
             let frame = self.socket.next().await.ok_or(None)?;
@@ -154,7 +154,7 @@ impl Line {
         }
     }
 
-    async fn carry(mut self, shared: &Shared, mut joined: Joined) {
+    async fn serve(mut self, shared: &Shared, mut joined: Joined) {
         let mut ping = interval(PING_EVERY);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -164,8 +164,8 @@ impl Line {
                     Some(Err(error)) => self.fail(&error).await,
                     None => false,
                 },
-                letter = joined.letters.recv() => match letter {
-                    Some(letter) => self.post(letter, &mut joined).await,
+                message = joined.outgoing.recv() => match message {
+                    Some(message) => self.write(message, &mut joined).await,
                     None => false,
                 },
                 _ = ping.tick() => self.send(Message::Ping(Vec::new().into())).await,
@@ -194,7 +194,7 @@ impl Line {
         };
         self.rate.pay().await;
         match self.decode(&text) {
-            Ok(message) => shared.keeper.say(joined.session, message).await,
+            Ok(message) => shared.hub.say(joined.session, message).await,
             Err(error) => {
                 tracing::warn!(side = ?self.side, %error, "a machine breaks the protocol");
                 self.close(CloseCode::Invalid, &error.to_string()).await;
@@ -203,15 +203,15 @@ impl Line {
         }
     }
 
-    /// Writes the letter and some of those behind it; false where the session is over.
-    async fn post(&mut self, letter: Letter, joined: &mut Joined) -> bool {
-        let mut next = Some(letter);
+    /// Writes the message and some of those behind it; false where the session is over.
+    async fn write(&mut self, message: Outgoing, joined: &mut Joined) -> bool {
+        let mut next = Some(message);
         let mut written = 0;
-        while let Some(letter) = next {
-            let text = match letter {
-                Letter::Client(message) => encode(&message),
-                Letter::Gateway(message) => encode(&message),
-                Letter::Close(reason) => {
+        while let Some(message) = next {
+            let text = match message {
+                Outgoing::Client(message) => encode(&message),
+                Outgoing::Gateway(message) => encode(&message),
+                Outgoing::Close(reason) => {
                     let code = match reason {
                         ReasonCode::TryLater => CloseCode::Restart,
                         _ => CloseCode::Policy,
@@ -225,7 +225,7 @@ impl Line {
             }
             written += 1;
             next = match written < LETTERS_AT_ONCE {
-                true => joined.letters.try_recv().ok(),
+                true => joined.outgoing.try_recv().ok(),
                 false => None,
             };
         }
@@ -336,7 +336,9 @@ impl Rate {
     }
 
     async fn pay(&mut self) {
-        let wait = self.tokens.take_ahead(self.rate, self.start.elapsed());
+        let wait = self
+            .tokens
+            .take_ahead(self.rate, Uptime::after(self.start.elapsed()));
         if !wait.is_zero() {
             sleep(wait).await;
         }

@@ -321,7 +321,8 @@ impl ValueEnum for LeftOut {
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.about()))
+        let value = clap::builder::PossibleValue::new(self.0.name()).help(self.0.about());
+        Some(value.aliases(self.0.former_name()))
     }
 }
 

@@ -153,9 +153,9 @@ fn option<'a>(command: &'a Command, key: &str) -> Result<&'a Arg, String> {
     if let Some((_, option)) = options().find(|(name, _)| name == key) {
         return Ok(option);
     }
-    let alike = key.replace('-', "_");
-    if options().any(|(name, _)| name == alike) {
-        return Err(format!("there is no key `{key}`: write `{alike}`"));
+    let spelled = key.replace('-', "_");
+    if options().any(|(name, _)| name == spelled) {
+        return Err(format!("there is no key `{key}`: write `{spelled}`"));
     }
     let names: Vec<String> = options().map(|(name, _)| name).collect();
     let names = names.join(", ");

@@ -1,7 +1,7 @@
 //! A token by a browser: the portal gives a code, a person approves it in the console, on whatever
 //! machine, and the portal gives the token (RFC 8628; docs/sign-in.md).
 
-use crate::admin::http::{Ask, Http, Refusal};
+use crate::admin::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status, print};
 use crate::visible::visible;
 use culvert_policy::readable_name;
@@ -113,8 +113,8 @@ async fn post<T: DeserializeOwned>(
         if_match: None,
         body: Some(body),
     };
-    http.send(&ask).await.map_err(|refusal: Refusal| match refusal {
-        Refusal::Problem(problem) if problem.status == 404 => Failure::new(
+    http.send(&ask).await.map_err(|refusal: RequestError| match refusal {
+        RequestError::Problem(problem) if problem.status == 404 => Failure::new(
             Status::Failed,
             "the portal knows no sign-in by a browser: it is older than this version of culvert",
         ),

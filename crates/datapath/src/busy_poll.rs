@@ -49,7 +49,7 @@ impl BusyPoll {
         }
     }
 
-    /// Something urgent has been carried at `now` and may be answered from `side`. True if polling begins.
+    /// A priority packet has been carried at `now` and may be answered from `side`. True if polling begins.
     pub(crate) fn expect(&mut self, side: Side, now: BootTime) -> bool {
         let begins = self.under_way.is_none() && now >= self.next;
         if begins {

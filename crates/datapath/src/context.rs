@@ -12,7 +12,7 @@ use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::mix::Mix;
 use crate::mtu_answers::MtuAnswers;
 use crate::peer::Peer;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use crate::refusals::Refusals;
 use crate::shell::{Ended, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
@@ -54,7 +54,7 @@ pub(crate) struct Context<S> {
     /// When the control thread was last told of a loop.
     loop_told: Option<BootTime>,
     foreign_told: Option<(IpAddr, BootTime)>,
-    icmp_tokens: TokenBucket,
+    icmp_tokens: TokenBucket<BootTime>,
     /// Answers to clients whose packets the gate does not let pass.
     pub(crate) refusals: Refusals,
     pub(crate) mtu_answers: MtuAnswers,
@@ -191,7 +191,7 @@ impl<S: Shell> Context<S> {
     }
 
     /// Hands over the part of a packet that a peer quotes when it refuses it.
-    pub(crate) fn hand_over_refused(&self, quoted: &[u8], refusal: Refusal) {
+    pub(crate) fn hand_over_refused(&self, quoted: &[u8], refusal: RouteRefusal) {
         if self.shell.takes_unrouted() {
             self.give(Unrouted::refused(quoted, refusal, self.worker), 1);
         }
@@ -212,17 +212,17 @@ impl<S: Shell> Context<S> {
         }
     }
 
-    /// Notes that something urgent is on its way to the other side, and is likely to be answered.
+    /// Notes that a priority packet is on its way to the other side, and is likely to be answered.
     pub(crate) fn expect_answer(&mut self, from: Side) {
-        if self.mechanisms.has(Mechanism::Express) && self.busy_poll.expect(from, self.now) {
-            self.counters.looks.add(1);
+        if self.mechanisms.has(Mechanism::Priority) && self.busy_poll.expect(from, self.now) {
+            self.counters.busy_polls.add(1);
         }
     }
 
     /// Notes what may be such an answer.
     pub(crate) fn note_answer(&mut self, from: Side) {
         if self.busy_poll.arrived(from, self.now) {
-            self.counters.looks_answered.add(1);
+            self.counters.busy_polls_answered.add(1);
         }
     }
 
@@ -279,7 +279,7 @@ impl<S: Shell> Context<S> {
     /// Writes an ICMP message to the inside, unless many were written a moment ago. `make` fills its
     /// argument and returns the length, or declines.
     pub(crate) fn reply(&mut self, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        let now = self.now.since_start();
+        let now = self.now;
         if !self.icmp_tokens.wait(ICMP_RATE, now).is_zero() {
             return;
         }

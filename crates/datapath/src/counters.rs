@@ -50,7 +50,7 @@ macro_rules! drops {
 drops! {
     TunMalformed, "tun_receive", "malformed", "A frame from the TUN whose headers lie or can't be cut.";
     TunReadFailed, "tun_receive", "failed", "A frame that the kernel took off a queue of the TUN and failed to hand over.";
-    QueueStands, "tun_receive", "queue_stands", "A packet of a queue that stood for too long: its sender understands no milder sign (RFC 8289).";
+    Codel, "tun_receive", "codel", "A packet of a queue whose delay stayed too high, dropped by CoDel (RFC 8289): its sender understands no mark.";
     OwnDatagram, "tun_receive", "own_datagram", "A datagram of this device that came back into its own interface: another program changes the mark of what it sends.";
     SourceForeign, "route", "source_foreign", "A packet whose source is not this end's address in the tunnel: the peer would drop it.";
     NoPeer, "route", "no_peer", "No peer's allowed IPs hold the destination.";
@@ -118,14 +118,14 @@ pub struct WorkerCounters {
     pub sleeps: Counter,
     /// Times the worker paused under a stream of UDP packets.
     pub pauses: Counter,
-    /// Times the worker looked for the answer to something urgent rather than sleep.
-    pub looks: Counter,
+    /// Times the worker polled for the answer to a priority packet rather than sleep.
+    pub busy_polls: Counter,
     /// Those of them in which something arrived.
-    pub looks_answered: Counter,
-    /// Urgent datagrams that the worker carried in without ending its turn first.
-    pub attended: Counter,
+    pub busy_polls_answered: Counter,
+    /// Priority datagrams that the worker carried in without ending its turn first.
+    pub mid_turn: Counter,
     /// Times the worker decided to stay on the processor that it ran on.
-    pub stays: Counter,
+    pub pinned: Counter,
     /// Frames read from the TUN; a superframe counts once.
     pub tun_frames_received: Counter,
     /// Frames written to the TUN; a superframe counts once.

@@ -16,7 +16,7 @@ use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::mix::Mix;
 use crate::outbound::{BUDGET_FRAMES, Outbound, Progress, Scope};
 use crate::queues::Queues;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use crate::send_limit::SendLimits;
 use crate::shell::{Ended, Ready, Receive, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
@@ -45,7 +45,7 @@ pub struct Options<A> {
     /// The number of TUN queues that it reads, at most 64.
     pub queues: usize,
     /// Of each queue, where the kernel bounds them in bytes; otherwise empty.
-    pub accounts: Vec<A>,
+    pub credits: Vec<A>,
     /// True if the first of the queues are the TUN's priority queues.
     pub has_priority: bool,
     /// The kinds of superframes that the TUN takes.
@@ -64,7 +64,7 @@ pub struct Options<A> {
 pub struct DataPath<S: Shell> {
     context: Context<S>,
     in_use: InUse,
-    queues: Queues<S::Account>,
+    queues: Queues<S::QueueCredit>,
     outbound: Outbound,
     inbound: Inbound<S::Received>,
     /// By lane: it has not been found empty since something arrived there.
@@ -99,7 +99,7 @@ impl<S: Shell> DataPath<S> {
     ///
     /// # Errors
     /// Those of the shell.
-    pub fn new(shell: S, options: Options<S::Account>) -> Result<Self, Ended> {
+    pub fn new(shell: S, options: Options<S::QueueCredit>) -> Result<Self, Ended> {
         let wall_offset = ClockOffset::between(shell.now(), shell.wall());
         let mut data_path = Self {
             context: Context::new(
@@ -113,7 +113,7 @@ impl<S: Shell> DataPath<S> {
                 snapshot: Arc::new(Snapshot::empty(0, wall_offset)),
                 news: None,
             },
-            queues: Queues::new(options.queues, options.accounts, options.has_priority),
+            queues: Queues::new(options.queues, options.credits, options.has_priority),
             outbound: Outbound::new(options.identification),
             inbound: Inbound::new(options.accept),
             ready: [false; Lane::ALL.len()],
@@ -157,7 +157,7 @@ impl<S: Shell> DataPath<S> {
         if is_busy {
             return Rest::None;
         }
-        let may_pause = self.context.mechanisms.has(Mechanism::Moderation);
+        let may_pause = self.context.mechanisms.has(Mechanism::InterruptModeration);
         if may_pause && self.outbound.moderation.is_due(self.context.now) {
             // A pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
@@ -245,7 +245,7 @@ impl<S: Shell> DataPath<S> {
         // Datagrams may have arrived before the sockets were watched.
         self.ready = Lane::ALL.map(|lane| shell.has_socket(lane));
         if self.ready.contains(&true) {
-            let is_limited = self.context.mechanisms.has(Mechanism::Backlog);
+            let is_limited = self.context.mechanisms.has(Mechanism::SendLimit);
             self.send_limits = is_limited.then(|| SendLimits::new(shell));
         } else {
             self.outbound.abandon(&self.context);
@@ -289,10 +289,10 @@ impl<S: Shell> DataPath<S> {
         }
     }
 
-    fn refuse(&mut self, frame: &[u8], refusal: Refusal) {
+    fn refuse(&mut self, frame: &[u8], refusal: RouteRefusal) {
         let code = match refusal {
-            Refusal::Prohibited => icmp::Unreachable::Prohibited,
-            Refusal::Unreachable => icmp::Unreachable::Host,
+            RouteRefusal::Prohibited => icmp::Unreachable::Prohibited,
+            RouteRefusal::Unreachable => icmp::Unreachable::Host,
         };
         let packet = frame.get(VNET_HEADER_LEN..).unwrap_or_default();
         self.context
@@ -363,7 +363,7 @@ impl<S: Shell> DataPath<S> {
 
     /// Looks for what has priority, and carries it, in the middle of a turn.
     fn poll_priority(&mut self) -> Result<(), Ended> {
-        if !self.context.mechanisms.has(Mechanism::Express) {
+        if !self.context.mechanisms.has(Mechanism::Priority) {
             return Ok(());
         }
         if !self.queues.are_counted() {
@@ -373,7 +373,7 @@ impl<S: Shell> DataPath<S> {
         }
         self.note_arrivals();
         let received = self.carry_priority()?;
-        self.context.counters.attended.add(received);
+        self.context.counters.mid_turn.add(received);
         Ok(())
     }
 
@@ -406,8 +406,8 @@ impl<S: Shell> DataPath<S> {
 
     fn carry_priority_out(&mut self) -> Result<(), Ended> {
         let mut budget = PRIORITY_BUDGET_FRAMES;
-        if self.queues.has_urgent() && !self.outbound.is_blocked() {
-            self.carry_out(Scope::Urgent, &mut budget)?;
+        if self.queues.priority_waits() && !self.outbound.is_blocked() {
+            self.carry_out(Scope::Priority, &mut budget)?;
         }
         Ok(())
     }

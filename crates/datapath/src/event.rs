@@ -1,6 +1,6 @@
 //! Events and commands between workers and the control thread.
 
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use culvert_base::LocalAddress;
 use culvert_packet::{Accept, MtuMessage, MtuProbe};
 use culvert_session::parse::INITIATION_LEN;
@@ -58,7 +58,7 @@ pub enum Command {
         /// The frame.
         frame: Box<[u8]>,
         /// The answer to its sender.
-        refusal: Refusal,
+        refusal: RouteRefusal,
     },
 }
 

@@ -5,7 +5,7 @@ use crate::counters::Dropped;
 use crate::delivery::Delivery;
 use crate::event::{Event, HandshakeMessage};
 use crate::lane::Lane;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use crate::shell::{Datagrams, Receive, Received, Shell};
 use crate::snapshot::{InUse, Receiving, Snapshot};
 use crate::splitter::narrow_mtu;
@@ -25,9 +25,9 @@ use std::time::Duration;
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
 pub(crate) const RECEIVE_BUFFERS: usize = 4;
 
-/// Datagrams that one receive takes from a lane for what is urgent: with those of full size, a fifth of the bytes of a
+/// Datagrams that one receive takes from the priority lane: with those of full size, a fifth of the bytes of a
 /// superframe. The turn with the most looks has nine, one first and two around each of four superframes that go out, so whoever
-/// marks all as urgent takes two fifths of what the rest has.
+/// marks all as priority takes two fifths of what the rest has.
 pub(crate) const PRIORITY_BUFFERS: usize = 8;
 
 /// Bytes of the tag behind each record's plaintext.
@@ -364,8 +364,8 @@ fn hear_refusal<S: Shell>(
         return false;
     };
     let refusal = match kind {
-        icmp::Unreachable::Prohibited => Refusal::Prohibited,
-        _ => Refusal::Unreachable,
+        icmp::Unreachable::Prohibited => RouteRefusal::Prohibited,
+        _ => RouteRefusal::Unreachable,
     };
     context.hand_over_refused(quoted, refusal);
     true

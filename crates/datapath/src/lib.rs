@@ -58,17 +58,17 @@ pub use allowed_ips::{AllowedIps, Prefix};
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
 pub use event::{Command, Event, HandshakeMessage};
-pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL, millis};
+pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL};
 pub use interrupt_moderation::PAUSE;
 pub use lane::Lane;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use mix::Mix;
 pub use outbound::MIN_PATH_MTU;
 pub use peer::{Peer, Sending, ip_and_udp_len};
-pub use refusal::Refusal;
+pub use refusal::RouteRefusal;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
-    Datagrams, Ended, QueueAccount, Ready, Receive, Received, Renewed, SendFault, Shell,
+    Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
 pub use snapshot::{Inside, Receiving, ReceivingKeys, Road, Snapshot};
 pub use unrouted::Unrouted;

@@ -36,12 +36,25 @@ mechanisms! {
     QueueBound, "queue-bound", "TUN queues bounded in bytes, whose senders are told where they stand for long; without it, the kernel's 500 frames";
     Batching, "batching", "Packets that are queued behind each other leave in one batch; without it, each frame in a send of its own";
     Segmentation, "gso", "A batch leaves in one segmented send (UDP_SEGMENT)";
-    Backlog, "backlog", "A send buffer just large enough for the link, so that what waits waits in the TUN; without it, the kernel's";
+    SendLimit, "send-limit", "A send buffer just large enough for the link, so that what waits waits in the TUN; without it, the kernel's";
     ReceiveOffload, "gro", "The kernel hands over runs of datagrams in one piece (UDP_GRO)";
     Coalescing, "coalescing", "Packets of a flow are written to the TUN as one superframe";
-    Moderation, "moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
-    Express, "express", "What is urgent (ICMP, DNS, TCP SYN) is marked, received by sockets of its own, carried between superframes, and its answer looked for";
-    Placement, "placement", "A worker that has to wait for a processor stays on one, and leaves it to a thread that wants it as much";
+    InterruptModeration, "interrupt-moderation", "A worker pauses under a stream of single UDP packets, so that batches come together";
+    Priority, "priority", "Priority packets (ICMP, DNS, TCP SYN) are marked, received by sockets of their own and carried between superframes, and the answer is polled for";
+    Affinity, "affinity", "A worker that has to wait for a processor stays on one, and leaves it to a thread that wants it as much";
+}
+
+impl Mechanism {
+    /// An earlier name of it on the command line, which still works.
+    pub fn former_name(self) -> Option<&'static str> {
+        match self {
+            Self::SendLimit => Some("backlog"),
+            Self::InterruptModeration => Some("moderation"),
+            Self::Priority => Some("express"),
+            Self::Affinity => Some("placement"),
+            _ => None,
+        }
+    }
 }
 
 /// A set of mechanisms.
@@ -73,7 +86,9 @@ impl FromStr for Mechanism {
     type Err = NoSuchMechanism;
 
     fn from_str(word: &str) -> Result<Self, NoSuchMechanism> {
-        let found = Self::ALL.iter().find(|mechanism| mechanism.name() == word);
+        let found = Self::ALL
+            .iter()
+            .find(|mechanism| mechanism.name() == word || mechanism.former_name() == Some(word));
         found.copied().ok_or(NoSuchMechanism)
     }
 }
@@ -90,6 +105,9 @@ mod tests {
                 assert_eq!(set.has(mechanism), mechanism != left_out);
             }
             assert_eq!(left_out.name().parse(), Ok(left_out));
+            if let Some(former) = left_out.former_name() {
+                assert_eq!(former.parse(), Ok(left_out));
+            }
         }
         assert_eq!("speed".parse::<Mechanism>(), Err(NoSuchMechanism));
     }

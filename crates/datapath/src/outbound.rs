@@ -70,7 +70,7 @@ struct Cursor {
     next: usize,
     /// The first packet tells of congestion.
     is_marked: bool,
-    is_urgent: bool,
+    is_priority: bool,
 }
 
 impl Cursor {
@@ -93,8 +93,8 @@ struct Resumed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
-    /// What is in the urgent queue.
-    Urgent,
+    /// Frames of the priority queue.
+    Priority,
 }
 
 /// What a turn left behind.
@@ -102,7 +102,7 @@ pub(crate) enum Scope {
 pub(crate) enum Progress {
     /// Nothing to read.
     Idle,
-    /// A superframe has been laid out or has left: there may be something urgent.
+    /// A superframe has been laid out or has left: there may be a priority packet.
     Pause,
     /// The budget was used up.
     More,
@@ -134,7 +134,7 @@ impl Outbound {
         &mut self,
         snapshot: &Snapshot,
         context: &mut Context<S>,
-        queues: &mut Queues<S::Account>,
+        queues: &mut Queues<S::QueueCredit>,
         scope: Scope,
         budget: &mut usize,
     ) -> Result<Progress, Ended> {
@@ -150,7 +150,7 @@ impl Outbound {
                 if self.cursor.is_none() && !context.mechanisms.has(Mechanism::Batching) {
                     self.seal(context);
                 }
-            } else if is_look_due && context.mechanisms.has(Mechanism::Express) {
+            } else if is_look_due && context.mechanisms.has(Mechanism::Priority) {
                 if self.batch.is_full() {
                     // It takes no more, and what is found in the pause may not overtake it.
                     self.seal(context);
@@ -213,15 +213,15 @@ impl Outbound {
         &mut self,
         snapshot: &Snapshot,
         context: &mut Context<S>,
-        queues: &mut Queues<S::Account>,
+        queues: &mut Queues<S::QueueCredit>,
         scope: Scope,
     ) -> Result<Option<usize>, Ended> {
-        let only_urgent = scope == Scope::Urgent;
-        let kept = match only_urgent {
+        let only_priority = scope == Scope::Priority;
+        let kept = match only_priority {
             true => None,
             false => self.take_kept(snapshot, context),
         };
-        let (mut queue, mut is_congested, mut is_urgent) = (None, false, false);
+        let (mut queue, mut is_congested, mut is_priority) = (None, false, false);
         let len = if let Some(Resumed {
             frame, answer_to, ..
         }) = kept
@@ -237,7 +237,7 @@ impl Outbound {
                 &mut context.shell,
                 &mut self.frame,
                 context.now,
-                only_urgent,
+                only_priority,
                 &context.counters,
             )?;
             let Some(received) = received else {
@@ -245,8 +245,8 @@ impl Outbound {
             };
             context.counters.tun_frames_received.add(1);
             (queue, is_congested) = (received.queue, received.is_congested);
-            is_urgent = received.is_urgent;
-            if is_urgent {
+            is_priority = received.is_priority;
+            if is_priority {
                 context.note_answer(Side::Inside);
             }
             received.len
@@ -261,8 +261,8 @@ impl Outbound {
             self.tell_sender(context);
         }
         if let Some(cursor) = &mut self.cursor {
-            cursor.is_urgent = is_urgent;
-            if is_urgent {
+            cursor.is_priority = is_priority;
+            if is_priority {
                 context.expect_answer(Side::Outside);
             }
         }
@@ -299,7 +299,7 @@ impl Outbound {
             return;
         };
         if cursor.cut.ip().ecn == Ecn::NotEct {
-            context.counters.count_drop(Dropped::QueueStands, 1);
+            context.counters.count_drop(Dropped::Codel, 1);
             cursor.next = 1;
             if cursor.cut.segments() == 1 {
                 self.cursor = None;
@@ -409,7 +409,7 @@ impl Outbound {
             public_key: road.peer.public_key,
             next: 0,
             is_marked: false,
-            is_urgent: false,
+            is_priority: false,
         });
         Some(segments)
     }
@@ -430,7 +430,7 @@ impl Outbound {
             return;
         };
         let mut class = ecn::encapsulate(cursor.cut.ip().ecn).bits();
-        if cursor.is_urgent && context.mechanisms.has(Mechanism::Express) {
+        if cursor.is_priority && context.mechanisms.has(Mechanism::Priority) {
             class |= PRIORITY_CLASS;
         }
         if !self.batch.takes(road, sending, class) {

@@ -7,9 +7,9 @@
 use crate::codel::Codel;
 use crate::counters::{Dropped, WorkerCounters};
 use crate::queue_bound::QueueBound;
-use crate::shell::{Ended, QueueAccount, Shell};
+use crate::shell::{Ended, QueueCredit, Shell};
 use culvert_base::BootTime;
-use culvert_base::frames::{PRIORITY_QUEUES, QueueFault, URGENT_QUEUE};
+use culvert_base::frames::{PRIORITY_QUEUE, QueueFault, RESERVED_QUEUES};
 use std::time::Duration;
 
 /// Bytes that a queue may read per round: one full superframe.
@@ -23,21 +23,21 @@ const PRIORITY_BURST_FRAMES: u32 = 32;
 /// frame, and a worker has others to read.
 const MAX_READ_FAILURES: u32 = 16;
 
-/// How long a queue may refuse packets because its account is wrong, which only an administrator who changes its length
+/// How long a queue may refuse packets because its credit is wrong, which only an administrator who changes its length
 /// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
 /// The TUN queues of one worker, and which of them may have something to read.
 pub(crate) struct Queues<A> {
     /// Of each queue, where the kernel bounds them in bytes.
-    books: Vec<Book<A>>,
+    states: Vec<QueueState<A>>,
     /// Bytes that each queue may still read in this round.
     deficits: Vec<i64>,
     /// Bit `i`: queue `i` has not been found empty since it was last reported readable.
     ready: u64,
     /// The queue that is being served.
     current: usize,
-    /// Whether the first [`PRIORITY_QUEUES`] are those.
+    /// Whether the first [`RESERVED_QUEUES`] are those.
     has_priority: bool,
     priority_burst: u32,
     /// When to look for what no event has told of.
@@ -45,8 +45,8 @@ pub(crate) struct Queues<A> {
 }
 
 /// What is known of what waits in a queue.
-struct Book<A> {
-    account: A,
+struct QueueState<A> {
+    credit: A,
     codel: Codel,
     bound: QueueBound,
     /// When it was last looked at.
@@ -57,21 +57,21 @@ struct Book<A> {
 pub(crate) struct Received {
     /// Bytes, the virtio-net header included.
     pub(crate) len: usize,
-    /// It comes from the urgent queue.
-    pub(crate) is_urgent: bool,
+    /// It comes from the priority queue.
+    pub(crate) is_priority: bool,
     /// The queue, where it is time to say [where its frames go](Queues::note_path).
     pub(crate) queue: Option<usize>,
     /// Its queue has stood for too long: the sender is to be told.
     pub(crate) is_congested: bool,
 }
 
-impl<A: QueueAccount> Queues<A> {
-    /// At most 64 queues: more than any steering asks for. As many accounts as queues, or none.
-    pub(crate) fn new(count: usize, accounts: Vec<A>, has_priority: bool) -> Self {
+impl<A: QueueCredit> Queues<A> {
+    /// At most 64 queues: more than any steering asks for. As many credits as queues, or none.
+    pub(crate) fn new(count: usize, credits: Vec<A>, has_priority: bool) -> Self {
         assert!(count <= u64::BITS as usize);
-        assert!(accounts.is_empty() || accounts.len() == count);
+        assert!(credits.is_empty() || credits.len() == count);
         Self {
-            books: accounts.into_iter().map(Book::new).collect(),
+            states: credits.into_iter().map(QueueState::new).collect(),
             deficits: vec![0; count],
             current: 0,
             // A frame may have arrived before the queue was watched.
@@ -89,13 +89,13 @@ impl<A: QueueAccount> Queues<A> {
 
     /// How long at most the worker may sleep, where that matters: see [`Self::recheck`].
     pub(crate) fn rechecks_after(&self) -> Option<Duration> {
-        (!self.books.is_empty()).then_some(RECHECK_AFTER)
+        (!self.states.is_empty()).then_some(RECHECK_AFTER)
     }
 
-    /// Has every queue read, once in a while. One whose account is wrong may refuse all packets although it is empty
-    /// ([`QueueAccount::found_empty`]), and then nothing else would have it read.
+    /// Has every queue read, once in a while. One whose credit is wrong may refuse all packets although it is empty
+    /// ([`QueueCredit::found_empty`]), and then nothing else would have it read.
     pub(crate) fn recheck(&mut self, now: BootTime) {
-        if !self.books.is_empty() && now >= self.recheck_at {
+        if !self.states.is_empty() && now >= self.recheck_at {
             self.recheck_at = now.saturating_add(RECHECK_AFTER);
             self.ready = all_of(self.deficits.len());
         }
@@ -105,45 +105,46 @@ impl<A: QueueAccount> Queues<A> {
         self.ready != 0
     }
 
-    /// Whether what waits is counted: [`Self::has_urgent`] is up to date then, without an event.
+    /// Whether what waits is counted: [`Self::priority_waits`] is up to date then, without an event.
     pub(crate) fn are_counted(&self) -> bool {
-        !self.books.is_empty()
+        !self.states.is_empty()
     }
 
-    /// Whether something waits in the urgent queue. Costs no system call.
-    pub(crate) fn has_urgent(&self) -> bool {
-        self.has_priority && (self.ready >> URGENT_QUEUE & 1 == 1 || self.was_queued(URGENT_QUEUE))
+    /// Whether something waits in the priority queue. Costs no system call.
+    pub(crate) fn priority_waits(&self) -> bool {
+        self.has_priority
+            && (self.ready >> PRIORITY_QUEUE & 1 == 1 || self.was_queued(PRIORITY_QUEUE))
     }
 
     /// Whether the kernel has counted more in the queue than was read.
     fn was_queued(&self, queue: usize) -> bool {
-        let book = self.books.get(queue);
-        book.is_some_and(|book| book.account.has_waiting())
+        let state = self.states.get(queue);
+        state.is_some_and(|state| state.credit.has_waiting())
     }
 
-    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_urgent` asks for it,
-    /// the urgent queue alone.
+    /// Reads the next frame into `buffer`. `None` where all queues are empty; of those, where `only_priority` asks for it,
+    /// the priority queue alone.
     ///
     /// A read that fails for the moment is counted as the loss of a frame, which the kernel has taken off its queue by then.
     ///
     /// # Errors
     /// A read failed for good.
-    pub(crate) fn receive<S: Shell<Account = A>>(
+    pub(crate) fn receive<S: Shell<QueueCredit = A>>(
         &mut self,
         shell: &mut S,
         buffer: &mut [u8],
         now: BootTime,
-        only_urgent: bool,
+        only_priority: bool,
         counters: &WorkerCounters,
     ) -> Result<Option<Received>, Ended> {
         let mut failures = 0;
-        while if only_urgent {
-            self.has_urgent()
+        while if only_priority {
+            self.priority_waits()
         } else {
             self.ready != 0
         } {
-            let queue = if only_urgent {
-                URGENT_QUEUE
+            let queue = if only_priority {
+                PRIORITY_QUEUE
             } else {
                 self.choose()
             };
@@ -155,9 +156,9 @@ impl<A: QueueAccount> Queues<A> {
                 Err(QueueFault::NotReady) => {
                     self.ready &= !(1 << queue);
                     self.deficits[queue] = 0;
-                    if let Some(Book { account, codel, .. }) = self.books.get_mut(queue) {
-                        account.found_empty();
-                        codel.found_empty(account.taken(), now);
+                    if let Some(QueueState { credit, codel, .. }) = self.states.get_mut(queue) {
+                        credit.found_empty();
+                        codel.found_empty(credit.taken(), now);
                     }
                 }
                 Err(QueueFault::Gone | QueueFault::Broken) => {
@@ -182,19 +183,19 @@ impl<A: QueueAccount> Queues<A> {
     fn note_read(&mut self, queue: usize, len: usize, now: BootTime) -> Received {
         let mut received = Received {
             len,
-            is_urgent: self.has_priority && queue == URGENT_QUEUE,
+            is_priority: self.has_priority && queue == PRIORITY_QUEUE,
             queue: None,
             is_congested: false,
         };
         let is_bulk = self.is_bulk(queue);
-        if let Some(book) = self.books.get_mut(queue) {
+        if let Some(state) = self.states.get_mut(queue) {
             // Once a turn at least: on a slow link it takes long to come to many bytes.
-            if book.account.take(len) || now != book.published_at {
-                book.published_at = now;
-                let waiting = book.account.publish();
-                let taken = book.account.taken();
+            if state.credit.take(len) || now != state.published_at {
+                state.published_at = now;
+                let waiting = state.credit.publish();
+                let taken = state.credit.taken();
                 received.queue = Some(queue);
-                received.is_congested = book.codel.note(taken, waiting, len, now) && is_bulk;
+                received.is_congested = state.codel.note(taken, waiting, len, now) && is_bulk;
             }
         }
         received
@@ -202,9 +203,9 @@ impl<A: QueueAccount> Queues<A> {
 
     /// Notes that a frame of `queue` goes by a path of this `round_trip`, where that is known.
     pub(crate) fn note_path(&mut self, queue: usize, round_trip: Option<Duration>, now: BootTime) {
-        let Book { account, bound, .. } = &mut self.books[queue];
+        let QueueState { credit, bound, .. } = &mut self.states[queue];
         if let Some(bytes) = bound.note(round_trip, now) {
-            account.set_bound(bytes);
+            credit.set_bound(bytes);
         }
     }
 
@@ -212,11 +213,11 @@ impl<A: QueueAccount> Queues<A> {
     fn choose(&mut self) -> usize {
         if self.has_priority {
             // Without waiting for the next look at events.
-            if self.was_queued(URGENT_QUEUE) {
-                self.ready |= 1 << URGENT_QUEUE;
+            if self.was_queued(PRIORITY_QUEUE) {
+                self.ready |= 1 << PRIORITY_QUEUE;
             }
             let first = self.ready.trailing_zeros() as usize;
-            let has_others = self.ready >> PRIORITY_QUEUES != 0;
+            let has_others = self.ready >> RESERVED_QUEUES != 0;
             if !self.is_bulk(first) && (self.priority_burst < PRIORITY_BURST_FRAMES || !has_others)
             {
                 self.priority_burst += 1;
@@ -239,7 +240,7 @@ impl<A: QueueAccount> Queues<A> {
     }
 
     fn is_bulk(&self, queue: usize) -> bool {
-        !(self.has_priority && queue < PRIORITY_QUEUES)
+        !(self.has_priority && queue < RESERVED_QUEUES)
     }
 }
 
@@ -248,10 +249,10 @@ fn all_of(queues: usize) -> u64 {
     u64::MAX.checked_shr(u64::BITS - queues as u32).unwrap_or(0)
 }
 
-impl<A> Book<A> {
-    fn new(account: A) -> Self {
+impl<A> QueueState<A> {
+    fn new(credit: A) -> Self {
         Self {
-            account,
+            credit,
             codel: Codel::default(),
             bound: QueueBound::default(),
             published_at: BootTime::ZERO,
@@ -262,7 +263,7 @@ impl<A> Book<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MemoryShell, NoAccount};
+    use crate::testing::{MemoryShell, NoQueueCredit};
     use culvert_base::frames::MAX_FRAME_BYTES;
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
         let mut shell = MemoryShell::new(1);
         shell.queues[0].push_back(Err(QueueFault::Passing));
         shell.queues[0].push_back(Ok(b"a frame".to_vec()));
-        let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
+        let mut queues = Queues::<NoQueueCredit>::new(1, Vec::new(), false);
         let counters = WorkerCounters::default();
         let mut buffer = vec![0; MAX_FRAME_BYTES];
         let mut receive =
@@ -285,7 +286,7 @@ mod tests {
     fn a_queue_that_is_gone_ends_the_worker() {
         let mut shell = MemoryShell::new(1);
         shell.queues[0].push_back(Err(QueueFault::Gone));
-        let mut queues = Queues::<NoAccount>::new(1, Vec::new(), false);
+        let mut queues = Queues::<NoQueueCredit>::new(1, Vec::new(), false);
         let counters = WorkerCounters::default();
         let mut buffer = vec![0; MAX_FRAME_BYTES];
         let received = queues.receive(&mut shell, &mut buffer, BootTime::ZERO, false, &counters);

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// No call waits for anything.
 pub trait Shell {
     /// The count of one TUN queue.
-    type Account: QueueAccount;
+    type QueueCredit: QueueCredit;
 
     /// Room for the datagrams of one receive call.
     type Received: Received;
@@ -186,7 +186,7 @@ pub enum SendFault {
 }
 
 /// The count of one TUN queue, in bytes.
-pub trait QueueAccount {
+pub trait QueueCredit {
     /// Notes a frame that was read. True once it is time to [`publish`](Self::publish).
     fn take(&mut self, frame_len: usize) -> bool;
 

@@ -3,7 +3,7 @@
 use crate::event::{Command, Event, HandshakeMessage};
 use crate::lane::Lane;
 use crate::shell::{
-    Datagrams, Ended, QueueAccount, Ready, Receive, Received, Renewed, SendFault, Shell,
+    Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
@@ -60,7 +60,7 @@ pub(crate) fn snapshot(mtu: u16) -> Snapshot {
 }
 
 impl Shell for MemoryShell {
-    type Account = NoAccount;
+    type QueueCredit = NoQueueCredit;
     type Received = NothingReceived;
 
     fn now(&self) -> BootTime {
@@ -180,9 +180,9 @@ impl Received for NothingReceived {
 }
 
 /// No queue is counted.
-pub(crate) enum NoAccount {}
+pub(crate) enum NoQueueCredit {}
 
-impl QueueAccount for NoAccount {
+impl QueueCredit for NoQueueCredit {
     fn take(&mut self, _frame_len: usize) -> bool {
         match *self {}
     }

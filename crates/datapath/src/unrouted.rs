@@ -1,7 +1,7 @@
 //! Packets that no peer has a route for, and those that a peer refuses, for an owner who may know better.
 
 use crate::event::Command;
-use crate::refusal::Refusal;
+use crate::refusal::RouteRefusal;
 use culvert_packet::VNET_HEADER_LEN;
 use culvert_packet::ip::IpView;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct Unrouted {
     /// With the virtio-net header.
     frame: Box<[u8]>,
     worker: usize,
-    refused: Option<Refusal>,
+    refused: Option<RouteRefusal>,
 }
 
 impl Unrouted {
@@ -31,7 +31,7 @@ impl Unrouted {
 
     /// The part of a packet that a peer quotes when it does not let it pass.
     #[must_use]
-    pub fn refused(quoted: &[u8], refusal: Refusal, worker: usize) -> Self {
+    pub fn refused(quoted: &[u8], refusal: RouteRefusal, worker: usize) -> Self {
         Self {
             frame: [[0; VNET_HEADER_LEN].as_slice(), quoted].concat().into(),
             worker,
@@ -41,7 +41,7 @@ impl Unrouted {
 
     /// Why its peer did not let it pass; `None` where it had no route.
     #[must_use]
-    pub fn refused_by_peer(&self) -> Option<Refusal> {
+    pub fn refused_by_peer(&self) -> Option<RouteRefusal> {
         self.refused
     }
 
@@ -73,7 +73,7 @@ impl Unrouted {
 
     /// What the worker that read it is asked where it may go nowhere.
     #[must_use]
-    pub fn refuse(self, refusal: Refusal) -> (usize, Command) {
+    pub fn refuse(self, refusal: RouteRefusal) -> (usize, Command) {
         let frame = self.frame;
         (self.worker, Command::Refuse { frame, refusal })
     }

@@ -58,7 +58,7 @@ pub enum Output {
     /// An upstream answers in other letters than it is asked in, which weakens its answers against forgery. It
     /// is asked by TCP where it answers that; otherwise answers by UDP are believed in any letters. Told once
     /// in an hour of each.
-    CaseNotKept {
+    CaseNotPreserved {
         /// The upstream.
         upstream: SocketAddr,
         /// Whether it answers by TCP.

@@ -24,7 +24,7 @@ pub(crate) fn taken_out(
 ) -> Result<Option<Vec<u8>>, ParseError> {
     let mut found = false;
     for item in message {
-        found |= !matches!(fate(&item?.0, &is_of_resource)?, Fate::Kept);
+        found |= !matches!(fate(&item?.0, &is_of_resource)?, Fate::Unchanged);
     }
     if !found {
         return Ok(None);
@@ -55,7 +55,7 @@ pub(crate) fn taken_out(
 
 /// The decision about a record.
 enum Fate {
-    Kept,
+    Unchanged,
     LeftOut,
     /// With these data in place of its own.
     Changed(Vec<u8>),
@@ -70,9 +70,9 @@ fn fate(
         Rtype::A | Rtype::AAAA if is_ours => Fate::LeftOut,
         Rtype::HTTPS | Rtype::SVCB => match record.to_record::<UnknownRecordData<_>>()? {
             Some(record) => service_fate(record.data().data(), is_ours, is_of_resource)?,
-            None => Fate::Kept,
+            None => Fate::Unchanged,
         },
-        _ => Fate::Kept,
+        _ => Fate::Unchanged,
     })
 }
 
@@ -110,7 +110,7 @@ fn service_fate(
         rest = tail;
     }
     Ok(match (is_ours && has_hints, needs_hints) {
-        (false, _) => Fate::Kept,
+        (false, _) => Fate::Unchanged,
         (true, false) => Fate::Changed(kept),
         (true, true) => Fate::LeftOut,
     })
@@ -138,7 +138,7 @@ fn copy(
 ) -> Result<(), ParseError> {
     let pushed = match fate(record, is_of_resource)? {
         Fate::LeftOut => return Ok(()),
-        Fate::Kept => target.push(record.to_any_record::<AllRecordData<_, ParsedName<_>>>()?),
+        Fate::Unchanged => target.push(record.to_any_record::<AllRecordData<_, ParsedName<_>>>()?),
         Fate::Changed(data) => {
             let data = UnknownRecordData::from_octets(record.rtype(), data);
             let data = data.map_err(|_| too_long())?;

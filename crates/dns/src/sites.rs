@@ -20,9 +20,9 @@ const DEAD_MIN: Duration = UNREACHABLE_TTL;
 
 /// How long queries for names of a resource wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum SiteHealth {
     /// The resource has answered last, or was never asked.
-    Full,
+    Alive,
     /// One name has no answer. It may be that name's fault.
     Suspect,
     /// Names have had no answer, one after the other.
@@ -52,11 +52,13 @@ struct Silence {
 }
 
 impl Sites {
-    pub(crate) fn patience(&self, resource: ResourceId, now: BootTime) -> Patience {
+    pub(crate) fn health(&self, resource: ResourceId, now: BootTime) -> SiteHealth {
         match self.0.get(&resource) {
-            None => Patience::Full,
-            Some(silence) if silence.dead_until.is_some_and(|until| now < until) => Patience::Dead,
-            Some(_) => Patience::Suspect,
+            None => SiteHealth::Alive,
+            Some(silence) if silence.dead_until.is_some_and(|until| now < until) => {
+                SiteHealth::Dead
+            }
+            Some(_) => SiteHealth::Suspect,
         }
     }
 
@@ -127,11 +129,11 @@ mod tests {
         for second in 0..100 {
             sites.silent(SITE, Silent::Name(a), at(second));
         }
-        assert_eq!(sites.patience(SITE, at(100)), Patience::Suspect);
+        assert_eq!(sites.health(SITE, at(100)), SiteHealth::Suspect);
         sites.silent(SITE, Silent::Name(b), at(100));
-        assert_eq!(sites.patience(SITE, at(100)), Patience::Dead);
+        assert_eq!(sites.health(SITE, at(100)), SiteHealth::Dead);
         sites.answered(SITE);
-        assert_eq!(sites.patience(SITE, at(100)), Patience::Full);
+        assert_eq!(sites.health(SITE, at(100)), SiteHealth::Alive);
     }
 
     #[test]
@@ -143,7 +145,7 @@ mod tests {
         for _ in 0..8 {
             sites.silent(SITE, Silent::Resource, now);
             let begun = now;
-            while sites.patience(SITE, now) == Patience::Dead {
+            while sites.health(SITE, now) == SiteHealth::Dead {
                 now = now.saturating_add(Duration::from_millis(500));
             }
             spans.push(now.saturating_since(begun).as_secs());

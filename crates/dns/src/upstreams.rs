@@ -165,7 +165,7 @@ impl Upstreams {
         if let Some((id, _)) = waiting {
             let id = *id;
             let pending = self.pending.get_mut(&id)?;
-            // The asker's patience starts anew.
+            // The asker's health starts anew.
             pending.tries = 0;
             pending.refusals = Refusals::default();
             return try_next(self.zones.pool_mut(of), &self.cases, id, pending, now);
@@ -203,7 +203,7 @@ impl Upstreams {
         let due: Vec<ForwardId> = self.pending.iter().filter_map(is_due).collect();
         let (mut outputs, mut failed) = (Vec::new(), Vec::new());
         for id in due {
-            match self.give_up_on(id, now) {
+            match self.time_out_query(id, now) {
                 Some(Ok(output)) => outputs.push(output),
                 Some(Err(pending)) => failed.push(pending),
                 None => {}
@@ -214,7 +214,7 @@ impl Upstreams {
 
     /// The upstream of this query does not answer: the next is to be asked, or, if there were
     /// enough, the query is taken out.
-    pub(crate) fn give_up_on(
+    pub(crate) fn time_out_query(
         &mut self,
         id: ForwardId,
         now: BootTime,
@@ -224,7 +224,7 @@ impl Upstreams {
         {
             let upstream = pending.upstream;
             let answers_tcp = false;
-            self.outputs.push(Output::CaseNotKept {
+            self.outputs.push(Output::CaseNotPreserved {
                 upstream,
                 answers_tcp,
             });
@@ -280,7 +280,7 @@ impl Upstreams {
         let upstream = pending.upstream;
         if pending.is_asked_by_tcp_for_its_case() && self.cases.learn(upstream, true, now) {
             let answers_tcp = true;
-            self.outputs.push(Output::CaseNotKept {
+            self.outputs.push(Output::CaseNotPreserved {
                 upstream,
                 answers_tcp,
             });

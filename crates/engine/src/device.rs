@@ -8,12 +8,12 @@ use crate::flows::TakenFlows;
 use crate::published::Published;
 use crate::sockets::View;
 use crate::status::Status;
-use crate::store::Kept;
+use crate::store::StoredDescriptors;
 use crate::worker::{Worker, WorkerOptions};
-use culvert_base::frames::{PRIORITY_QUEUES, QueueFault};
-use culvert_datapath::{Gates, Mechanism, Refusal, Snapshot, Unrouted, WorkerCounters};
+use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
+use culvert_datapath::{Gates, Mechanism, RouteRefusal, Snapshot, Unrouted, WorkerCounters};
 use culvert_packet::Accept;
-use culvert_tun::{Account, LinkWatch, Queue, Steering, SteeringState, queue_fault};
+use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_fault};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -61,7 +61,7 @@ impl Device {
         let tun = make_tun(&options)?;
         let started = Self::serve(options, tun);
         if let (Err(_), Some(store)) = (&started, store) {
-            store.forget(Kept::Queues);
+            store.forget(StoredDescriptors::Queues);
         }
         started
     }
@@ -154,7 +154,7 @@ impl Device {
 
     /// Tells the senders of packets without a route that they go nowhere, as far as the rate of ICMP
     /// messages allows.
-    pub fn refuse(&self, packets: Vec<Unrouted>, refusal: Refusal) {
+    pub fn refuse(&self, packets: Vec<Unrouted>, refusal: RouteRefusal) {
         for packet in packets {
             let (worker, command) = packet.refuse(refusal);
             self.shared.command(worker, command);
@@ -259,7 +259,7 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     let Some(store) = &options.store else {
         return Ok(culvert_tun::Device::create(&wanted)?);
     };
-    let left = store.take(Kept::Queues);
+    let left = store.take(StoredDescriptors::Queues);
     if !left.is_empty() {
         match culvert_tun::Device::take_over(&wanted, left) {
             Ok(tun) => {
@@ -269,10 +269,10 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
             Err(error) => tracing::warn!("the interface is made anew: {error}"),
         }
     }
-    store.forget(Kept::Queues);
+    store.forget(StoredDescriptors::Queues);
     let tun = culvert_tun::Device::create(&wanted)?;
     let queues: Vec<_> = tun.queues().iter().map(AsFd::as_fd).collect();
-    store.keep(Kept::Queues, &queues);
+    store.keep(StoredDescriptors::Queues, &queues);
     Ok(tun)
 }
 
@@ -328,10 +328,10 @@ fn make_workers(
         udp4: coalesces && offloads.uso4.is_on(),
         udp6: coalesces && offloads.uso6.is_on(),
     };
-    let mut shares: Vec<(Vec<Queue>, Vec<Account>)> =
+    let mut shares: Vec<(Vec<Queue>, Vec<QueueCredit>)> =
         (0..options.workers).map(|_| Default::default()).collect();
     let queues = tun.take_queues();
-    let mut accounts = tun.take_accounts().into_iter();
+    let mut credits = tun.take_credits().into_iter();
     let writer = |worker: usize| {
         // Every worker has a queue of its own where there are several, and shares the one otherwise.
         let queue = queues
@@ -344,21 +344,21 @@ fn make_workers(
     };
     let writers: Vec<Queue> = (0..options.workers).map(writer).collect::<Result<_, _>>()?;
     for (number, queue) in queues.into_iter().enumerate() {
-        let bulk = number.saturating_sub(if has_priority { PRIORITY_QUEUES } else { 0 });
+        let bulk = number.saturating_sub(if has_priority { RESERVED_QUEUES } else { 0 });
         let (its_queues, its_accounts) = &mut shares[bulk / BULK_QUEUES_PER_WORKER];
         its_queues.push(queue);
-        its_accounts.extend(accounts.next());
+        its_accounts.extend(credits.next());
     }
     shares
         .into_iter()
         .zip(writers)
         .zip(counters)
         .enumerate()
-        .map(|(worker, (((queues, accounts), writer), counters))| {
+        .map(|(worker, (((queues, credits), writer), counters))| {
             Worker::new(WorkerOptions {
                 worker,
                 queues,
-                accounts,
+                credits,
                 writer,
                 has_priority: has_priority && worker == 0,
                 accept,

@@ -16,7 +16,7 @@ pub(crate) struct WorkerSockets {
     pub(crate) v4: Option<Socket>,
     pub(crate) v6: Option<Socket>,
     /// Datagrams with priority arrive here, where the device has
-    /// [`Mechanism::Express`](culvert_datapath::Mechanism::Express). Nothing is sent from them.
+    /// [`Mechanism::Priority`](culvert_datapath::Mechanism::Priority). Nothing is sent from them.
     pub(crate) priority_v4: Option<Socket>,
     pub(crate) priority_v6: Option<Socket>,
     /// Shared by all sockets on a port, and the last field: fields are dropped in the order of their

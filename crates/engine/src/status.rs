@@ -78,14 +78,14 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Times it paused under a stream of UDP packets.
     pub pauses: u64,
-    /// Times it looked for the answer to something urgent rather than sleep.
-    pub looks: u64,
+    /// Times it polled for the answer to a priority packet rather than sleep.
+    pub busy_polls: u64,
     /// Those of them in which something arrived.
-    pub looks_answered: u64,
-    /// Urgent datagrams that it carried in without ending its turn first.
-    pub attended: u64,
+    pub busy_polls_answered: u64,
+    /// Priority datagrams that it carried in without ending its turn first.
+    pub mid_turn: u64,
     /// Times it decided to stay on the processor that it ran on.
-    pub stays: u64,
+    pub pinned: u64,
     /// Frames read from the TUN.
     pub tun_frames_received: u64,
     /// Frames written to the TUN.

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// What is kept together: one device has each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kept {
+pub enum StoredDescriptors {
     /// The TUN's queues, in their order.
     Queues,
     /// The workers' sockets of IPv4, in the order of the workers.
@@ -14,7 +14,7 @@ pub enum Kept {
     SocketsV6,
 }
 
-impl Kept {
+impl StoredDescriptors {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Queues, Self::SocketsV4, Self::SocketsV6];
 }
@@ -24,12 +24,12 @@ impl Kept {
 pub trait DescriptorStore: fmt::Debug + Send + Sync {
     /// What an earlier process left, in the order in which it gave it, once: afterwards, and where it is not
     /// whole, nothing. The store keeps it all the same.
-    fn take(&self, kept: Kept) -> Vec<OwnedFd>;
+    fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd>;
 
     /// Keeps these from here on, in the place of what was forgotten. Where something of this kind is kept and was not
     /// forgotten, it is these.
-    fn keep(&self, kept: Kept, descriptors: &[BorrowedFd<'_>]);
+    fn keep(&self, kept: StoredDescriptors, descriptors: &[BorrowedFd<'_>]);
 
     /// Has what is kept of this kind closed, a moment later. False where nothing is.
-    fn forget(&self, kept: Kept) -> bool;
+    fn forget(&self, kept: StoredDescriptors) -> bool;
 }

@@ -1,7 +1,7 @@
 //! What the core asks its owner to do.
 
 use super::clients::PeerUpdate;
-use super::kept::Kept;
+use super::persisted::PersistedGrants;
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::GateTable;
@@ -34,12 +34,12 @@ pub enum Output {
     NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
-    /// What is kept of these grants must not come into force again, see [`Kept::void`]. To be in the kernel's
+    /// What is kept of these grants must not come into force again, see [`PersistedGrants::void`]. To be in the kernel's
     /// hands before the next output: what has ended for clients must not come back because the gateway was
     /// killed.
     Void(Vec<GrantId>),
     /// Keep this over a restart. It holds secrets. What was void before may be forgotten then.
-    Keep(Box<Kept>),
+    Persist(Box<PersistedGrants>),
 }
 
 /// Why the gateway can't go on.

@@ -3,7 +3,7 @@
 use super::Hub;
 use super::asks::Pair;
 use super::directory::{Effect, FeedError, MachineChange, ResourceChange};
-use super::reasons::{self, Refusal};
+use super::reasons::{self, StatedReason};
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, TokenId};
 use culvert_store::{Change, Decision};
 use culvert_wire::Timestamp;
@@ -53,7 +53,7 @@ impl Hub {
                 self.expel(session, reason.clone(), now);
             }
         }
-        self.settle(now);
+        self.end_overflowed(now);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Hub {
         for (client, change) in &work.clients {
             if *change == MachineChange::Identity {
                 let text = "the client has another key or other addresses now";
-                let refusal = Refusal::plain(ReasonCode::Revoked, text);
+                let refusal = StatedReason::plain(ReasonCode::Revoked, text);
                 self.end_client_grants(*client, &refusal, now);
                 if self.directory.admit_client(*client).is_ok()
                     && let Some(session) = self.clients.get(client)
@@ -171,7 +171,7 @@ impl Hub {
             return;
         };
         let text = "the token that the client may have come with is not accepted for so long";
-        let refusal = Refusal::new(
+        let refusal = StatedReason::new(
             ReasonCode::Revoked,
             "the token of this client was revoked",
             text,
@@ -197,7 +197,7 @@ impl Hub {
         let moved = moved.filter(|(_, change)| **change == ResourceChange::Place);
         for (resource, _) in moved {
             let text = "the resource is another one now, or gone";
-            let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+            let refusal = StatedReason::plain(ReasonCode::PolicyChanged, text);
             let granted: BTreeSet<_> = self
                 .grants
                 .of_resource(*resource)
@@ -242,7 +242,7 @@ impl Hub {
             .collect();
         for pair in granted {
             if !self.can_have(pair.0, pair.1) {
-                self.end_pair(pair, &Refusal::applications(), now);
+                self.end_pair(pair, &StatedReason::applications(), now);
             }
         }
     }

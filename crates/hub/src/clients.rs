@@ -1,7 +1,7 @@
 //! Clients that come, and what they say.
 
 use super::limits::{MAX_RESOURCES_PER_CLIENT, MAX_WELCOME_RESOURCES_LEN};
-use super::reasons::{self, Refusal};
+use super::reasons::{self, StatedReason};
 use super::session::ClientSession;
 use super::{Facts, Hub, Party, SessionId, Stage, Timer};
 use crate::directory::Barred;
@@ -65,7 +65,7 @@ impl Hub {
         self.sessions.insert(session, Party::Client(id));
         self.clients.insert(id, joined);
         self.welcome_client(session, &client);
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// A client said something.
@@ -97,7 +97,7 @@ impl Hub {
                 self.log.push(line);
             }
         }
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// Sets a timer for the end of the client's token.
@@ -218,7 +218,7 @@ impl Hub {
             // It is the client that gives it up: it need not be told.
             grant.known_as = None;
         }
-        let released = Refusal::plain(ReasonCode::Expired, "the client gave the grant back");
+        let released = StatedReason::plain(ReasonCode::Expired, "the client gave the grant back");
         self.end_grant(id, &released, culvert_store::Decision::Ended, now);
     }
 

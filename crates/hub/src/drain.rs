@@ -4,7 +4,7 @@
 //! up. Grants that nobody uses, and those of clients that do not know the message, end after [`DRAIN_NOW_MS`].
 
 use super::limits::DRAIN_NOW_MS;
-use super::reasons::Refusal;
+use super::reasons::StatedReason;
 use super::{Hub, Timer, later};
 use culvert_ids::GatewayId;
 use culvert_store::Decision;
@@ -45,7 +45,7 @@ impl Hub {
                 self.send_client(client, ToClient::GatewayDraining { gateway: id });
             }
         }
-        self.settle(now);
+        self.end_overflowed(now);
         Some(clients)
     }
 
@@ -56,7 +56,7 @@ impl Hub {
         }
         self.revoke_grants_through(id);
         let text = "the gateway is being drained";
-        let drained = Refusal::plain(ReasonCode::NoGateway, text);
+        let drained = StatedReason::plain(ReasonCode::NoGateway, text);
         self.void_grants_through(id, &drained, Decision::Revoked, now);
         // Not before what it had not answered is offered to others.
         self.leaving.remove(&id);

@@ -5,7 +5,7 @@ use super::directory::Barred;
 use super::limits::{
     CLOCK_DOUBT_MS, MAX_CANDIDATES, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY,
 };
-use super::reasons::{self, Refusal};
+use super::reasons::{self, StatedReason};
 use super::session::GatewaySession;
 use super::{Hub, Party, SessionId, Stage, Timer};
 use culvert_base::LogLine;
@@ -53,37 +53,37 @@ pub(super) enum NoGateway {
 }
 
 impl NoGateway {
-    pub(super) fn refusal(self, failure: Option<&Reason>) -> Refusal {
+    pub(super) fn refusal(self, failure: Option<&Reason>) -> StatedReason {
         match (self, failure) {
-            (_, Some(failure)) if failure.code == ReasonCode::NameUnanswered => Refusal::new(
+            (_, Some(failure)) if failure.code == ReasonCode::NameUnanswered => StatedReason::new(
                 failure.code,
                 "the site's DNS did not answer for the name",
                 format!("the gateway refused: {}", failure.text),
             ),
-            (_, Some(failure)) if failure.code == ReasonCode::HostAddress => Refusal::new(
+            (_, Some(failure)) if failure.code == ReasonCode::HostAddress => StatedReason::new(
                 ReasonCode::GatewayRefused,
                 "the resource is on the gateway's own machine, which serves clients only with `--host-access`",
                 format!("the gateway refused: {}", failure.text),
             ),
-            (_, Some(failure)) => Refusal::new(
+            (_, Some(failure)) => StatedReason::new(
                 ReasonCode::GatewayRefused,
                 "the gateway refused",
                 format!("the gateway refused: {}", failure.text),
             ),
-            (Self::Absent, None) => Refusal::plain(
+            (Self::Absent, None) => StatedReason::plain(
                 ReasonCode::NoGateway,
                 "no gateway of the site can be reached",
             ),
             (Self::Busy, None) => {
-                Refusal::plain(ReasonCode::TryLater, "the site's gateways are too busy")
+                StatedReason::plain(ReasonCode::TryLater, "the site's gateways are too busy")
             }
-            (Self::Outdated, None) => Refusal::new(
+            (Self::Outdated, None) => StatedReason::new(
                 ReasonCode::NoGateway,
                 "no gateway of the site can be used",
                 "the resource says where its names may lead (`within`), and the site's gateways do not see \
                  to that: update them",
             ),
-            (Self::Unverified, None) => Refusal::new(
+            (Self::Unverified, None) => StatedReason::new(
                 ReasonCode::NoGateway,
                 "no gateway of the site can be used",
                 "the site's gateways wait to be verified by an administrator: compare the fingerprint, then \
@@ -147,7 +147,7 @@ impl Hub {
         for pair in interrupted {
             self.retry_offer(pair, gateway.id, true, now);
         }
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// A gateway said something.
@@ -190,7 +190,7 @@ impl Hub {
                 self.log.push(line);
             }
         }
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// Tells its clients where a gateway is now, unless that is where it was `before`.
@@ -284,7 +284,7 @@ impl Hub {
     /// A gateway is gone: what was granted through it is void, and what it had not answered is
     /// offered to others.
     pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
-        let lost = Refusal::plain(ReasonCode::NoGateway, "the gateway is gone");
+        let lost = StatedReason::plain(ReasonCode::NoGateway, "the gateway is gone");
         self.void_grants_through(gateway, &lost, Decision::Ended, now);
     }
 
@@ -304,7 +304,7 @@ impl Hub {
     pub(super) fn void_grants_through(
         &mut self,
         gateway: GatewayId,
-        refusal: &Refusal,
+        refusal: &StatedReason,
         decision: Decision,
         now: Timestamp,
     ) {
@@ -381,7 +381,7 @@ impl Hub {
     /// latter before; what time ends is ended here.
     fn prune(&mut self, gateway: GatewayId, held: &BTreeSet<GrantId>, now: Timestamp) {
         let text = "the gateway no longer holds the grant";
-        let gone = Refusal::plain(ReasonCode::GatewayRefused, text);
+        let gone = StatedReason::plain(ReasonCode::GatewayRefused, text);
         for id in self.grants_of_gateway(gateway) {
             let Some(grant) = self.grants.get(id) else {
                 continue;
@@ -446,7 +446,7 @@ impl Hub {
                 continue;
             }
             let text = "the portal does not know any more what it allowed";
-            let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+            let refusal = StatedReason::plain(ReasonCode::PolicyChanged, text);
             self.end_grant(id, &refusal, Decision::Ended, now);
         }
     }
@@ -482,7 +482,7 @@ impl Hub {
             Some(Stage::Current | Stage::Leftover) => {
                 let full = format!("the gateway gave the grant up: {}", reason.text);
                 let text = "the gateway gave the grant up";
-                let refusal = Refusal::new(ReasonCode::GatewayRefused, text, full);
+                let refusal = StatedReason::new(ReasonCode::GatewayRefused, text, full);
                 self.end_grant(id, &refusal, Decision::Ended, now);
             }
             Some(Stage::Offered) | None => self.offer_refused(gateway, id, reason, now),

@@ -133,7 +133,7 @@ impl Hub {
     pub fn handle_left(&mut self, session: SessionId, now: Timestamp) {
         self.outbox.discard(session);
         self.forget(session, now);
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// A message came that this build does not know.
@@ -149,7 +149,7 @@ impl Hub {
             }
             None => {}
         }
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// Does what is due at `now`.
@@ -167,7 +167,7 @@ impl Hub {
                 }
             }
         }
-        self.settle(now);
+        self.end_overflowed(now);
     }
 
     /// The portal stops: every machine is told to come back, spread over `within_s` seconds, the
@@ -219,7 +219,7 @@ impl Hub {
 
     /// Ends sessions that did not take what was sent to them: they come back and get everything
     /// anew, instead of lacking something.
-    fn settle(&mut self, now: Timestamp) {
+    fn end_overflowed(&mut self, now: Timestamp) {
         while let Some(session) = self.outbox.take_overflowed() {
             self.counters.overflows += 1;
             self.outbox.empty(session);

@@ -57,7 +57,7 @@ pub enum Output {
 /// What waits to be polled.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    messages: VecDeque<(SessionId, Letter)>,
+    messages: VecDeque<(SessionId, Outgoing)>,
     links: BTreeMap<SessionId, Link>,
     overflowed: BTreeSet<SessionId>,
     saves: VecDeque<Grant>,
@@ -69,7 +69,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-enum Letter {
+enum Outgoing {
     Client(ToClient),
     Gateway(ToGateway),
     Close(ReasonCode),
@@ -94,15 +94,15 @@ impl Outbox {
     }
 
     pub(super) fn tell_client(&mut self, session: SessionId, message: ToClient) {
-        self.push(session, Letter::Client(message));
+        self.push(session, Outgoing::Client(message));
     }
 
     pub(super) fn tell_gateway(&mut self, session: SessionId, message: ToGateway) {
-        self.push(session, Letter::Gateway(message));
+        self.push(session, Outgoing::Gateway(message));
     }
 
     pub(super) fn close(&mut self, session: SessionId, reason: ReasonCode) {
-        self.messages.push_back((session, Letter::Close(reason)));
+        self.messages.push_back((session, Outgoing::Close(reason)));
     }
 
     /// The session is gone: what was for it is not sent.
@@ -177,8 +177,8 @@ impl Outbox {
     }
 
     /// Messages are numbered as they leave, so that what is dropped leaves no gap.
-    fn sequence(&mut self, session: SessionId, letter: Letter) -> Option<Output> {
-        if let Letter::Close(reason) = letter {
+    fn sequence(&mut self, session: SessionId, letter: Outgoing) -> Option<Output> {
+        if let Outgoing::Close(reason) = letter {
             self.links.remove(&session);
             return Some(Output::Close { session, reason });
         }
@@ -187,7 +187,7 @@ impl Outbox {
         link.seq += 1;
         let (epoch, seq) = (link.epoch, link.seq);
         Some(match letter {
-            Letter::Client(message) => Output::ToClient {
+            Outgoing::Client(message) => Output::ToClient {
                 session,
                 message: Sequenced {
                     epoch,
@@ -195,7 +195,7 @@ impl Outbox {
                     message,
                 },
             },
-            Letter::Gateway(message) => Output::ToGateway {
+            Outgoing::Gateway(message) => Output::ToGateway {
                 session,
                 message: Sequenced {
                     epoch,
@@ -203,11 +203,11 @@ impl Outbox {
                     message,
                 },
             },
-            Letter::Close(reason) => Output::Close { session, reason },
+            Outgoing::Close(reason) => Output::Close { session, reason },
         })
     }
 
-    fn push(&mut self, session: SessionId, letter: Letter) {
+    fn push(&mut self, session: SessionId, letter: Outgoing) {
         let Some(link) = self.links.get_mut(&session) else {
             return;
         };

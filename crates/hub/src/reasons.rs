@@ -9,13 +9,13 @@ const RETRY_AFTER_S: u32 = 1;
 
 /// Why something does not come about, or ends.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct StatedReason {
     pub(super) brief: Reason,
     /// For administrators.
     pub(super) full: String,
 }
 
-impl Refusal {
+impl StatedReason {
     pub(super) fn new(code: ReasonCode, text: &str, full: impl Into<String>) -> Self {
         Self {
             brief: brief(code, text),
@@ -179,7 +179,7 @@ mod tests {
             let told = not_admitted(barred);
             assert_eq!(told.code, ReasonCode::Revoked, "{barred:?}");
             assert!(told.text.contains(machine), "{barred:?}: {}", told.text);
-            let told = Refusal::barred(barred).brief;
+            let told = StatedReason::barred(barred).brief;
             assert!(told.text.contains(client), "{barred:?}: {}", told.text);
         }
     }

@@ -1,7 +1,7 @@
 //! Grants that are out are looked at again, and end.
 
 use super::asks::Pair;
-use super::reasons::{self, Refusal};
+use super::reasons::{self, StatedReason};
 use super::{Hub, Stage, Timer};
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_store::{AccessEntry, Decision};
@@ -39,7 +39,7 @@ impl Hub {
                 (Stage::Current, None) => self.shorten(pair, now),
                 (Stage::Leftover, None) => {
                     let text = "the access ends earlier than before";
-                    let refusal = Refusal::plain(ReasonCode::PolicyChanged, text);
+                    let refusal = StatedReason::plain(ReasonCode::PolicyChanged, text);
                     self.end_grant(id, &refusal, Decision::Revoked, now);
                 }
                 (Stage::Current | Stage::Leftover, Some(refusal)) => {
@@ -68,7 +68,7 @@ impl Hub {
         if let Err(barred) = standing
             && let Some(session) = self.clients.get(&client)
         {
-            let reason = Refusal::barred(barred).brief;
+            let reason = StatedReason::barred(barred).brief;
             self.expel(session.id, reason, now);
         }
         if self.directory.client(client).is_none() {
@@ -112,7 +112,7 @@ impl Hub {
     pub(super) fn end_client_grants(
         &mut self,
         client: ClientId,
-        refusal: &Refusal,
+        refusal: &StatedReason,
         now: Timestamp,
     ) {
         for resource in self.resources_granted(client) {
@@ -121,7 +121,7 @@ impl Hub {
     }
 
     /// Every grant of the pair ends, whatever is allowed.
-    pub(super) fn end_pair(&mut self, pair: Pair, refusal: &Refusal, now: Timestamp) {
+    pub(super) fn end_pair(&mut self, pair: Pair, refusal: &StatedReason, now: Timestamp) {
         for id in self.grants.of_pair(pair.0, pair.1).collect::<Vec<_>>() {
             let Some(grant) = self.grants.get(id) else {
                 continue;
@@ -139,7 +139,7 @@ impl Hub {
     pub(super) fn end_grant(
         &mut self,
         id: GrantId,
-        refusal: &Refusal,
+        refusal: &StatedReason,
         decision: Decision,
         now: Timestamp,
     ) {
@@ -169,7 +169,7 @@ impl Hub {
     pub(super) fn log_end(
         &mut self,
         row: &culvert_store::Grant,
-        refusal: &Refusal,
+        refusal: &StatedReason,
         decision: Decision,
         now: Timestamp,
     ) {
@@ -198,7 +198,7 @@ impl Hub {
 
     /// Both ends know the time themselves; they are told for the case that their clocks differ.
     pub(super) fn grant_expired(&mut self, id: GrantId, now: Timestamp) {
-        let expired = Refusal::plain(ReasonCode::Expired, "the grant's time is over");
+        let expired = StatedReason::plain(ReasonCode::Expired, "the grant's time is over");
         self.end_grant(id, &expired, Decision::Ended, now);
     }
 

@@ -3,7 +3,7 @@
 use super::SessionId;
 use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S};
 use super::slots::SlotSet;
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ResourceId, TokenId};
 use culvert_policy::Country;
 use culvert_wire::messages::{GatewayLoad, ReasonCode};
@@ -38,7 +38,7 @@ pub(super) struct ClientSession {
     /// Numbers of the requests that wait for an answer.
     pub(super) waiting: BTreeSet<u64>,
     /// Requests that it may still make.
-    pub(super) requests: TokenBucket,
+    pub(super) requests: TokenBucket<UnixTime>,
     denials: BTreeMap<(ResourceId, ReasonCode), Timestamp>,
 }
 

@@ -1,7 +1,7 @@
 //! Gateways that wait to be verified by an administrator: they are connected, and have no grants.
 
 use super::Hub;
-use super::reasons::Refusal;
+use super::reasons::StatedReason;
 use super::session::Verification;
 use culvert_ids::GatewayId;
 use culvert_store::Decision;
@@ -36,7 +36,8 @@ impl Hub {
         let awaited = !self.directory.may_serve(id);
         if awaited {
             self.revoke_grants_through(id);
-            let refusal = Refusal::plain(ReasonCode::NoGateway, "the gateway waits to be verified");
+            let refusal =
+                StatedReason::plain(ReasonCode::NoGateway, "the gateway waits to be verified");
             self.void_grants_through(id, &refusal, Decision::Revoked, now);
         }
         let Some(session) = self.gateways.get_mut(&id) else {

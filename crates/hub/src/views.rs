@@ -181,7 +181,7 @@ impl Hub {
             country: facts.country,
         };
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
-        let policies = Explanation::new(&policies, resource, &subject, now.unix_ms());
+        let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
         let barred = match self.permit((client, resource), now) {
             Err(refusal) if policies.decision().is_allow() => Some(refusal.full),
             Ok(_) | Err(_) => None,

@@ -128,7 +128,7 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
 
 /// What can be said of a packet's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChecksumState {
     /// It is right.
     Right,
     /// It is wrong, or a length field of the transport header lies.
@@ -140,9 +140,9 @@ pub enum Verdict {
 
 /// Checks the transport checksum (TCP, UDP, ICMP, ICMPv6) of a packet.
 #[must_use]
-pub fn verify_transport(packet: &IpView<'_>) -> Verdict {
+pub fn verify_transport(packet: &IpView<'_>) -> ChecksumState {
     if packet.is_fragment() || packet.is_source_routed() {
-        return Verdict::Unknown;
+        return ChecksumState::Unknown;
     }
     let protocol = packet.protocol();
     let transport = packet.transport();
@@ -150,31 +150,31 @@ pub fn verify_transport(packet: &IpView<'_>) -> Verdict {
         Protocol::TCP | Protocol::ICMP | Protocol::ICMPV6 => transport,
         Protocol::UDP => {
             let [_, _, _, _, high, low, sum @ ..] = transport else {
-                return Verdict::Wrong;
+                return ChecksumState::Wrong;
             };
             let len = usize::from(u16::from_be_bytes([*high, *low]));
             if len < 8 || len > transport.len() {
-                return Verdict::Wrong;
+                return ChecksumState::Wrong;
             }
             if sum[..2] == [0, 0] {
                 return if packet.is_v4() {
-                    Verdict::Unknown
+                    ChecksumState::Unknown
                 } else {
-                    Verdict::Wrong
+                    ChecksumState::Wrong
                 };
             }
             &transport[..len]
         }
-        _ => return Verdict::Unknown,
+        _ => return ChecksumState::Unknown,
     };
     let sum = Sum::of(covered).plus(match protocol {
         Protocol::ICMP => Sum::ZERO,
         _ => packet.pseudo_header(covered.len()),
     });
     if sum.is_valid() {
-        Verdict::Right
+        ChecksumState::Right
     } else {
-        Verdict::Wrong
+        ChecksumState::Wrong
     }
 }
 

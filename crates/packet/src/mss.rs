@@ -99,7 +99,7 @@ fn array(mut words: impl Iterator<Item = u16>) -> [u16; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::{Verdict, verify_transport};
+    use crate::checksum::{ChecksumState, verify_transport};
     use proptest::prelude::*;
 
     /// A segment with a right checksum.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn is_right(packet: &[u8]) -> bool {
-        verify_transport(&IpView::parse(packet).unwrap()) == Verdict::Right
+        verify_transport(&IpView::parse(packet).unwrap()) == ChecksumState::Right
     }
 
     const SYN_ACK: u8 = tcp::SYN | tcp::ACK;

@@ -1,6 +1,6 @@
 //! Where a peer may be.
 
-use crate::guard::{Guard, Refusal, canonical};
+use crate::guard::{CandidateRefusal, Guard, canonical};
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
@@ -59,7 +59,7 @@ impl Candidates {
     /// # Errors
     ///
     /// Why it is none.
-    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<bool, Refusal> {
+    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<bool, CandidateRefusal> {
         let address = self.guard.admit(address)?;
         self.observations += u64::from(kind == Kind::Observed);
         let new = Candidate {
@@ -88,7 +88,7 @@ impl Candidates {
             let last = self.list.last().map(|candidate| candidate.kind);
             match last.filter(|last| kind < *last) {
                 Some(last) => self.forget_last(last),
-                None => return Err(Refusal::Full),
+                None => return Err(CandidateRefusal::Full),
             }
         }
         self.list.push(new);
@@ -102,7 +102,7 @@ impl Candidates {
         &mut self,
         kind: Kind,
         addresses: impl IntoIterator<Item = SocketAddr>,
-    ) -> Vec<(SocketAddr, Refusal)> {
+    ) -> Vec<(SocketAddr, CandidateRefusal)> {
         self.list.retain(|candidate| candidate.kind != kind);
         let mut refused = Vec::new();
         for address in addresses.into_iter().take(2 * CANDIDATES_MAX) {
@@ -131,7 +131,7 @@ impl Candidates {
     /// # Errors
     ///
     /// Why it is no candidate.
-    pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
+    pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, CandidateRefusal> {
         self.guard.admit(address)
     }
 

@@ -9,7 +9,7 @@ pub const OWN_RANGES_MAX: usize = 32;
 
 /// Why an address is no candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Refusal {
+pub enum CandidateRefusal {
     /// Port 0.
     #[error("port 0 cannot be sent to")]
     NoPort,
@@ -36,7 +36,7 @@ pub enum Refusal {
     Full,
 }
 
-impl Refusal {
+impl CandidateRefusal {
     /// A short name for labels of metrics.
     pub const fn label(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Refusal {
     }
 }
 
-/// A configuration that cannot be used. Addresses that cannot be are [`Refusal`]s.
+/// A configuration that cannot be used. Addresses that cannot be are [`CandidateRefusal`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -88,30 +88,30 @@ impl Guard {
     /// # Errors
     ///
     /// Why it is no candidate.
-    pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
+    pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, CandidateRefusal> {
         if address.port() == 0 {
-            return Err(Refusal::NoPort);
+            return Err(CandidateRefusal::NoPort);
         }
         let address = canonical(address);
         let ip = address.ip();
         if is_unspecified(ip) {
-            return Err(Refusal::Unspecified);
+            return Err(CandidateRefusal::Unspecified);
         }
         if ip.is_loopback() {
-            return Err(Refusal::Loopback);
+            return Err(CandidateRefusal::Loopback);
         }
         if ip.is_multicast() {
-            return Err(Refusal::Multicast);
+            return Err(CandidateRefusal::Multicast);
         }
         if matches!(ip, IpAddr::V4(v4) if v4 >= Ipv4Addr::new(240, 0, 0, 0)) {
-            return Err(Refusal::Reserved);
+            return Err(CandidateRefusal::Reserved);
         }
         if matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
         {
-            return Err(Refusal::NoScope);
+            return Err(CandidateRefusal::NoScope);
         }
         if self.own_ranges.iter().any(|range| range.contains(&ip)) {
-            return Err(Refusal::InsideTunnel);
+            return Err(CandidateRefusal::InsideTunnel);
         }
         Ok(address)
     }

@@ -30,7 +30,7 @@ mod mtu;
 mod race;
 
 pub use candidates::{CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX};
-pub use guard::{Error, Guard, OWN_RANGES_MAX, Refusal};
+pub use guard::{CandidateRefusal, Error, Guard, OWN_RANGES_MAX};
 pub use mtu::{
     ASK_SILENT_AFTER, ATTEMPTS, CHECK_EVERY, LADDERS_MAX, Limits, MtuSearch, PROBES_PER_ROUND,
     Probe, RAISE_AFTER, STEP,

@@ -151,7 +151,7 @@ impl MtuSearch {
     ///
     /// The length in use stays until the next full-size packet has the path measured: most changes, such as an address
     /// of another interface, leave the path alone, and traffic must not stop for them.
-    pub fn doubt(&mut self) {
+    pub fn measure_again(&mut self) {
         self.state = State::Idle;
         self.probes.clear();
         self.full_asked_at = None;

@@ -2,7 +2,7 @@
 
 use crate::CANDIDATES_MAX;
 use crate::candidates::{Candidate, Candidates, Kind};
-use crate::guard::{Guard, Refusal};
+use crate::guard::{CandidateRefusal, Guard};
 use culvert_base::BootTime;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 
 /// When an unanswered initiation is followed by another: one lost datagram does not make a peer
 /// dead. Half of [`ANSWER`], and more than the second that `session` leaves between two initiations
-/// to one peer (`DOUBT_INTERVAL`), by what a control thread may be late. Relays take part from here
+/// to one peer (`RECHECK_INTERVAL`), by what a control thread may be late. Relays take part from here
 /// on: a direct path that works has answered by now.
 pub const SECOND_ATTEMPT: Duration = Duration::from_millis(1100);
 
@@ -87,7 +87,7 @@ enum Stage {
     /// It may answer yet; from `until` on the path is in doubt.
     Listening { until: BootTime },
     /// A race was begun for it.
-    Doubted { dead_at: BootTime, was_late: bool },
+    Rechecking { dead_at: BootTime, was_late: bool },
     /// It was said to be dead.
     Dead,
 }
@@ -112,7 +112,7 @@ impl Race {
     /// # Errors
     ///
     /// Why it is none.
-    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<(), Refusal> {
+    pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<(), CandidateRefusal> {
         if self.candidates.learn(address, kind)? {
             self.revive();
         }
@@ -126,7 +126,7 @@ impl Race {
         &mut self,
         kind: Kind,
         addresses: impl IntoIterator<Item = SocketAddr>,
-    ) -> Vec<(SocketAddr, Refusal)> {
+    ) -> Vec<(SocketAddr, CandidateRefusal)> {
         let known: Vec<_> = self.addresses().collect();
         let refused = self.candidates.replace(kind, addresses);
         if self.addresses().any(|address| !known.contains(&address)) {
@@ -150,7 +150,11 @@ impl Race {
     ///
     /// Why it cannot be. The path stays what it was, and the race is not decided: what comes out of
     /// the tunnel is no way to the peer, whoever sent it.
-    pub fn handle_confirmed(&mut self, address: SocketAddr, now: BootTime) -> Result<(), Refusal> {
+    pub fn handle_confirmed(
+        &mut self,
+        address: SocketAddr,
+        now: BootTime,
+    ) -> Result<(), CandidateRefusal> {
         self.handle_roamed(address, now)?;
         self.running = None;
         self.report_targets();
@@ -162,7 +166,11 @@ impl Race {
     /// # Errors
     ///
     /// Why it cannot be. The path stays what it was.
-    pub fn handle_roamed(&mut self, address: SocketAddr, now: BootTime) -> Result<(), Refusal> {
+    pub fn handle_roamed(
+        &mut self,
+        address: SocketAddr,
+        now: BootTime,
+    ) -> Result<(), CandidateRefusal> {
         let address = self.candidates.admit(address)?;
         if self.candidates.kind_of(address).is_none() {
             // With as many announced ones as there may be it is a path all the same.
@@ -234,15 +242,15 @@ impl Race {
             return;
         };
         match silence.stage {
-            Stage::Listening { until } if until <= now => self.doubt(silence, now, false),
-            Stage::Doubted { dead_at, was_late } if dead_at <= now => {
+            Stage::Listening { until } if until <= now => self.recheck(silence, now, false),
+            Stage::Rechecking { dead_at, was_late } if dead_at <= now => {
                 if now.saturating_since(dead_at) > LATE_MAX && !was_late {
-                    self.doubt(silence, now, true);
+                    self.recheck(silence, now, true);
                 } else {
                     self.die(silence);
                 }
             }
-            Stage::Listening { .. } | Stage::Doubted { .. } | Stage::Dead => {}
+            Stage::Listening { .. } | Stage::Rechecking { .. } | Stage::Dead => {}
         }
     }
 
@@ -251,7 +259,7 @@ impl Race {
         let second_at = self.running.and_then(|running| running.second_at);
         let stage_ends = match self.silence.map(|silence| silence.stage) {
             Some(Stage::Listening { until }) => Some(until),
-            Some(Stage::Doubted { dead_at, .. }) => Some(dead_at),
+            Some(Stage::Rechecking { dead_at, .. }) => Some(dead_at),
             Some(Stage::Dead) | None => None,
         };
         second_at.into_iter().chain(stage_ends).min()
@@ -315,7 +323,7 @@ impl Race {
 
     /// A race over a path of which nothing is known. Where there is nobody to ask, nobody answers.
     fn connect(&mut self, cause: Cause, since: BootTime) {
-        let stage = Stage::Doubted {
+        let stage = Stage::Rechecking {
             dead_at: since.saturating_add(LISTEN).saturating_add(ANSWER),
             was_late: false,
         };
@@ -341,8 +349,8 @@ impl Race {
     }
 
     /// The peer should have been heard: a race decides.
-    fn doubt(&mut self, silence: Silence, now: BootTime, was_late: bool) {
-        let stage = Stage::Doubted {
+    fn recheck(&mut self, silence: Silence, now: BootTime, was_late: bool) {
+        let stage = Stage::Rechecking {
             dead_at: now.saturating_add(ANSWER),
             was_late,
         };

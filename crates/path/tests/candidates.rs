@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use culvert_path::{CANDIDATES_MAX, Candidates, Error, Guard, Kind, OBSERVED_MAX, Refusal};
+use culvert_path::{
+    CANDIDATES_MAX, CandidateRefusal, Candidates, Error, Guard, Kind, OBSERVED_MAX,
+};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,20 +29,20 @@ fn addresses(candidates: &Candidates) -> Vec<SocketAddr> {
 #[test]
 fn an_address_that_is_no_peer_is_refused_with_the_reason() {
     let cases = [
-        ("192.0.2.1:0", Refusal::NoPort),
-        ("0.0.0.0:1", Refusal::Unspecified),
-        ("0.1.2.3:1", Refusal::Unspecified),
-        ("[::]:1", Refusal::Unspecified),
-        ("127.0.0.53:1", Refusal::Loopback),
-        ("[::1]:1", Refusal::Loopback),
-        ("224.0.0.251:1", Refusal::Multicast),
-        ("[ff02::1]:1", Refusal::Multicast),
-        ("255.255.255.255:1", Refusal::Reserved),
-        ("240.0.0.1:1", Refusal::Reserved),
-        ("[fe80::1]:1", Refusal::NoScope),
-        ("100.64.0.7:1", Refusal::InsideTunnel),
-        ("100.96.0.7:1", Refusal::InsideTunnel),
-        ("[fd00:2021:1111::7]:1", Refusal::InsideTunnel),
+        ("192.0.2.1:0", CandidateRefusal::NoPort),
+        ("0.0.0.0:1", CandidateRefusal::Unspecified),
+        ("0.1.2.3:1", CandidateRefusal::Unspecified),
+        ("[::]:1", CandidateRefusal::Unspecified),
+        ("127.0.0.53:1", CandidateRefusal::Loopback),
+        ("[::1]:1", CandidateRefusal::Loopback),
+        ("224.0.0.251:1", CandidateRefusal::Multicast),
+        ("[ff02::1]:1", CandidateRefusal::Multicast),
+        ("255.255.255.255:1", CandidateRefusal::Reserved),
+        ("240.0.0.1:1", CandidateRefusal::Reserved),
+        ("[fe80::1]:1", CandidateRefusal::NoScope),
+        ("100.64.0.7:1", CandidateRefusal::InsideTunnel),
+        ("100.96.0.7:1", CandidateRefusal::InsideTunnel),
+        ("[fd00:2021:1111::7]:1", CandidateRefusal::InsideTunnel),
     ];
     for (address, refusal) in cases {
         let mut candidates = Candidates::new(guard());
@@ -57,8 +59,8 @@ fn an_address_that_is_no_peer_is_refused_with_the_reason() {
 fn an_address_inside_the_tunnel_is_refused_in_disguise_too() {
     let mut candidates = Candidates::new(guard());
     for (address, refusal) in [
-        ("[::ffff:100.64.0.7]:1", Refusal::InsideTunnel),
-        ("[::ffff:127.0.0.1]:1", Refusal::Loopback),
+        ("[::ffff:100.64.0.7]:1", CandidateRefusal::InsideTunnel),
+        ("[::ffff:127.0.0.1]:1", CandidateRefusal::Loopback),
     ] {
         assert_eq!(candidates.learn(at(address), Kind::Observed), Err(refusal));
     }
@@ -119,7 +121,7 @@ fn observations_do_not_push_out_what_was_announced() {
     assert_eq!(refused, []);
     assert_eq!(
         candidates.learn(public(99), Kind::Observed),
-        Err(Refusal::Full)
+        Err(CandidateRefusal::Full)
     );
     assert_eq!(
         candidates.learn(public(98), Kind::Public),
@@ -136,7 +138,7 @@ fn announcing_anew_replaces_what_was_announced_and_nothing_else() {
     candidates.replace(Kind::Interface, [public(0), public(1)]);
     candidates.learn(public(2), Kind::Observed).unwrap();
     let refused = candidates.replace(Kind::Interface, [public(1), at("127.0.0.1:1"), public(3)]);
-    assert_eq!(refused, [(at("127.0.0.1:1"), Refusal::Loopback)]);
+    assert_eq!(refused, [(at("127.0.0.1:1"), CandidateRefusal::Loopback)]);
     assert_eq!(addresses(&candidates), [1, 3, 2].map(public));
     assert!(candidates.forget(public(3)));
     assert!(!candidates.forget(public(3)));
@@ -153,7 +155,7 @@ fn a_candidate_goes_when_the_tunnel_takes_its_network() {
     assert_eq!(addresses(&candidates), [public(0)]);
     assert_eq!(
         candidates.learn(at("100.64.0.7:1"), Kind::Interface),
-        Err(Refusal::InsideTunnel)
+        Err(CandidateRefusal::InsideTunnel)
     );
 }
 

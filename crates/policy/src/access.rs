@@ -1,6 +1,7 @@
 //! Whether a client may use a resource now: the portal's decision.
 
 use crate::{Condition, Conditions, Country, TimeWindow};
+use culvert_base::UnixTime;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,14 +47,14 @@ pub enum Decision {
     Allow {
         /// The policy that allows longest; of several, the oldest.
         policy: PolicyId,
-        /// When that policy stops to allow, in Unix milliseconds; none if time does not end it.
-        until_ms: Option<u64>,
+        /// The instant at which that policy stops to allow; none if time does not end it.
+        until: Option<UnixTime>,
     },
     /// It may not.
     Deny {
         /// What stands against each policy that joins one of its groups with the resource; empty
         /// where there is none.
-        reasons: Vec<Refusal>,
+        reasons: Vec<PolicyRefusal>,
     },
 }
 
@@ -67,7 +68,7 @@ impl Decision {
 
 /// Why a policy does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PolicyRefusal {
     /// The policy.
     pub policy: PolicyId,
     /// Its group, of which the client is a member.
@@ -85,8 +86,8 @@ pub enum Unmet {
     Time {
         /// The windows.
         windows: Vec<TimeWindow>,
-        /// When one of them opens, in Unix milliseconds.
-        opens_ms: Option<u64>,
+        /// The instant at which one of them opens.
+        opens: Option<UnixTime>,
     },
     /// The client's address is in none of the ranges.
     PublicAddress {
@@ -102,8 +103,8 @@ pub enum Unmet {
     Verified,
     /// The policy has expired.
     Expired {
-        /// When, in Unix milliseconds.
-        at_ms: u64,
+        /// The instant of its end.
+        at: UnixTime,
     },
 }
 
@@ -111,10 +112,10 @@ impl fmt::Display for Unmet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disabled => out.write_str("the policy is disabled"),
-            Self::Time { windows, opens_ms } => {
+            Self::Time { windows, opens } => {
                 let windows: Vec<_> = windows.iter().map(ToString::to_string).collect();
                 write!(out, "now is outside of {}", windows.join(" and "))?;
-                match opens_ms.and_then(crate::time::shown) {
+                match opens.and_then(crate::time::shown) {
                     Some(opens) => write!(out, ", which opens at {opens}"),
                     None => Ok(()),
                 }
@@ -131,7 +132,7 @@ impl fmt::Display for Unmet {
             }
             Self::Country { seen: None } => out.write_str("the client's country is unknown"),
             Self::Verified => out.write_str("the client is not verified"),
-            Self::Expired { at_ms } => match crate::time::shown(*at_ms) {
+            Self::Expired { at } => match crate::time::shown(*at) {
                 Some(at) => write!(out, "the policy expired at {at}"),
                 None => out.write_str("the policy has expired"),
             },
@@ -139,20 +140,20 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Whether the subject may use the resource at `now_ms`, in Unix milliseconds. Policies of other
+/// Whether the subject may use the resource now. Policies of other
 /// resources and other groups do not count: any that counts and allows is enough.
 pub fn evaluate<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,
     resource: ResourceId,
     subject: &Subject,
-    now_ms: u64,
+    now: UnixTime,
 ) -> Decision {
-    let mut best: Option<(PolicyId, Option<u64>)> = None;
+    let mut best: Option<(PolicyId, Option<UnixTime>)> = None;
     let mut reasons = Vec::new();
     for policy in concerning(policies, resource, subject) {
-        match outcome(policy, subject, now_ms) {
-            Ok(until_ms) => best = Some(longer(best, (policy.id, until_ms))),
-            Err(unmet) => reasons.push(Refusal {
+        match outcome(policy, subject, now) {
+            Ok(until) => best = Some(longer(best, (policy.id, until))),
+            Err(unmet) => reasons.push(PolicyRefusal {
                 policy: policy.id,
                 group: policy.group,
                 unmet,
@@ -160,27 +161,27 @@ pub fn evaluate<'a>(
         }
     }
     match best {
-        Some((policy, until_ms)) => Decision::Allow { policy, until_ms },
+        Some((policy, until)) => Decision::Allow { policy, until },
         None => Decision::Deny { reasons },
     }
 }
 
-/// The next instant, in Unix milliseconds, at which [`evaluate`] may decide differently though
+/// The next instant at which [`evaluate`] may decide differently though
 /// nothing but the time has changed: a window opens or closes, or a policy expires. Until then it
 /// does not. None where time alone changes nothing.
-pub fn next_change_ms<'a>(
+pub fn next_change<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,
     resource: ResourceId,
     subject: &Subject,
-    now_ms: u64,
-) -> Option<u64> {
+    now: UnixTime,
+) -> Option<UnixTime> {
     concerning(policies, resource, subject)
-        .filter(|policy| !policy.disabled && may_ever_hold(policy, subject, now_ms))
+        .filter(|policy| !policy.disabled && may_ever_hold(policy, subject, now))
         .flat_map(|policy| policy.conditions.iter())
         .filter_map(|condition| match condition {
-            Condition::Time(windows) => windows_change_ms(windows, now_ms),
+            Condition::Time(windows) => windows_change(windows, now),
             // A policy that has expired may never hold again, and is not looked at.
-            Condition::Expires { at_ms } => Some(*at_ms),
+            Condition::Expires { at } => Some(*at),
             Condition::PublicAddress(_) | Condition::Country(_) | Condition::Verified => None,
         })
         .min()
@@ -197,44 +198,48 @@ pub(crate) fn concerning<'a>(
         .filter(move |policy| policy.resource == resource && subject.groups.contains(&policy.group))
 }
 
-/// Until when the policy allows, in Unix milliseconds (none: for ever), or what stands against it.
+/// The end of what the policy allows (none: for ever), or what stands against it.
 pub(crate) fn outcome(
     policy: &Policy,
     subject: &Subject,
-    now_ms: u64,
-) -> Result<Option<u64>, Vec<Unmet>> {
+    now: UnixTime,
+) -> Result<Option<UnixTime>, Vec<Unmet>> {
     let disabled = policy.disabled.then_some(Unmet::Disabled);
     let mut unmet = Vec::from_iter(disabled);
-    let mut until_ms = None;
+    let mut until = None;
     for condition in policy.conditions.iter() {
-        match hold(condition, subject, now_ms) {
-            Ok(end_ms) => until_ms = earlier(until_ms, end_ms),
+        match hold(condition, subject, now) {
+            Ok(end) => until = earlier(until, end),
             Err(reason) => unmet.push(reason),
         }
     }
     if unmet.is_empty() {
-        Ok(until_ms)
+        Ok(until)
     } else {
         Err(unmet)
     }
 }
 
-/// Until when the condition holds, in Unix milliseconds (none: for ever), or that it does not.
-fn hold(condition: &Condition, subject: &Subject, now_ms: u64) -> Result<Option<u64>, Unmet> {
+/// The end of the time for which the condition holds (none: for ever), or that it does not.
+fn hold(
+    condition: &Condition,
+    subject: &Subject,
+    now: UnixTime,
+) -> Result<Option<UnixTime>, Unmet> {
     match condition {
         Condition::Time(windows) => {
-            let change_ms = windows_change_ms(windows, now_ms);
-            match windows.iter().any(|window| window.holds(now_ms)) {
-                true => Ok(change_ms),
+            let change = windows_change(windows, now);
+            match windows.iter().any(|window| window.holds(now)) {
+                true => Ok(change),
                 false => Err(Unmet::Time {
                     windows: windows.clone(),
-                    opens_ms: change_ms,
+                    opens: change,
                 }),
             }
         }
-        Condition::Expires { at_ms } => match now_ms < *at_ms {
-            true => Ok(Some(*at_ms)),
-            false => Err(Unmet::Expired { at_ms: *at_ms }),
+        Condition::Expires { at } => match now < *at {
+            true => Ok(Some(*at)),
+            false => Err(Unmet::Expired { at: *at }),
         },
         Condition::PublicAddress(prefixes) => {
             // A listener for both families sees IPv4 clients at ::ffff:a.b.c.d.
@@ -260,45 +265,43 @@ fn hold(condition: &Condition, subject: &Subject, now_ms: u64) -> Result<Option<
 }
 
 /// Whether what time does not change stands in the policy's way.
-fn may_ever_hold(policy: &Policy, subject: &Subject, now_ms: u64) -> bool {
+fn may_ever_hold(policy: &Policy, subject: &Subject, now: UnixTime) -> bool {
     policy.conditions.iter().all(|condition| match condition {
         Condition::Time(_) => true,
         Condition::Expires { .. }
         | Condition::PublicAddress(_)
         | Condition::Country(_)
-        | Condition::Verified => hold(condition, subject, now_ms).is_ok(),
+        | Condition::Verified => hold(condition, subject, now).is_ok(),
     })
 }
 
 /// The next instant at which "now is in one of the windows" changes.
-fn windows_change_ms(windows: &[TimeWindow], now_ms: u64) -> Option<u64> {
-    let is_open = |at_ms| windows.iter().any(|window| window.holds(at_ms));
-    let was_open = is_open(now_ms);
-    let mut at_ms = now_ms;
+fn windows_change(windows: &[TimeWindow], now: UnixTime) -> Option<UnixTime> {
+    let is_open = |at| windows.iter().any(|window| window.holds(at));
+    let was_open = is_open(now);
+    let mut at = now;
     for _ in 0..MAX_ADJACENT_WINDOWS {
-        let changes = windows
-            .iter()
-            .filter_map(|window| window.next_change_ms(at_ms));
-        at_ms = changes.min()?;
-        if is_open(at_ms) != was_open {
+        let changes = windows.iter().filter_map(|window| window.next_change(at));
+        at = changes.min()?;
+        if is_open(at) != was_open {
             break;
         }
     }
-    Some(at_ms)
+    Some(at)
 }
 
 /// Of two that allow the one that allows longer; of two alike the older.
 fn longer(
-    best: Option<(PolicyId, Option<u64>)>,
-    other: (PolicyId, Option<u64>),
-) -> (PolicyId, Option<u64>) {
+    best: Option<(PolicyId, Option<UnixTime>)>,
+    other: (PolicyId, Option<UnixTime>),
+) -> (PolicyId, Option<UnixTime>) {
     // For ever is longest.
-    let key = |(id, until_ms): (PolicyId, Option<u64>)| {
-        (std::cmp::Reverse(until_ms.unwrap_or(u64::MAX)), id)
+    let key = |(id, until): (PolicyId, Option<UnixTime>)| {
+        (std::cmp::Reverse(until.unwrap_or(UnixTime::MAX)), id)
     };
     best.filter(|best| key(*best) < key(other)).unwrap_or(other)
 }
 
-fn earlier(a_ms: Option<u64>, b_ms: Option<u64>) -> Option<u64> {
-    [a_ms, b_ms].into_iter().flatten().min()
+fn earlier(one: Option<UnixTime>, other: Option<UnixTime>) -> Option<UnixTime> {
+    [one, other].into_iter().flatten().min()
 }

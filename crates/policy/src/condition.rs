@@ -2,6 +2,7 @@
 
 use crate::prefix::quotable;
 use crate::{ConditionError, Prefix, TimeWindow};
+use culvert_base::UnixTime;
 use std::fmt;
 use std::str::FromStr;
 
@@ -28,8 +29,8 @@ pub enum Condition {
     Verified,
     /// Now is before the instant.
     Expires {
-        /// In Unix milliseconds.
-        at_ms: u64,
+        /// From here on it does not hold.
+        at: UnixTime,
     },
 }
 

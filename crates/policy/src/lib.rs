@@ -33,7 +33,7 @@ mod time;
 mod translate;
 mod within;
 
-pub use access::{Decision, Policy, Refusal, Subject, Unmet, evaluate, next_change_ms};
+pub use access::{Decision, Policy, PolicyRefusal, Subject, Unmet, evaluate, next_change};
 pub use applications::{
     ApplicationName, Applications, MAX_APPLICATION_NAME_CHARS, MAX_APPLICATIONS,
 };

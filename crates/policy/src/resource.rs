@@ -117,9 +117,9 @@ impl fmt::Display for ResourceName {
 /// names are never compared, since an address is looked up among ranges alone and a name among
 /// names; the order puts ranges first.
 ///
-/// 1. Ranges: the longer prefix. A single address and a range of one address are alike.
+/// 1. Ranges: the longer prefix. A single address and a range of one address are same_target.
 /// 2. Names: one without wildcards; more literal labels; `*` before `**`; fewer `*`.
-/// 3. Of two alike, the older: the smaller id.
+/// 3. Of two same_target, the older: the smaller id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MatchOrder {
     breadth: TargetBreadth,
@@ -203,10 +203,10 @@ impl Resources {
             self.by_name.remove(pattern, id);
         }
         if let Some(prefix) = resource.target.prefix()
-            && let Some(alike) = self.by_prefix.get_mut(prefix)
+            && let Some(same_target) = self.by_prefix.get_mut(prefix)
         {
-            alike.remove(&id);
-            if alike.is_empty() {
+            same_target.remove(&id);
+            if same_target.is_empty() {
                 self.by_prefix.remove(prefix);
             }
         }
@@ -222,8 +222,8 @@ impl Resources {
     /// The resource that is meant by the address.
     #[must_use]
     pub fn for_address(&self, address: IpAddr) -> Option<&Resource> {
-        let alike = self.by_prefix.longest(address)?;
-        self.get(*alike.first()?)
+        let same_target = self.by_prefix.longest(address)?;
+        self.get(*same_target.first()?)
     }
 
     /// The resource that is meant by the name.
@@ -265,7 +265,7 @@ impl Resources {
         service: Service,
     ) -> Option<&'a Resource> {
         self.with_same_target(resource)
-            .find(|alike| alike.filters.allows(service))
+            .find(|same_target| same_target.filters.allows(service))
     }
 
     /// Every resource, oldest first.

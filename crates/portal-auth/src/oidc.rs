@@ -60,12 +60,12 @@ struct Known {
     fetcher: Fetcher,
     metadata: Metadata,
     asked: Instant,
-    keys: tokio::sync::Mutex<Option<KeptKeys>>,
+    keys: tokio::sync::Mutex<Option<CachedKeys>>,
 }
 
 /// Keys, as a provider published them.
 #[derive(Clone, Debug)]
-struct KeptKeys {
+struct CachedKeys {
     keys: Keys,
     asked: Instant,
     /// The last time that it was asked because of a token that none of its keys had signed.
@@ -154,7 +154,7 @@ impl Known {
         }
     }
 
-    async fn keys(&self) -> Result<KeptKeys, SignInFault> {
+    async fn keys(&self) -> Result<CachedKeys, SignInFault> {
         let mut kept = self.keys.lock().await;
         if let Some(kept) = &*kept
             && kept.asked.elapsed() < METADATA_LIFETIME
@@ -162,7 +162,7 @@ impl Known {
             return Ok(kept.clone());
         }
         let keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
-        let new = KeptKeys {
+        let new = CachedKeys {
             keys,
             asked: Instant::now(),
             again: None,

@@ -3,6 +3,7 @@
 use super::browsers::Known;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, Place, Refused, Subscriber};
 use culvert_portal_base::Fault;
 use culvert_store::SecretBytes;
@@ -83,7 +84,7 @@ impl Queue {
             Asker::Known(known) => Subscriber::key(self.hasher.hash_one(known)),
         };
         let gives_way = Arc::new(Notify::new());
-        let now = self.start.elapsed();
+        let now = Uptime::after(self.start.elapsed());
         let entered = self.table().admit(subscriber, now, Arc::clone(&gives_way));
         let (place, evicted) = match entered {
             Ok(entered) => entered,
@@ -230,7 +231,7 @@ mod tests {
     }
 
     /// Lets all tasks run that can.
-    async fn settle() {
+    async fn let_tasks_run() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -249,13 +250,13 @@ mod tests {
         for _ in 0..100 {
             wait(at("203.0.113.7"));
         }
-        settle().await;
+        let_tasks_run().await;
         assert_eq!(queued(), QUEUE.per_subscriber);
         for number in 0..QUEUE.capacity {
             wait(at(&format!("2001:db8:1:{number:x}00::1")));
             wait(at(&format!("2001:db9:2:{number:x}00::1")));
         }
-        settle().await;
+        let_tasks_run().await;
         assert_eq!(queued(), QUEUE.capacity);
         let person = passwords.queue.enter(at("198.51.100.1")).expect("a place");
         assert_eq!(queued(), QUEUE.capacity);

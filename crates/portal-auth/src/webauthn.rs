@@ -29,7 +29,7 @@ const MAX_CBOR_DEPTH: usize = 8;
 
 /// Why something is not accepted. Who adds a key hears it; of who signs in by one, the log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum WebauthnError {
     /// This part is not as the specification has it.
     #[error("{0} is not as the specification has it")]
     Malformed(&'static str),
@@ -140,8 +140,8 @@ impl Registration {
     /// Reads the browser's JSON.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`].
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
+    /// [`WebauthnError::Malformed`].
+    pub fn parse(text: &str) -> Result<Self, WebauthnError> {
         let (_, response) = credential::<AttestationJson>(text)?;
         Ok(Self {
             client_data: ClientData::parse(bytes(&response.client_data)?)?,
@@ -155,11 +155,11 @@ impl Registration {
     }
 
     /// Section 7.1, "Registering a New Credential", but for the challenge and for whether the key is known.
-    pub fn check(&self, party: &RelyingParty) -> Result<Registered, Refusal> {
+    pub fn check(&self, party: &RelyingParty) -> Result<Registered, WebauthnError> {
         self.client_data.check("webauthn.create", &party.origin)?;
         // "Perform CBOR decoding on the attestationObject field".
         let Value::Map(object) = one_value(&self.attestation_object)? else {
-            return Err(Refusal::Malformed("attestationObject"));
+            return Err(WebauthnError::Malformed("attestationObject"));
         };
         let field = |name: &str| {
             let mut found = object.iter().filter(|(key, _)| key.as_text() == Some(name));
@@ -169,14 +169,14 @@ impl Registration {
                 .filter(|_| found.next().is_none())
         };
         let data = field("authData").and_then(Value::as_bytes);
-        let data = data.ok_or(Refusal::Malformed("attestationObject.authData"))?;
+        let data = data.ok_or(WebauthnError::Malformed("attestationObject.authData"))?;
         if field("fmt").and_then(Value::as_text).is_none() {
-            return Err(Refusal::Malformed("attestationObject.fmt"));
+            return Err(WebauthnError::Malformed("attestationObject.fmt"));
         }
         let data = AuthenticatorData::parse(data)?;
         data.check(&party.id_hash())?;
         let attested = data.attested;
-        let attested = attested.ok_or(Refusal::Malformed("attestedCredentialData"))?;
+        let attested = attested.ok_or(WebauthnError::Malformed("attestedCredentialData"))?;
         // "Verify that the "alg" parameter … matches the alg attribute of one of the items in pkOptions".
         PublicKey::parse(&attested.public_key)?;
         Ok(Registered {
@@ -203,8 +203,8 @@ impl Assertion {
     /// Reads the browser's JSON.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`].
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
+    /// [`WebauthnError::Malformed`].
+    pub fn parse(text: &str) -> Result<Self, WebauthnError> {
         let (credential, response) = credential::<AssertionJson>(text)?;
         Ok(Self {
             credential,
@@ -222,7 +222,7 @@ impl Assertion {
 
     /// Section 7.2, "Verifying an Authentication Assertion", but for the challenge, whose the key is, and the
     /// count of uses, which is returned.
-    pub fn check(&self, party: &RelyingParty, public_key: &[u8]) -> Result<u32, Refusal> {
+    pub fn check(&self, party: &RelyingParty, public_key: &[u8]) -> Result<u32, WebauthnError> {
         self.client_data.check("webauthn.get", &party.origin)?;
         let data = AuthenticatorData::parse(&self.authenticator_data)?;
         data.check(&party.id_hash())?;
@@ -234,35 +234,37 @@ impl Assertion {
     }
 }
 
-fn credential<R: for<'a> Deserialize<'a>>(text: &str) -> Result<(Vec<u8>, R), Refusal> {
+fn credential<R: for<'a> Deserialize<'a>>(text: &str) -> Result<(Vec<u8>, R), WebauthnError> {
     if text.len() > MAX_TEXT_LEN {
-        return Err(Refusal::Malformed("the credential, which is too long,"));
+        return Err(WebauthnError::Malformed(
+            "the credential, which is too long,",
+        ));
     }
     let json: CredentialJson<R> =
-        serde_json::from_str(text).map_err(|_| Refusal::Malformed("the credential"))?;
+        serde_json::from_str(text).map_err(|_| WebauthnError::Malformed("the credential"))?;
     if json.kind != "public-key" {
-        return Err(Refusal::Malformed("the credential's type"));
+        return Err(WebauthnError::Malformed("the credential's type"));
     }
     Ok((bytes(&json.raw_id)?, json.response))
 }
 
-fn bytes(text: &str) -> Result<Vec<u8>, Refusal> {
+fn bytes(text: &str) -> Result<Vec<u8>, WebauthnError> {
     let decoded = URL_SAFE_NO_PAD.decode(text);
-    decoded.map_err(|_| Refusal::Malformed("base64url"))
+    decoded.map_err(|_| WebauthnError::Malformed("base64url"))
 }
 
 /// Reads one CBOR value off the front.
-fn next_value(input: &mut &[u8]) -> Result<Value, Refusal> {
+fn next_value(input: &mut &[u8]) -> Result<Value, WebauthnError> {
     ciborium::de::from_reader_with_recursion_limit(input, MAX_CBOR_DEPTH)
-        .map_err(|_| Refusal::Malformed("CBOR"))
+        .map_err(|_| WebauthnError::Malformed("CBOR"))
 }
 
 /// Reads one CBOR value that is all there is.
-fn one_value(mut input: &[u8]) -> Result<Value, Refusal> {
+fn one_value(mut input: &[u8]) -> Result<Value, WebauthnError> {
     let value = next_value(&mut input)?;
     match input {
         [] => Ok(value),
-        _ => Err(Refusal::Malformed("what follows the CBOR")),
+        _ => Err(WebauthnError::Malformed("what follows the CBOR")),
     }
 }
 

@@ -32,9 +32,9 @@ impl Service {
 
     /// Creates an actor.
     pub async fn create_actor(&self, caller: &Caller, new: NewActor) -> Result<Actor, Fault> {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Actor {
-            id: ActorId::new(now_ms, random),
+            id: ActorId::new(born, random),
             kind: show::actor_kind(new.kind),
             name: names::name("name", &new.name)?,
             disabled: false,

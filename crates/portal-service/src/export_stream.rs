@@ -266,7 +266,7 @@ impl Outlet {
     where
         F: Future<Output = Result<(), Fault>>,
     {
-        let give_up = Instant::now() + PART_WITHIN;
+        let deadline = Instant::now() + PART_WITHIN;
         loop {
             may_read().await?;
             tokio::select! {
@@ -275,7 +275,7 @@ impl Outlet {
                     permit.map_err(|_| Broken::Gone)?.send(Part::Lines(lines));
                     return Ok(());
                 }
-                () = sleep_until(give_up) => return Err(Broken::TooSlow),
+                () = sleep_until(deadline) => return Err(Broken::TooSlow),
                 () = self.running.gives_way.notified() => return Err(Broken::GaveWay),
                 // Without a commit in that time, it is asked all the same.
                 _ = timeout(ASK_AGAIN, self.commits.changed()) => {}

@@ -23,9 +23,9 @@ impl Service {
 
     /// Creates a group.
     pub async fn create_group(&self, caller: &Caller, new: NewGroup) -> Result<Group, Fault> {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Group {
-            id: GroupId::new(now_ms, random),
+            id: GroupId::new(born, random),
             name: names::name("name", &new.name)?,
             stamp: Stamp::default(),
         };
@@ -116,9 +116,9 @@ impl Service {
             .read(caller, new.actor)
             .await
             .map_err(|fault| fault.at_field("actor"))?;
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Membership {
-            id: MembershipId::new(now_ms, random),
+            id: MembershipId::new(born, random),
             group,
             actor: new.actor,
             stamp: Stamp::default(),

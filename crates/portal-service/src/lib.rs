@@ -48,7 +48,7 @@ pub use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub use machines::{ClientAction, GatewayAction};
 pub use passkeys::{OwnPasskey, Question};
 pub use people::Mark;
-pub use proofs::{KeptForm, WaysToProve};
+pub use proofs::{PendingForm, WaysToProve};
 pub use provider_sign_in::{Arrived, CameBack, KnownProvider};
 pub use setup::{SetupToken, issue_setup_token};
 

@@ -10,7 +10,7 @@ use super::{Caller, Service};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::ActorId;
-use culvert_portal_auth::webauthn::{Assertion, Refusal, RelyingParty};
+use culvert_portal_auth::webauthn::{Assertion, RelyingParty, WebauthnError};
 use culvert_portal_auth::{CHALLENGE_WITHIN, Challenge};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, FactorChange, Mutation, Passkey};
@@ -220,7 +220,7 @@ impl Service {
         Ok(())
     }
 
-    fn not_accepted(&self, actor: ActorId, why: Refusal) -> Fault {
+    fn not_accepted(&self, actor: ActorId, why: WebauthnError) -> Fault {
         self.metrics.denied_tokens.inc();
         tracing::info!(%actor, %why, "a passkey was not accepted");
         unknown()
@@ -240,7 +240,7 @@ impl Service {
 }
 
 /// What a script put into the form.
-fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<T, Fault> {
+fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, WebauthnError>) -> Result<T, Fault> {
     if text.is_empty() {
         return Err(Fault::invalid(
             "credential",
@@ -250,7 +250,7 @@ fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Resul
     parse(text).map_err(refused)
 }
 
-fn refused(why: Refusal) -> Fault {
+fn refused(why: WebauthnError) -> Fault {
     Fault::invalid("credential", format!("it is not accepted: {why}"))
 }
 

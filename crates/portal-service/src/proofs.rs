@@ -38,7 +38,7 @@ const TICKET_LEN: usize = 16;
 
 /// Forms that wait for their persons to be proven.
 #[derive(Debug)]
-pub(super) struct Proofs(Waiting<[u8; TICKET_LEN], KeptForm>);
+pub(super) struct Proofs(Waiting<[u8; TICKET_LEN], PendingForm>);
 
 impl Default for Proofs {
     fn default() -> Self {
@@ -48,7 +48,7 @@ impl Default for Proofs {
 
 /// A form that waits.
 #[derive(Clone)]
-pub struct KeptForm {
+pub struct PendingForm {
     /// It is good in no other.
     session: TokenId,
     /// The path that it was sent to.
@@ -57,9 +57,9 @@ pub struct KeptForm {
     pub fields: Vec<(String, Zeroizing<String>)>,
 }
 
-impl fmt::Debug for KeptForm {
+impl fmt::Debug for PendingForm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("KeptForm")
+        out.debug_struct("PendingForm")
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
@@ -98,7 +98,7 @@ impl Service {
         let mut ticket = [0; TICKET_LEN];
         getrandom::fill(&mut ticket)?;
         let session = caller.token();
-        let form = KeptForm {
+        let form = PendingForm {
             session,
             path,
             fields,
@@ -110,7 +110,7 @@ impl Service {
     }
 
     /// A form that waits in the caller's session.
-    pub fn kept_form(&self, caller: &Caller, ticket: &str) -> Option<KeptForm> {
+    pub fn pending_form(&self, caller: &Caller, ticket: &str) -> Option<PendingForm> {
         let ticket = URL_SAFE_NO_PAD.decode(ticket).ok()?;
         let ticket = <[u8; TICKET_LEN]>::try_from(ticket).ok()?;
         let found = self
@@ -191,7 +191,7 @@ impl Service {
             return Err(Fault::NotFound(detail));
         }
         // Nothing of any length is kept for who is on the way.
-        let form = match self.kept_form(caller, &form) {
+        let form = match self.pending_form(caller, &form) {
             Some(_) => form,
             None => String::new(),
         };

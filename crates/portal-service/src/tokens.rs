@@ -199,9 +199,9 @@ pub(crate) fn issue(
     uses: TokenUses,
     expires: Option<culvert_wire::Timestamp>,
 ) -> Result<Issue, getrandom::Error> {
-    let (now_ms, random) = birth()?;
+    let (born, random) = birth()?;
     let row = store::Token {
-        id: TokenId::new(now_ms, random),
+        id: TokenId::new(born, random),
         scope,
         name,
         uses,

@@ -23,9 +23,9 @@ pub const REKEY_ATTEMPT_TIME: Duration = Duration::from_secs(90);
 pub const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The least time between two initiations to one peer whose path is in doubt
-/// ([`Handshaker::handle_doubt`](crate::Handshaker::handle_doubt)): shorter than [`REKEY_TIMEOUT`],
+/// ([`Handshaker::handle_recheck`](crate::Handshaker::handle_recheck)): shorter than [`REKEY_TIMEOUT`],
 /// which is made for many peers that are merely gone, and long beside any round trip.
-pub const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// §6.1: "an amount of jitter is added to this expiration, in order to prevent two peers from
 /// repeatedly initiating handshakes at the same time". The kernel's bound: a third of a second.
@@ -51,7 +51,7 @@ pub const ZERO_KEYS_AFTER: Duration = REJECT_AFTER_TIME.saturating_mul(3);
 /// How often a peer that goes on initiating has an initiation processed: as often as one sends them
 /// that doubts its path. With four Diffie-Hellman of 40 µs each, a peer occupies us for 0.02 % of the
 /// time, so that 1,000 hostile ones leave four fifths of it.
-pub const INITIATION_INTERVAL: Duration = DOUBT_INTERVAL;
+pub const INITIATION_INTERVAL: Duration = RECHECK_INTERVAL;
 
 /// How many initiations a peer may have processed in a row: it has restarted, and service managers
 /// start a program that ends at once five times in ten seconds (`StartLimitBurst=` of systemd). Four

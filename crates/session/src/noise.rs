@@ -48,12 +48,12 @@ impl Identity {
 
 /// Why a handshake message was refused; the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum HandshakeRefusal {
     NotAuthentic,
     LowOrderKey,
 }
 
-impl From<NotAuthentic> for Refusal {
+impl From<NotAuthentic> for HandshakeRefusal {
     fn from(_: NotAuthentic) -> Self {
         Self::NotAuthentic
     }
@@ -75,7 +75,7 @@ impl SentInitiation {
     /// §5.4.2. The two MACs are left zero. `ephemeral` is random and used for this message alone.
     ///
     /// # Errors
-    /// [`Refusal::LowOrderKey`] where the peer's public key is of low order.
+    /// [`HandshakeRefusal::LowOrderKey`] where the peer's public key is of low order.
     pub(crate) fn new(
         identity: &Identity,
         peer: &PublicKey,
@@ -84,7 +84,7 @@ impl SentInitiation {
         ephemeral: StaticSecret,
         timestamp: Tai64n,
         sender: Index,
-    ) -> Result<(Self, [u8; INITIATION_LEN]), Refusal> {
+    ) -> Result<(Self, [u8; INITIATION_LEN]), HandshakeRefusal> {
         let mut message = [0; INITIATION_LEN];
         message[..4].copy_from_slice(&INITIATION_TYPE);
         message[4..8].copy_from_slice(&sender.to_wire());
@@ -94,7 +94,7 @@ impl SentInitiation {
         message[8..40].copy_from_slice(ephemeral_public.as_bytes());
         symmetric.mix_ephemeral(ephemeral_public.as_bytes());
 
-        let es = crypto::diffie_hellman(&ephemeral, peer).ok_or(Refusal::LowOrderKey)?;
+        let es = crypto::diffie_hellman(&ephemeral, peer).ok_or(HandshakeRefusal::LowOrderKey)?;
         let key = symmetric.mix_key(es.as_bytes());
         message[40..72].copy_from_slice(identity.public.as_bytes());
         symmetric.seal(&key, &mut message[40..88]);
@@ -116,13 +116,15 @@ impl SentInitiation {
         identity: &Identity,
         preshared: &PresharedKey,
         response: &Response<'_>,
-    ) -> Result<SessionKeys, Refusal> {
+    ) -> Result<SessionKeys, HandshakeRefusal> {
         let mut symmetric = self.symmetric.clone();
         let remote = PublicKey::from_bytes(*response.ephemeral);
         symmetric.mix_ephemeral(response.ephemeral);
-        let ee = crypto::diffie_hellman(&self.ephemeral, &remote).ok_or(Refusal::LowOrderKey)?;
+        let ee = crypto::diffie_hellman(&self.ephemeral, &remote)
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
         symmetric.mix_chain(ee.as_bytes());
-        let se = crypto::diffie_hellman(&identity.private, &remote).ok_or(Refusal::LowOrderKey)?;
+        let se = crypto::diffie_hellman(&identity.private, &remote)
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
         symmetric.mix_chain(se.as_bytes());
         let key = symmetric.mix_preshared(preshared.as_bytes());
         symmetric.open::<16, 0>(&key, response.sealed_nothing)?;
@@ -146,10 +148,10 @@ impl ReceivedInitiation {
         identity: &Identity,
         suites: impl IntoIterator<Item = Suite>,
         initiation: &Initiation<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, HandshakeRefusal> {
         let initiator_ephemeral = PublicKey::from_bytes(*initiation.ephemeral);
         let es = crypto::diffie_hellman(&identity.private, &initiator_ephemeral)
-            .ok_or(Refusal::LowOrderKey)?;
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
         for suite in suites {
             let mut symmetric = Symmetric::new(suite, &identity.public);
             symmetric.mix_ephemeral(initiation.ephemeral);
@@ -162,7 +164,7 @@ impl ReceivedInitiation {
                 });
             }
         }
-        Err(Refusal::NotAuthentic)
+        Err(HandshakeRefusal::NotAuthentic)
     }
 
     /// Who claims to have sent the initiation; anyone may claim that so far.
@@ -180,7 +182,7 @@ impl ReceivedInitiation {
         mut self,
         static_static: &SharedSecret,
         initiation: &Initiation<'_>,
-    ) -> Result<VerifiedInitiation, Refusal> {
+    ) -> Result<VerifiedInitiation, HandshakeRefusal> {
         let key = self.symmetric.mix_key(static_static.as_bytes());
         let timestamp = self
             .symmetric
@@ -211,14 +213,14 @@ impl VerifiedInitiation {
     /// §5.4.3. The two MACs are left zero. `ephemeral` is random and used for this message alone.
     ///
     /// # Errors
-    /// [`Refusal::LowOrderKey`] where one of the initiator's public keys is of low order.
+    /// [`HandshakeRefusal::LowOrderKey`] where one of the initiator's public keys is of low order.
     pub(crate) fn respond(
         mut self,
         preshared: &PresharedKey,
         ephemeral: &StaticSecret,
         sender: Index,
         receiver: Index,
-    ) -> Result<(SessionKeys, [u8; RESPONSE_LEN]), Refusal> {
+    ) -> Result<(SessionKeys, [u8; RESPONSE_LEN]), HandshakeRefusal> {
         let mut message = [0; RESPONSE_LEN];
         message[..4].copy_from_slice(&RESPONSE_TYPE);
         message[4..8].copy_from_slice(&sender.to_wire());
@@ -229,9 +231,10 @@ impl VerifiedInitiation {
         self.symmetric.mix_ephemeral(ephemeral_public.as_bytes());
 
         let ee = crypto::diffie_hellman(ephemeral, &self.initiator_ephemeral)
-            .ok_or(Refusal::LowOrderKey)?;
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
         self.symmetric.mix_chain(ee.as_bytes());
-        let se = crypto::diffie_hellman(ephemeral, &self.initiator).ok_or(Refusal::LowOrderKey)?;
+        let se = crypto::diffie_hellman(ephemeral, &self.initiator)
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
         self.symmetric.mix_chain(se.as_bytes());
         let key = self.symmetric.mix_preshared(preshared.as_bytes());
         self.symmetric.seal(&key, &mut message[44..60]);

@@ -1,7 +1,7 @@
 //! The sliding window that refuses a counter seen before (§5.4.6, RFC 6479 for the idea).
 
 /// How far behind the highest counter a packet may come and still be judged: more datagrams than wait in a
-/// receiver's socket, 16 MiB of which the kernel charges 768 bytes at least for each, since what is urgent is read
+/// receiver's socket, 16 MiB of which the kernel charges 768 bytes at least for each, since priority packets are read
 /// ahead of them. Of full packets it is 47 MB, what a path reorders at 10 Gbit/s within 38 ms. Linux keeps
 /// 8192 bits; 4 KiB a key are about what its cipher's tables need.
 pub const REPLAY_WINDOW: u64 = 32_768;
@@ -11,7 +11,7 @@ const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize;
 
 /// What the window says of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReplayVerdict {
     /// Not seen before.
     Fresh,
     /// Seen before.
@@ -49,12 +49,12 @@ impl ReplayWindow {
     }
 
     /// Judges `counter` without remembering it: for use before the packet is authentic.
-    pub fn check(&self, counter: u64) -> Verdict {
+    pub fn check(&self, counter: u64) -> ReplayVerdict {
         match self.position(counter) {
-            Position::Ahead => Verdict::Fresh,
-            Position::Within { word, bit } if self.seen[word] & bit == 0 => Verdict::Fresh,
-            Position::Within { .. } => Verdict::Replayed,
-            Position::Behind => Verdict::TooOld,
+            Position::Ahead => ReplayVerdict::Fresh,
+            Position::Within { word, bit } if self.seen[word] & bit == 0 => ReplayVerdict::Fresh,
+            Position::Within { .. } => ReplayVerdict::Replayed,
+            Position::Behind => ReplayVerdict::TooOld,
         }
     }
 
@@ -62,9 +62,9 @@ impl ReplayWindow {
     ///
     /// `counter` must be below `u64::MAX`, which
     /// [`REJECT_AFTER_MESSAGES`](crate::REJECT_AFTER_MESSAGES) sees to.
-    pub fn commit(&mut self, counter: u64) -> Verdict {
+    pub fn commit(&mut self, counter: u64) -> ReplayVerdict {
         let verdict = self.check(counter);
-        if verdict == Verdict::Fresh {
+        if verdict == ReplayVerdict::Fresh {
             if counter >= self.next {
                 self.advance(counter);
             }
@@ -129,15 +129,15 @@ mod tests {
     struct Naive(BTreeSet<u64>);
 
     impl Naive {
-        fn commit(&mut self, counter: u64) -> Verdict {
+        fn commit(&mut self, counter: u64) -> ReplayVerdict {
             let next = self.0.last().map_or(0, |highest| highest + 1);
             if counter < next && next - counter > REPLAY_WINDOW {
-                return Verdict::TooOld;
+                return ReplayVerdict::TooOld;
             }
             if self.0.insert(counter) {
-                Verdict::Fresh
+                ReplayVerdict::Fresh
             } else {
-                Verdict::Replayed
+                ReplayVerdict::Replayed
             }
         }
     }
@@ -145,29 +145,29 @@ mod tests {
     #[test]
     fn the_window_is_exactly_as_wide_as_it_says() {
         let mut window = ReplayWindow::new();
-        assert_eq!(window.commit(REPLAY_WINDOW), Verdict::Fresh);
-        assert_eq!(window.check(0), Verdict::TooOld);
-        assert_eq!(window.commit(1), Verdict::Fresh);
-        assert_eq!(window.commit(1), Verdict::Replayed);
+        assert_eq!(window.commit(REPLAY_WINDOW), ReplayVerdict::Fresh);
+        assert_eq!(window.check(0), ReplayVerdict::TooOld);
+        assert_eq!(window.commit(1), ReplayVerdict::Fresh);
+        assert_eq!(window.commit(1), ReplayVerdict::Replayed);
     }
 
     #[test]
     fn checking_remembers_nothing() {
         let mut window = ReplayWindow::new();
-        assert_eq!(window.check(5), Verdict::Fresh);
-        assert_eq!(window.check(5), Verdict::Fresh);
-        assert_eq!(window.commit(5), Verdict::Fresh);
-        assert_eq!(window.check(5), Verdict::Replayed);
+        assert_eq!(window.check(5), ReplayVerdict::Fresh);
+        assert_eq!(window.check(5), ReplayVerdict::Fresh);
+        assert_eq!(window.commit(5), ReplayVerdict::Fresh);
+        assert_eq!(window.check(5), ReplayVerdict::Replayed);
     }
 
     #[test]
     fn the_highest_permitted_counter_is_judged() {
         let mut window = ReplayWindow::new();
         let highest = crate::REJECT_AFTER_MESSAGES - 1;
-        assert_eq!(window.commit(highest), Verdict::Fresh);
-        assert_eq!(window.commit(highest), Verdict::Replayed);
-        assert_eq!(window.commit(highest - 1), Verdict::Fresh);
-        assert_eq!(window.commit(0), Verdict::TooOld);
+        assert_eq!(window.commit(highest), ReplayVerdict::Fresh);
+        assert_eq!(window.commit(highest), ReplayVerdict::Replayed);
+        assert_eq!(window.commit(highest - 1), ReplayVerdict::Fresh);
+        assert_eq!(window.commit(0), ReplayVerdict::TooOld);
     }
 
     const EDGE: i64 = REPLAY_WINDOW as i64;

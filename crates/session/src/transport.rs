@@ -12,7 +12,7 @@ use crate::constants::{
 use crate::ids::{Index, PeerId};
 use crate::noise::SessionKeys;
 use crate::parse::DataHeader;
-use crate::replay::Verdict;
+use crate::replay::ReplayVerdict;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use core::fmt;
 use counter::Counters;
@@ -288,9 +288,9 @@ impl Transport {
                 Some(DataHeader { counter, .. }) => {
                     *slot = counter;
                     match window.check(counter) {
-                        Verdict::Fresh => continue,
-                        Verdict::Replayed => Outcome::Replayed,
-                        Verdict::TooOld => Outcome::TooOld,
+                        ReplayVerdict::Fresh => continue,
+                        ReplayVerdict::Replayed => Outcome::Replayed,
+                        ReplayVerdict::TooOld => Outcome::TooOld,
                     }
                 }
             };
@@ -307,9 +307,9 @@ impl Transport {
         let mut window = self.window.lock();
         for record in batch.opened().iter() {
             match window.commit(counters[record]) {
-                Verdict::Fresh => {}
-                Verdict::Replayed => batch.put(record, Outcome::Replayed),
-                Verdict::TooOld => batch.put(record, Outcome::TooOld),
+                ReplayVerdict::Fresh => {}
+                ReplayVerdict::Replayed => batch.put(record, Outcome::Replayed),
+                ReplayVerdict::TooOld => batch.put(record, Outcome::TooOld),
             }
         }
     }

@@ -69,7 +69,7 @@ pub async fn secrets_status(
         let sealing = Sealing::Key(key.clone());
         for column in SecretColumn::ALL {
             for row in &rows(&mut connection, column).await? {
-                let kept = Kept::read(column, row)?;
+                let kept = StoredSecret::read(column, row)?;
                 sealing.open(&kept.row(column), kept.value.expose().to_vec())?;
             }
         }
@@ -147,7 +147,7 @@ pub(super) async fn replace_all(
             continue;
         }
         for row in &rows(&mut transaction, column).await? {
-            let kept = Kept::read(column, row)?;
+            let kept = StoredSecret::read(column, row)?;
             let place = kept.row(column);
             let secret = before.open(&place, kept.value.expose().to_vec())?;
             let sealed = Value::Blob(after.seal(&place, &secret)?);
@@ -205,7 +205,7 @@ async fn rows(
 }
 
 /// A row with a secret as it was read.
-struct Kept {
+struct StoredSecret {
     account: Vec<u8>,
     row: Vec<u8>,
     is_text: bool,
@@ -213,7 +213,7 @@ struct Kept {
     value: SecretBytes,
 }
 
-impl Kept {
+impl StoredSecret {
     fn read(column: SecretColumn, row: &SqliteRow) -> Result<Self, StoreError> {
         let row = Columns(row);
         let account = match column.has_account() {

@@ -71,9 +71,9 @@ impl fmt::Display for BoundState {
     }
 }
 
-/// A reader's account of one queue; see [`Device::take_accounts`](crate::Device::take_accounts).
+/// A reader's credit of one queue; see [`Device::take_credits`](crate::Device::take_credits).
 #[derive(Debug)]
-pub struct Account {
+pub struct QueueCredit {
     memory: Arc<MapMemory>,
     queue: usize,
     /// Bytes taken, as this side counts.
@@ -82,7 +82,7 @@ pub struct Account {
     published: u64,
 }
 
-impl Account {
+impl QueueCredit {
     /// Notes a frame that was read, its virtio-net header included in `frame_len`. True once it is time to
     /// [`publish`](Self::publish).
     pub fn take(&mut self, frame_len: usize) -> bool {
@@ -108,7 +108,7 @@ impl Account {
         u64::try_from(waiting.cast_signed()).unwrap_or(0)
     }
 
-    /// Whether something was queued that has not been taken, as far as the account is right. Costs no system call.
+    /// Whether something was queued that has not been taken, as far as the credit is right. Costs no system call.
     pub fn has_waiting(&self) -> bool {
         self.queued() != self.taken
     }
@@ -138,27 +138,27 @@ impl Account {
     }
 }
 
-/// Has the kernel bound the `queues` of the device behind `tun`. Returns the account of each.
-pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<Account>, ProgramOff> {
+/// Has the kernel bound the `queues` of the device behind `tun`. Returns the credit of each.
+pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<QueueCredit>, ProgramOff> {
     let off = |error: io::Error| ProgramOff::from_error(&error);
     let numbers = queues * NUMBERS_PER_QUEUE;
     let map = Map::create(NAME, (numbers * size_of::<u64>()) as u32).map_err(off)?;
     let memory = Arc::new(map.share(numbers).map_err(off)?);
-    let account = |queue| {
-        let mut account = Account {
+    let credit = |queue| {
+        let mut credit = QueueCredit {
             memory: Arc::clone(&memory),
             queue,
             taken: 0,
             published: 0,
         };
-        account.set_bound(MIN_BOUND_BYTES);
-        account
+        credit.set_bound(MIN_BOUND_BYTES);
+        credit
     };
-    let accounts = (0..queues).map(account).collect();
+    let credits = (0..queues).map(credit).collect();
     let program =
         culvert_bpf::load_socket_filter(NAME, &program(map.as_fd(), queues)).map_err(off)?;
     ioctl::set_filter(tun, program.as_fd()).map_err(off)?;
-    Ok(accounts)
+    Ok(credits)
 }
 
 /// Of the program and of its map.

@@ -9,7 +9,7 @@ use culvert_netlink::route::link::LinkAttribute;
 use culvert_netlink::{Protocol, Socket};
 use rustix::fs::{Mode, OFlags};
 
-use crate::bound::{self, Account, BoundState};
+use crate::bound::{self, BoundState, QueueCredit};
 use crate::link::{self, Link};
 use crate::offload::{OffReason, OffloadGroup, Offloads};
 use crate::queue::Queue;
@@ -56,7 +56,7 @@ pub struct Device {
     offloads: Mutex<Offloads>,
     steering: SteeringState,
     bound: BoundState,
-    accounts: Vec<Account>,
+    credits: Vec<QueueCredit>,
 }
 
 impl Device {
@@ -107,7 +107,7 @@ impl Device {
             offloads: Mutex::new(offloads),
             steering,
             bound: BoundState::NotAsked,
-            accounts: Vec::new(),
+            credits: Vec::new(),
         };
         device
             .set_mtu(options.mtu)
@@ -127,9 +127,9 @@ impl Device {
         link::set_root_discipline(&lock(&self.netlink), self.index, "noqueue")
             .map_err(|error| TunError::from_system("remove the queueing discipline", error))?;
         match bound::start(self.control.as_fd(), self.queues.len()) {
-            Ok(accounts) => {
+            Ok(credits) => {
                 self.set_queue_len(bound::MAX_WAITING_PACKETS)?;
-                self.accounts = accounts;
+                self.credits = credits;
                 self.bound = BoundState::On;
             }
             Err(reason) => self.bound = BoundState::Off(reason),
@@ -137,7 +137,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes away the bound that an earlier process has set, where this one has none: nobody keeps its accounts.
+    /// Takes away the bound that an earlier process has set, where this one has none: nobody keeps its credits.
     pub(crate) fn end_bound_of_others(&self) -> Result<(), TunError> {
         if self.bound == BoundState::On {
             return Ok(());
@@ -175,10 +175,10 @@ impl Device {
         std::mem::take(&mut self.queues)
     }
 
-    /// Gives the accounts of the queues away, in their order, the first time; nothing afterwards, and where there is no
-    /// bound. Whoever reads a queue must keep its account: a queue whose reader doesn't fills up for good.
-    pub fn take_accounts(&mut self) -> Vec<Account> {
-        std::mem::take(&mut self.accounts)
+    /// Gives the credits of the queues away, in their order, the first time; nothing afterwards, and where there is no
+    /// bound. Whoever reads a queue must keep its credit: a queue whose reader doesn't fills up for good.
+    pub fn take_credits(&mut self) -> Vec<QueueCredit> {
+        std::mem::take(&mut self.credits)
     }
 
     /// What became of the bound that was asked for.

@@ -25,7 +25,7 @@ mod steering;
 mod takeover;
 mod watch;
 
-pub use bound::{Account, BoundState, MIN_SINGLES_BOUND_BYTES};
+pub use bound::{BoundState, MIN_SINGLES_BOUND_BYTES, QueueCredit};
 pub use culvert_bpf::ProgramOff;
 pub use device::{Device, Options};
 pub use error::TunError;

@@ -1,12 +1,12 @@
 //! Which queue a packet from the host goes to: a BPF program that the kernel runs on every packet.
 //!
-//! Two queues are for what must not wait behind bulk: [`URGENT_QUEUE`] for ICMP, DNS and TCP SYN, of which there is little,
+//! Two queues are for what must not wait behind bulk: [`PRIORITY_QUEUE`] for ICMP, DNS and TCP SYN, of which there is little,
 //! and [`ACKNOWLEDGEMENT_QUEUE`] for *pure* acknowledgements, of which there are many and which lose nothing by being carried
 //! several at a time. The rest is spread over the bulk queues by a hash of the five-tuple, computed from the packet's own bytes: `skb->hash`
 //! changes when TCP retransmits (`sk_rethink_txhash`), and a flow that changes its queue is reordered.
 //!
 //! Only pure acknowledgements may leave their flow's queue. They carry no sequence space, so one that overtakes data, or is
-//! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the urgent queue
+//! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the priority queue
 //! whole.
 //!
 //! Fragments have no ports but in the first, and IPv6 extension headers would have to be walked: both are hashed by
@@ -20,7 +20,7 @@ use culvert_bpf::{
 };
 
 use crate::TunError;
-use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUES, URGENT_QUEUE};
+use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, RESERVED_QUEUES};
 
 use Condition::{AnyBit, Equal, NotEqual};
 use Operation::{Add, And, Mod, Move, Mul, Or, ShiftLeft, ShiftRight, Xor};
@@ -33,7 +33,7 @@ pub const MAX_QUEUES: usize = 256;
 /// How packets from the host are spread over queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
-    /// Whether the first [`PRIORITY_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
+    /// Whether the first [`RESERVED_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
     pub priority_queues: bool,
     /// Queues among which flows are spread; at least one.
     pub bulk_queues: u16,
@@ -68,7 +68,7 @@ impl Steering {
 
     fn first_bulk_queue(self) -> usize {
         if self.priority_queues {
-            PRIORITY_QUEUES
+            RESERVED_QUEUES
         } else {
             0
         }
@@ -114,7 +114,7 @@ enum Label {
     TcpFlow,
     Flow,
     Addresses,
-    Urgent,
+    Priority,
     Acknowledgement,
 }
 
@@ -187,7 +187,7 @@ impl Program {
         code.half_from_big_endian(R1);
         code.jump_if(AnyBit, R1, IPV4_IS_FRAGMENT, Label::Addresses);
         code.load(Byte, R2, R10, IP + 9);
-        self.urgent_if_equal(R2, ICMP);
+        self.priority_if_equal(R2, ICMP);
         self.code.jump(Label::Transport);
 
         self.code.place(Label::Ipv6);
@@ -200,7 +200,7 @@ impl Program {
         }
         self.code.with_number(Move, R8, IPV6_HEADER_BYTES);
         self.code.load(Byte, R2, R10, IP + 6);
-        self.urgent_if_equal(R2, ICMPV6);
+        self.priority_if_equal(R2, ICMPV6);
     }
 
     fn udp(&mut self) {
@@ -208,7 +208,7 @@ impl Program {
         self.code.jump_if(Equal, R2, TCP, Label::Tcp);
         self.code.jump_if(NotEqual, R2, UDP, Label::Addresses);
         self.copy(TRANSPORT, PORT_BYTES, Label::Addresses);
-        self.urgent_if_dns();
+        self.priority_if_dns();
         self.code.with_number(Xor, R9, UDP);
         self.code.jump(Label::Flow);
     }
@@ -216,11 +216,11 @@ impl Program {
     fn tcp(&mut self) {
         self.code.place(Label::Tcp);
         self.copy(TRANSPORT, TCP_BYTES_TO_FLAGS, Label::Addresses);
-        self.urgent_if_dns();
+        self.priority_if_dns();
         if self.steering.priority_queues {
             let code = &mut self.code;
             code.load(Byte, R1, R10, TRANSPORT + 13);
-            code.jump_if(AnyBit, R1, TCP_SYN, Label::Urgent);
+            code.jump_if(AnyBit, R1, TCP_SYN, Label::Priority);
             code.jump_if(AnyBit, R1, TCP_NOT_PURE, Label::TcpFlow);
             code.with_number(And, R1, TCP_ACK);
             code.jump_if(Equal, R1, 0, Label::TcpFlow);
@@ -253,7 +253,7 @@ impl Program {
 
         if self.steering.priority_queues {
             for (label, queue) in [
-                (Label::Urgent, URGENT_QUEUE),
+                (Label::Priority, PRIORITY_QUEUE),
                 (Label::Acknowledgement, ACKNOWLEDGEMENT_QUEUE),
             ] {
                 self.code.place(label);
@@ -276,20 +276,20 @@ impl Program {
     }
 
     /// A flow with port 53 at either end is DNS.
-    fn urgent_if_dns(&mut self) {
+    fn priority_if_dns(&mut self) {
         if !self.steering.priority_queues {
             return;
         }
         for offset in [0, 2] {
             self.code.load(Half, R1, R10, TRANSPORT + offset);
             self.code.half_from_big_endian(R1);
-            self.urgent_if_equal(R1, PORT_DNS);
+            self.priority_if_equal(R1, PORT_DNS);
         }
     }
 
-    fn urgent_if_equal(&mut self, register: Register, value: i32) {
+    fn priority_if_equal(&mut self, register: Register, value: i32) {
         if self.steering.priority_queues {
-            self.code.jump_if(Equal, register, value, Label::Urgent);
+            self.code.jump_if(Equal, register, value, Label::Priority);
         }
     }
 

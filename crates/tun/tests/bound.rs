@@ -9,7 +9,7 @@ use culvert_base::frames::{
     MAX_BOUND_BYTES, MAX_FRAME_BYTES, MIN_BOUND_BYTES, MIN_PACKET_BYTES, VNET_HEADER_BYTES,
 };
 use culvert_tun::{
-    Account, BoundState, Device, MIN_SINGLES_BOUND_BYTES, Options, ProgramOff, Queue, Steering,
+    BoundState, Device, MIN_SINGLES_BOUND_BYTES, Options, ProgramOff, Queue, QueueCredit, Steering,
 };
 use rustix::thread::CapabilitySet;
 use support::Namespace;
@@ -60,14 +60,14 @@ fn send(namespace: &Namespace, packets: usize, bytes: usize) {
     });
 }
 
-/// Reads what waits. Returns the number of frames, told to `account` where there is one.
-fn read_all(queue: &Queue, mut account: Option<&mut Account>) -> usize {
+/// Reads what waits. Returns the number of frames, told to `credit` where there is one.
+fn read_all(queue: &Queue, mut credit: Option<&mut QueueCredit>) -> usize {
     let mut buffer = vec![0; MAX_FRAME_BYTES];
     let mut frames = 0;
     while let Ok(len) = queue.receive(&mut buffer) {
         frames += 1;
-        if let Some(account) = &mut account {
-            account.take(len);
+        if let Some(credit) = &mut credit {
+            credit.take(len);
         }
     }
     frames
@@ -78,19 +78,19 @@ fn what_waits_is_known_to_the_byte_and_a_small_packet_counts_as_two_kilobytes() 
     let (namespace, mut device) = up(&jumbo());
     assert_eq!(device.bound(), BoundState::On, "the bound needs CAP_BPF");
     let queue = device.take_queues().remove(0);
-    let mut account = device.take_accounts().remove(0);
-    assert_eq!(account.publish(), 0);
+    let mut credit = device.take_credits().remove(0);
+    assert_eq!(credit.publish(), 0);
     send(&namespace, 3, 5000);
     send(&namespace, 1, 100);
-    assert_eq!(account.publish(), 3 * 5000 + MIN_PACKET_BYTES);
+    assert_eq!(credit.publish(), 3 * 5000 + MIN_PACKET_BYTES);
     let mut buffer = vec![0; MAX_FRAME_BYTES];
     let len = queue.receive(&mut buffer).expect("a frame");
     assert_eq!(len, VNET_HEADER_BYTES + 5000);
-    assert!(!account.take(len), "it is early to settle");
-    assert_eq!(account.publish(), 2 * 5000 + MIN_PACKET_BYTES);
-    assert_eq!(read_all(&queue, Some(&mut account)), 3);
-    assert_eq!(account.publish(), 0);
-    assert_eq!(account.taken(), 3 * 5000 + MIN_PACKET_BYTES);
+    assert!(!credit.take(len), "it is early to settle");
+    assert_eq!(credit.publish(), 2 * 5000 + MIN_PACKET_BYTES);
+    assert_eq!(read_all(&queue, Some(&mut credit)), 3);
+    assert_eq!(credit.publish(), 0);
+    assert_eq!(credit.taken(), 3 * 5000 + MIN_PACKET_BYTES);
 }
 
 #[test]
@@ -110,23 +110,23 @@ fn no_more_bytes_wait_than_the_bound_whatever_the_size_of_packets() {
     ] {
         let (namespace, mut device) = up(&jumbo());
         let queue = device.take_queues().remove(0);
-        let mut account = device.take_accounts().remove(0);
+        let mut credit = device.take_credits().remove(0);
         let cost = (bytes as u64).max(MIN_PACKET_BYTES);
         for (asked, bound) in [(0, least), (9 << 20, 9 << 20), (u64::MAX, MAX_BOUND_BYTES)] {
-            account.set_bound(asked);
+            credit.set_bound(asked);
             let fit = usize::try_from(bound / cost).expect("it is small");
             send(&namespace, fit + 100, bytes);
             assert_eq!(
-                account.publish(),
+                credit.publish(),
                 fit as u64 * cost,
                 "{bytes} bytes, {bound}"
             );
-            assert_eq!(read_all(&queue, Some(&mut account)), fit);
-            account.publish();
+            assert_eq!(read_all(&queue, Some(&mut credit)), fit);
+            credit.publish();
             send(&namespace, 1, bytes);
-            let again = read_all(&queue, Some(&mut account));
+            let again = read_all(&queue, Some(&mut credit));
             assert_eq!(again, 1, "there is room again");
-            account.publish();
+            credit.publish();
         }
     }
 }
@@ -135,33 +135,33 @@ fn no_more_bytes_wait_than_the_bound_whatever_the_size_of_packets() {
 fn a_bound_that_is_lowered_loses_nothing_of_what_waits() {
     let (namespace, mut device) = up(&options());
     let queue = device.take_queues().remove(0);
-    let mut account = device.take_accounts().remove(0);
-    account.set_bound(MAX_BOUND_BYTES);
+    let mut credit = device.take_credits().remove(0);
+    credit.set_bound(MAX_BOUND_BYTES);
     send(&namespace, 6_000, 1400);
-    account.set_bound(MIN_BOUND_BYTES);
+    credit.set_bound(MIN_BOUND_BYTES);
     send(&namespace, 10, 1400);
-    assert_eq!(read_all(&queue, Some(&mut account)), 6_000);
+    assert_eq!(read_all(&queue, Some(&mut credit)), 6_000);
 }
 
 #[test]
 fn a_queue_that_was_found_empty_holds_nothing_whatever_was_counted() {
     let (namespace, mut device) = up(&options());
     let queue = device.take_queues().remove(0);
-    let mut account = device.take_accounts().remove(0);
+    let mut credit = device.take_credits().remove(0);
     send(&namespace, 20_000, 1000);
     assert!(read_all(&queue, None) > 1_000);
-    assert!(account.publish() > 1 << 20, "nobody has told the account");
-    account.found_empty();
-    assert_eq!(account.publish(), 0);
+    assert!(credit.publish() > 1 << 20, "nobody has told the credit");
+    credit.found_empty();
+    assert_eq!(credit.publish(), 0);
     send(&namespace, 2, 1000);
-    assert_eq!(account.publish(), 2 * MIN_PACKET_BYTES);
+    assert_eq!(credit.publish(), 2 * MIN_PACKET_BYTES);
 }
 
 #[test]
 fn a_queue_that_is_full_of_what_never_came_is_mended_by_looking() {
     let (namespace, mut device) = up(&options());
     let queue = device.take_queues().remove(0);
-    let mut account = device.take_accounts().remove(0);
+    let mut credit = device.take_credits().remove(0);
     // An administrator's mistake: everything is counted, and nothing has room.
     namespace.ip("link set cv0 txqueuelen 0");
     send(&namespace, 5_000, 1000);
@@ -169,11 +169,11 @@ fn a_queue_that_is_full_of_what_never_came_is_mended_by_looking() {
     send(&namespace, 10, 1000);
     let mut buffer = vec![0; MAX_FRAME_BYTES];
     while let Ok(len) = queue.receive(&mut buffer) {
-        account.take(len);
+        credit.take(len);
     }
-    account.found_empty();
+    credit.found_empty();
     send(&namespace, 10, 1000);
-    assert_eq!(read_all(&queue, Some(&mut account)), 10);
+    assert_eq!(read_all(&queue, Some(&mut credit)), 10);
 }
 
 #[test]
@@ -187,17 +187,17 @@ fn each_queue_has_an_account_of_its_own() {
         ..options()
     });
     let queues = device.take_queues();
-    let mut accounts = device.take_accounts();
-    assert_eq!(accounts.len(), queues.len());
+    let mut credits = device.take_credits();
+    assert_eq!(credits.len(), queues.len());
     for _ in 0..20 {
         // Each from a port of its own, so that flows spread.
         send(&namespace, 1, 500);
     }
-    let waiting: Vec<u64> = accounts.iter_mut().map(Account::publish).collect();
+    let waiting: Vec<u64> = credits.iter_mut().map(QueueCredit::publish).collect();
     assert_eq!(waiting.iter().sum::<u64>(), 20 * MIN_PACKET_BYTES);
-    assert_eq!(waiting[0], 0, "none of them is urgent");
-    for ((queue, account), waiting) in queues.iter().zip(&mut accounts).zip(waiting) {
-        let frames = read_all(queue, Some(account)) as u64;
+    assert_eq!(waiting[0], 0, "none of them has priority");
+    for ((queue, credit), waiting) in queues.iter().zip(&mut credits).zip(waiting) {
+        let frames = read_all(queue, Some(credit)) as u64;
         assert_eq!(frames * MIN_PACKET_BYTES, waiting);
     }
 }
@@ -214,7 +214,7 @@ fn without_bpf_the_kernel_bounds_the_queues_and_the_device_says_why() {
     });
     assert_eq!(device.bound(), BoundState::Off(ProgramOff::NotPermitted));
     assert_eq!(device.bound().to_string(), "off: needs CAP_BPF");
-    assert!(device.take_accounts().is_empty());
+    assert!(device.take_credits().is_empty());
     assert!(namespace.ip("link show cv0").contains("qlen 500"));
 }
 
@@ -236,14 +236,14 @@ fn whoever_takes_a_device_over_starts_a_new_account_or_ends_the_bound() {
     };
     let mut bounded = take_over(&options());
     let queue = bounded.take_queues().remove(0);
-    let mut account = bounded.take_accounts().remove(0);
+    let mut credit = bounded.take_credits().remove(0);
     assert!(
-        read_all(&queue, Some(&mut account)) > 1_000,
+        read_all(&queue, Some(&mut credit)) > 1_000,
         "what waited is there"
     );
-    account.found_empty();
+    credit.found_empty();
     send(&namespace, 1, 1000);
-    assert_eq!(account.publish(), MIN_PACKET_BYTES);
+    assert_eq!(credit.publish(), MIN_PACKET_BYTES);
 
     let mut unbounded = take_over(&Options {
         bound: false,

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use culvert_base::frames::{
-    ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUES, URGENT_QUEUE, VNET_HEADER_BYTES,
+    ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, RESERVED_QUEUES, VNET_HEADER_BYTES,
 };
 use culvert_tun::{
     Device, FrameBatch, OffloadGroup, Offloads, Options, Queue, Steering, SteeringState,
@@ -370,7 +370,7 @@ fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
     assert!(
         seen.iter()
             .filter(|frame| frame.protocol() == 1)
-            .all(|frame| frame.queue == URGENT_QUEUE)
+            .all(|frame| frame.queue == PRIORITY_QUEUE)
     );
     assert!(
         seen.iter().any(|frame| frame.protocol() == 1),
@@ -390,7 +390,7 @@ fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
         .iter()
         .filter(|frame| frame.transport()[13] & 0x02 == 0)
     {
-        assert!(frame.queue >= PRIORITY_QUEUES);
+        assert!(frame.queue >= RESERVED_QUEUES);
         assert_eq!(
             *queue_of_flow
                 .entry(frame.source_port())

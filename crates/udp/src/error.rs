@@ -48,7 +48,7 @@ pub enum UdpError {
     )]
     MarkRefused,
 
-    /// Local: the kernel does not run the program that gives what is urgent a socket of its own.
+    /// Local: the kernel does not run the program that gives priority packets a socket of their own.
     #[error("cannot sort datagrams by traffic class: {reason}")]
     Sorting {
         /// Why not.

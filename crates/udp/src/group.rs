@@ -1,8 +1,8 @@
-//! Sockets that share a port: which of them a datagram comes to, and how many have come to those for what is urgent.
+//! Sockets that share a port: which of them a datagram comes to, and how many have come to those for priority packets.
 //!
 //! Two programs of the kernel's BPF machine sort. A group of workers alone has a classic one, which anybody may attach. Where
-//! each worker has an express socket too, the program also counts what it sorts there, in memory that it shares with the
-//! workers: one that is busy sees without a system call that something urgent has come. That takes CAP_BPF.
+//! each worker has a priority socket too, the program also counts what it sorts there, in memory that it shares with the
+//! workers: one that is busy sees without a system call that a priority packet has come. That takes CAP_BPF.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -24,23 +24,23 @@ use Operation::{Add, And, Mod, Move, Mul, ShiftLeft, ShiftRight, Xor};
 use Register::{R0, R1, R2, R3, R4, R5, R6, R9, R10};
 use Width::{Byte, Half, Word};
 
-/// The sockets that share a port: one for each worker, and as many again where what is urgent has sockets of its own.
+/// The sockets that share a port: one for each worker, and as many again where priority packets have sockets of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Workers, each with a share of the peers.
     pub workers: NonZeroUsize,
     /// Whether each worker has a second socket, for datagrams of [`PRIORITY_CLASS`]: they don't wait behind the rest.
-    pub has_express: bool,
+    pub has_priority: bool,
 }
 
 impl Group {
     /// How many sockets it has.
     pub fn sockets(self) -> usize {
-        self.workers.get() << u32::from(self.has_express)
+        self.workers.get() << u32::from(self.has_priority)
     }
 }
 
-/// What has come to one express socket.
+/// What has come to one priority socket.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     memory: Arc<MapMemory>,
@@ -59,7 +59,7 @@ pub(crate) fn share_out(sockets: &mut [Socket], group: Group) -> Result<(), UdpE
     if sockets.len() < 2 {
         return Ok(());
     }
-    if group.has_express {
+    if group.has_priority {
         return share_out_by_class(sockets, group).map_err(|reason| UdpError::Sorting { reason });
     }
     let mut program = classic_program(sockets[0].family, group.workers);
@@ -80,8 +80,8 @@ fn share_out_by_class(sockets: &mut [Socket], group: Group) -> Result<(), Progra
     let program = program(map.as_fd(), sockets[0].family, workers as i32);
     let program = culvert_bpf::load_socket_filter(NAME, &program).map_err(off)?;
     system::attach_program(sockets[0].as_fd(), program.as_fd()).map_err(off)?;
-    for (worker, express) in sockets.iter_mut().skip(workers).enumerate() {
-        express.arrivals = Some(Arrivals {
+    for (worker, priority) in sockets.iter_mut().skip(workers).enumerate() {
+        priority.arrivals = Some(Arrivals {
             memory: Arc::clone(&memory),
             worker,
         });
@@ -170,7 +170,7 @@ enum Label {
 }
 
 /// The program: the worker by a hash of the peer's address and port, by the traffic class which of its sockets; counts for
-/// the express ones. A packet too short to be sorted comes to the first socket.
+/// the priority ones. A packet too short to be sorted comes to the first socket.
 ///
 /// Register use: r0 the socket, r9 the hash.
 fn program(map: BorrowedFd<'_>, family: Family, workers: i32) -> Vec<Instruction> {

@@ -48,7 +48,7 @@ impl Socket {
         Self::open(family, port, mark, false)
     }
 
-    /// Opens the sockets of `group` on one `port`: one for each worker, then the express socket of each. All datagrams of
+    /// Opens the sockets of `group` on one `port`: one for each worker, then the priority socket of each. All datagrams of
     /// one peer address and port come to the same worker, and all of one traffic class to the same socket, so a peer's
     /// datagrams are not reordered between workers.
     ///
@@ -100,7 +100,7 @@ impl Socket {
         self.features
     }
 
-    /// How many runs of datagrams the kernel has sorted to this socket, an express socket of a group; each joins the queue
+    /// How many runs of datagrams the kernel has sorted to this socket, a priority socket of a group; each joins the queue
     /// a moment later. Costs no system call. `None` of other sockets.
     pub fn arrivals(&self) -> Option<u64> {
         self.arrivals.as_ref().map(Arrivals::count)

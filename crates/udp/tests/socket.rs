@@ -23,10 +23,10 @@ fn bind(namespace: &Namespace, family: Family) -> Socket {
 }
 
 /// Of as many workers.
-fn group_of(workers: usize, has_express: bool) -> Group {
+fn group_of(workers: usize, has_priority: bool) -> Group {
     Group {
         workers: NonZeroUsize::new(workers).expect("at least one"),
-        has_express,
+        has_priority,
     }
 }
 
@@ -124,7 +124,7 @@ fn a_group_keeps_each_peer_on_one_socket_uses_all_and_gives_a_stranger_nothing()
 }
 
 #[test]
-fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() {
+fn priority_datagrams_come_to_the_priority_socket_of_the_worker_that_has_the_rest() {
     let namespace = Namespace::new();
     for (workers, family, loopback) in [
         (1, Family::V4, "127.0.0.1"),
@@ -156,24 +156,24 @@ fn what_is_urgent_comes_to_the_express_socket_of_the_worker_that_has_the_rest() 
                     counts.position(|count| count == 1).expect("it came")
                 });
             let worker = came_to[0];
-            let express = workers + worker;
+            let priority = workers + worker;
             assert!(worker < workers, "{came_to:?}");
             assert_eq!(
                 came_to,
-                [worker, worker, express, express, worker, worker],
+                [worker, worker, priority, priority, worker, worker],
                 "{family:?}"
             );
             used[worker] += 1;
             // Two of the six were its own; nothing else counts.
             assert_eq!(sockets[worker].arrivals(), None);
-            assert_eq!(sockets[express].arrivals(), Some(2 * used[worker]));
+            assert_eq!(sockets[priority].arrivals(), Some(2 * used[worker]));
         }
         assert!(used.iter().all(|peers| *peers > 0), "{used:?}");
     }
 }
 
 #[test]
-fn without_the_right_to_load_programs_there_are_no_express_sockets_and_the_port_is_free() {
+fn without_the_right_to_load_programs_there_are_no_priority_sockets_and_the_port_is_free() {
     const ALLOWED_TO_ALL: &str = "0";
     let setting = std::fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled");
     if setting.is_ok_and(|setting| setting.trim() == ALLOWED_TO_ALL) {
@@ -303,11 +303,11 @@ fn wait_for_any(sockets: &[Socket]) {
         .iter()
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
-    let patience = Timespec {
+    let wait = Timespec {
         tv_sec: 10,
         tv_nsec: 0,
     };
-    let ready = rustix::event::poll(&mut descriptors, Some(&patience)).expect("polled");
+    let ready = rustix::event::poll(&mut descriptors, Some(&wait)).expect("polled");
     assert_ne!(ready, 0, "a datagram went astray");
 }
 

@@ -1,5 +1,5 @@
 use crate::naive;
-use culvert_packet::checksum::{Verdict, verify_transport};
+use culvert_packet::checksum::{ChecksumState, verify_transport};
 use culvert_packet::ip::{IpView, Protocol};
 use culvert_packet::{Cut, Gso, MAX_SEGMENTS, VNET_HEADER_LEN, VnetHeader};
 
@@ -69,7 +69,7 @@ fn assert_segments(vnet: &VnetHeader, whole: &IpView<'_>, packets: &[Vec<u8>]) {
         assert!(naive::is_transport_checksum_right(
             packet, start, protocol.0
         ));
-        assert_eq!(verify_transport(&view), Verdict::Right);
+        assert_eq!(verify_transport(&view), ChecksumState::Right);
         let is_last = index + 1 == packets.len();
         assert!(packet.len() == header_len + stride || is_last);
         let header = expected_header(whole, index, payload.len(), packet.len(), is_last);

@@ -233,7 +233,7 @@ impl Story {
                     self.forwarded.push((id, query, transport));
                 }
                 Output::Wanted { name, .. } => self.wanted.push(name),
-                Output::Released { .. } | Output::CaseNotKept { .. } => {}
+                Output::Released { .. } | Output::CaseNotPreserved { .. } => {}
             }
         }
     }

@@ -1,5 +1,5 @@
 use crate::naive;
-use culvert_packet::checksum::{Verdict, verify_transport};
+use culvert_packet::checksum::{ChecksumState, verify_transport};
 use culvert_packet::ecn::{self, Ecn};
 use culvert_packet::ip::IpView;
 use std::net::IpAddr;
@@ -47,9 +47,9 @@ fn assert_verdict(view: &IpView<'_>) {
         _ => return,
     };
     let expected = match (view.is_fragment() || view.is_source_routed(), right) {
-        (true, _) => Verdict::Unknown,
-        (false, true) => Verdict::Right,
-        (false, false) => Verdict::Wrong,
+        (true, _) => ChecksumState::Unknown,
+        (false, true) => ChecksumState::Right,
+        (false, false) => ChecksumState::Wrong,
     };
     assert_eq!(verify_transport(view), expected);
 }

@@ -1,5 +1,5 @@
 use crate::input::Input;
-use culvert_session::{REPLAY_WINDOW, ReplayWindow, Verdict};
+use culvert_session::{REPLAY_WINDOW, ReplayVerdict, ReplayWindow};
 use std::collections::BTreeSet;
 
 /// Counters of one run: the window wraps around several times.
@@ -34,15 +34,15 @@ pub fn replay_window(data: &[u8]) {
 
         let next = received.last().map_or(0, |highest| highest + 1);
         let expected = if counter < next && next - counter > REPLAY_WINDOW {
-            Verdict::TooOld
+            ReplayVerdict::TooOld
         } else if received.contains(&counter) {
-            Verdict::Replayed
+            ReplayVerdict::Replayed
         } else {
-            Verdict::Fresh
+            ReplayVerdict::Fresh
         };
         assert_eq!(window.check(counter), expected, "{counter}");
         assert_eq!(window.commit(counter), expected, "{counter}");
-        if expected == Verdict::Fresh {
+        if expected == ReplayVerdict::Fresh {
             received.insert(counter);
         }
     }

@@ -24,7 +24,7 @@ mod constants {
     pub(crate) use culvert_session::{REJECT_AFTER_MESSAGES, REKEY_AFTER_MESSAGES};
 }
 mod replay {
-    pub(crate) use culvert_session::{ReplayWindow, Verdict};
+    pub(crate) use culvert_session::{ReplayVerdict, ReplayWindow};
 }
 
 /// The most times that a thread is interrupted where it need not be. Two show every fault that is known of

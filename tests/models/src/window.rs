@@ -4,16 +4,16 @@
 mod shared;
 
 use crate::check;
-use crate::replay::Verdict;
+use crate::replay::ReplayVerdict;
 use loom::sync::Arc;
 use loom::thread;
 use shared::SharedWindow;
 
 /// As a transport opens records: judged under the lock, opened without, remembered under the lock.
 fn open(window: &SharedWindow, counters: &[u64]) -> Vec<u64> {
-    let judge = |counter: &u64| window.lock().check(*counter) == Verdict::Fresh;
+    let judge = |counter: &u64| window.lock().check(*counter) == ReplayVerdict::Fresh;
     let fresh: Vec<u64> = counters.iter().copied().filter(judge).collect();
-    let remember = |counter: &u64| window.lock().commit(*counter) == Verdict::Fresh;
+    let remember = |counter: &u64| window.lock().commit(*counter) == ReplayVerdict::Fresh;
     fresh.into_iter().filter(remember).collect()
 }
 

@@ -192,6 +192,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert-client",
         &[
+            "culvert-base",
             "culvert-client-core",
             "culvert-control",
             "culvert-datapath",
@@ -233,7 +234,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-control", &["culvert-wire"]),
+    ("culvert-control", &["culvert-base", "culvert-wire"]),
     (
         "culvert-control-server",
         &[
@@ -251,6 +252,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         "culvert-gateway",
         &[
             "culvert-aead",
+            "culvert-base",
             "culvert-control",
             "culvert-datapath",
             "culvert-engine",
@@ -297,7 +299,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     ("culvert-fair", &["culvert-base"]),
     ("culvert-host", &["culvert-netlink", "culvert-policy"]),
     ("culvert-http", &["culvert-link", "culvert-wire"]),
-    ("culvert-ids", &[]),
+    ("culvert-ids", &["culvert-base"]),
     ("culvert-lab", &[]),
     (
         "culvert-io-models",
@@ -332,7 +334,10 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     ("culvert-netlink", &[]),
     ("culvert-packet", &[]),
     ("culvert-path", &["culvert-base"]),
-    ("culvert-policy", &["culvert-ids", "culvert-packet"]),
+    (
+        "culvert-policy",
+        &["culvert-base", "culvert-ids", "culvert-packet"],
+    ),
     (
         "culvert-portal",
         &[
@@ -355,6 +360,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert-portal-auth",
         &[
+            "culvert-base",
             "culvert-fair",
             "culvert-http",
             "culvert-ids",
@@ -367,6 +373,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert-portal-base",
         &[
+            "culvert-base",
             "culvert-fair",
             "culvert-hub",
             "culvert-ids",
@@ -378,6 +385,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert-portal-service",
         &[
+            "culvert-base",
             "culvert-control-server",
             "culvert-hub",
             "culvert-ids",
@@ -440,7 +448,10 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         "culvert-udp",
         &["culvert-base", "culvert-bpf", "culvert-netlink"],
     ),
-    ("culvert-wire", &["culvert-ids", "culvert-policy"]),
+    (
+        "culvert-wire",
+        &["culvert-base", "culvert-ids", "culvert-policy"],
+    ),
     ("xtask", &[]),
 ];
 

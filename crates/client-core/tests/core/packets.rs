@@ -1,7 +1,7 @@
 //! Packets that wait.
 
 use super::play::{Granting, Play, resource, resource_id, to};
-use culvert_client_core::{MAX_HELD_BYTES, MAX_HELD_PER_RESOURCE, PacketFacts, Refusal};
+use culvert_client_core::{MAX_HELD_BYTES, MAX_HELD_PER_RESOURCE, PacketFacts, PacketRefusal};
 use culvert_policy::Service;
 use culvert_wire::messages::{ReasonCode, ToClient};
 use culvert_wire::model::{Filter, PortRange};
@@ -37,7 +37,7 @@ fn packets_that_wait_have_bounded_memory() {
     }
     let held: usize = play
         .client
-        .view(play.now_ms, play.unix_ms())
+        .view(play.now(), play.unix())
         .resources
         .iter()
         .map(|resource| resource.held_packets)
@@ -51,7 +51,7 @@ fn a_packet_to_nowhere_is_unreachable() {
     play.packet(1, to("192.0.2.1", 80));
     play.packet(2, to("100.96.0.77", 80));
     play.packet(3, to("fd00:2021:1111::77", 80));
-    let expected = [1, 2, 3].map(|number| (number, Refusal::Unreachable));
+    let expected = [1, 2, 3].map(|number| (number, PacketRefusal::Unreachable));
     assert_eq!(play.refused, expected);
     assert!(play.said.is_empty());
 }
@@ -98,8 +98,8 @@ fn with_port_80() -> Play {
 #[test]
 fn a_packet_that_gateway_and_resources_forbid_is_refused_without_asking() {
     let mut play = with_port_80();
-    play.refused_packet(2, to("10.0.0.1", 81), Refusal::Prohibited);
-    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    play.refused_packet(2, to("10.0.0.1", 81), PacketRefusal::Prohibited);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
     assert!(play.said.is_empty(), "{:?}", play.said);
 }
 
@@ -108,12 +108,12 @@ fn a_packet_that_the_gateway_forbids_and_a_newer_resource_allows_is_asked_for_an
     let mut play = with_port_80();
     play.hear(at_port(2, 6007));
     play.said.clear();
-    play.refused_packet(2, to("10.0.0.1", 6007), Refusal::Prohibited);
+    play.refused_packet(2, to("10.0.0.1", 6007), PacketRefusal::Prohibited);
     assert!(play.refused.is_empty());
     let (request, asked, ..) = play.take_request();
     assert_eq!(asked, resource_id(2));
     // It is asked once, whatever comes meanwhile.
-    play.refused_packet(3, to("10.0.0.1", 6007), Refusal::Prohibited);
+    play.refused_packet(3, to("10.0.0.1", 6007), PacketRefusal::Prohibited);
     assert!(play.said.is_empty());
     play.grant(request, 2, Granting::through(1, 2));
     assert_eq!(play.resumed, [2, 3]);
@@ -124,10 +124,10 @@ fn what_the_portal_denies_after_the_gateway_has_refused_it_fails() {
     let mut play = with_port_80();
     play.hear(at_port(2, 6007));
     play.said.clear();
-    play.refused_packet(2, to("10.0.0.1", 6007), Refusal::Prohibited);
+    play.refused_packet(2, to("10.0.0.1", 6007), PacketRefusal::Prohibited);
     let (request, ..) = play.take_request();
     play.deny(request, 2, ReasonCode::NoAccess);
-    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_packet_of_which_the_gateway_quotes_a_part_does_not_go_on_but_is_asked_for()
         is_whole: false,
         ..to("10.0.0.1", 6007)
     };
-    play.refused_packet(2, facts, Refusal::Prohibited);
+    play.refused_packet(2, facts, PacketRefusal::Prohibited);
     let (request, ..) = play.take_request();
     play.grant(request, 2, Granting::through(1, 2));
     assert!(play.resumed.is_empty() && play.refused.is_empty());
@@ -148,11 +148,11 @@ fn a_packet_of_which_the_gateway_quotes_a_part_does_not_go_on_but_is_asked_for()
 #[test]
 fn a_gateway_that_refuses_what_is_granted_gets_no_packet_back() {
     let mut play = with_port_80();
-    play.refused_packet(2, to("10.0.0.1", 80), Refusal::Prohibited);
+    play.refused_packet(2, to("10.0.0.1", 80), PacketRefusal::Prohibited);
     assert!(play.resumed.is_empty() && play.refused.is_empty());
     assert!(play.said.is_empty());
-    play.refused_packet(3, to("10.0.0.1", 80), Refusal::Unreachable);
-    assert_eq!(play.refused, [(3, Refusal::Unreachable)]);
+    play.refused_packet(3, to("10.0.0.1", 80), PacketRefusal::Unreachable);
+    assert_eq!(play.refused, [(3, PacketRefusal::Unreachable)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::names::{A, ask, granting};
 use super::play::{
     Granting, Play, gateway_id, grant_id, prefix, reason, resource, resource_id, to,
 };
-use culvert_client_core::{MAX_SAME_TARGET, MIN_DENIAL_MS, PacketFacts, Refusal};
+use culvert_client_core::{MAX_SAME_TARGET, MIN_DENIAL_MS, PacketFacts, PacketRefusal};
 use culvert_ids::ResourceId;
 use culvert_policy::Service;
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
@@ -181,7 +181,7 @@ fn a_port_whose_resource_is_denied_is_refused_at_once_and_asked_for_again_after_
         assert!(!play.send(number, to(HOST, 22)));
     }
     assert_eq!(play.refused.len(), 99);
-    assert_eq!(play.refused[98], (99, Refusal::Prohibited));
+    assert_eq!(play.refused[98], (99, PacketRefusal::Prohibited));
     assert!(play.said.is_empty(), "the portal hears of it once");
     play.pass(MIN_DENIAL_MS);
     play.send(100, to(HOST, 22));
@@ -202,7 +202,7 @@ fn a_port_whose_grant_is_revoked_no_longer_takes_another_grants_route() {
         reason: reason(ReasonCode::PolicyChanged),
     });
     assert!(!play.send(2, to(HOST, 22)));
-    assert_eq!(play.refused, [(2, Refusal::Prohibited)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
     play.hear(ToClient::ResourceRemoved {
         resource: resource_id(2),
     });
@@ -222,7 +222,10 @@ fn packets_of_a_grant_through_another_gateway_than_the_routes_go_round_in_no_cir
     assert_eq!(play.way_to(HOST), Some(gateway_id(1)));
     assert!(play.resumed.is_empty(), "the route is the other gateway's");
     assert!(!play.send(2, to(HOST, 22)));
-    let refused = [(1, Refusal::Unreachable), (2, Refusal::Unreachable)];
+    let refused = [
+        (1, PacketRefusal::Unreachable),
+        (2, PacketRefusal::Unreachable),
+    ];
     assert_eq!(play.refused, refused);
     assert_eq!(play.services.keys().next(), Some(&prefix("10.1.1.1/32")));
 }

@@ -58,7 +58,7 @@ pub(crate) struct Joining {
 type Answer = oneshot::Sender<Result<Status, String>>;
 
 /// The task that keeps the rules.
-pub(crate) struct Keeper {
+pub(crate) struct FirewallHandle {
     wanted: watch::Sender<GuardRules>,
     requests: mpsc::Sender<Request>,
     pub(crate) events: mpsc::Receiver<GuardEvent>,
@@ -74,13 +74,13 @@ enum Request {
     Remove,
 }
 
-impl Keeper {
+impl FirewallHandle {
     /// Begins. Nothing is set up before [`Self::want`].
     pub(crate) fn start(interface: InterfaceName) -> Self {
         let (wanted, wishes) = watch::channel(GuardRules::default());
         let (requests, asked) = mpsc::channel(MAX_WAITING_REQUESTS);
         let (told, events) = mpsc::channel(MAX_WAITING_EVENTS);
-        let keeping = Keeping {
+        let actor = FirewallActor {
             interface,
             installed: None,
             made: BTreeSet::new(),
@@ -95,12 +95,12 @@ impl Keeper {
             wanted,
             requests,
             events,
-            task: tokio::spawn(keeping.run(wishes, asked)),
+            task: tokio::spawn(actor.run(wishes, asked)),
         }
     }
 
     /// What an earlier process left goes, where no rules are wanted by now.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn check_again(&self) {
         // Seen as a new wish, even where it is the same.
         self.wanted.send_modify(|_| {});
     }
@@ -156,7 +156,7 @@ impl Keeper {
 
     /// Ends, and removes what was set up.
     pub(crate) async fn remove(self) {
-        // A keeper that has ended has nothing to remove.
+        // An actor that has ended has nothing to remove.
         let _ended = self.requests.send(Request::Remove).await;
         let mut task = self.task;
         drop(self.events);
@@ -207,7 +207,7 @@ async fn cgroups_changed(watch: &mut Option<CgroupWatch>) {
     }
 }
 
-struct Keeping {
+struct FirewallActor {
     interface: InterfaceName,
     installed: Option<ApplicationFirewall>,
     /// Cgroups that were made, to be removed at the end.
@@ -224,7 +224,7 @@ struct Keeping {
     told: mpsc::Sender<GuardEvent>,
 }
 
-impl Keeping {
+impl FirewallActor {
     async fn run(
         mut self,
         mut wishes: watch::Receiver<GuardRules>,

@@ -4,7 +4,7 @@
 use super::base::Base;
 use super::clock::Now;
 use super::event_loop::{Closing, Departure, EventLoop};
-use super::kept::Kept;
+use super::persisted::PersistedState;
 use super::rest::Stand;
 use crate::observer::StatusRequest;
 use crate::status::{ServiceState, Status};
@@ -32,7 +32,7 @@ pub(super) struct Service<R> {
     /// Whether `ready` was called.
     is_announced: bool,
     /// What it keeps where it takes commands.
-    kept: Option<Kept>,
+    kept: Option<PersistedState>,
     /// What a crash left on the host that could not be removed.
     leftovers: Vec<String>,
 }
@@ -46,7 +46,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     ) -> Result<Self, HostError> {
         let kept = match base.settings.enrolment {
             Some(_) => None,
-            None => Some(Kept::read(state)?),
+            None => Some(PersistedState::read(state)?),
         };
         Ok(Self {
             base,
@@ -82,7 +82,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     /// it is, that keeps packets out of the clear until it is up again.
     async fn first(&mut self) -> Stand {
         let kept = self.kept.as_ref();
-        if kept.is_some_and(Kept::wants_up) {
+        if kept.is_some_and(PersistedState::wants_up) {
             let stand = Stand::Up { is_awaited: false };
             self.announce(&stand.line());
             return stand;
@@ -113,7 +113,11 @@ impl<R: FnMut(&str) + Send> Service<R> {
         is_awaited: bool,
         stop: Pin<&mut F>,
     ) -> Option<Stand> {
-        let enrolment = self.kept.as_ref().and_then(Kept::enrolment).cloned();
+        let enrolment = self
+            .kept
+            .as_ref()
+            .and_then(PersistedState::enrolment)
+            .cloned();
         let Some(enrolment) = enrolment else {
             return Some(Stand::SignedOut);
         };
@@ -186,14 +190,14 @@ impl<R: FnMut(&str) + Send> Service<R> {
         loop {
             self.observed.beat(Some(line.clone()));
             // Whoever asks every moment does not keep it from being tried again.
-            let wait_ms = stand
-                .again_ms()
-                .map(|at| at.saturating_sub(Now::read().boot_ms));
-            if wait_ms == Some(0) {
+            let wait = stand
+                .again()
+                .map(|at| at.saturating_since(Now::read().boot));
+            if wait == Some(Duration::ZERO) {
                 return Some(Stand::Up { is_awaited: false });
             }
             let longest = self.observed.longest_rest();
-            let wait = wait_ms.map_or(longest, Duration::from_millis).min(longest);
+            let wait = wait.unwrap_or(longest).min(longest);
             let asked = tokio::select! {
                 biased;
                 // Nothing is set up: however it ends, it leaves the same.
@@ -225,7 +229,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     fn status(&self, stand: &Stand) -> Status {
         let mut status = self.base.status_at_rest(stand.state(), stand.line());
         status.service.trouble = stand.trouble().cloned();
-        let kept = self.kept.as_ref().and_then(Kept::enrolment);
+        let kept = self.kept.as_ref().and_then(PersistedState::enrolment);
         if let Some(enrolment) = kept {
             status.portal_url.clone_from(&enrolment.portal.url);
             status.portal_pin = enrolment.portal.pin.map(|pin| pin.to_string());
@@ -236,7 +240,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
 }
 
 /// Takes a command, and says where it leads; otherwise why it is not taken.
-fn take(kept: Option<&mut Kept>, request: &Request) -> Result<Stand, String> {
+fn take(kept: Option<&mut PersistedState>, request: &Request) -> Result<Stand, String> {
     let kept = kept.ok_or_else(|| ADMINISTRATORS.to_owned())?;
     kept.take(request).map_err(|error| error.to_string())?;
     Ok(Stand::after(request, kept.enrolment().is_some()))

@@ -1,6 +1,6 @@
 //! What is done with the API's things, whichever kind they are of.
 
-use super::http::{Ask, Http, Refusal};
+use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
 use culvert_ids::{
     ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
@@ -133,7 +133,7 @@ impl Api {
         &mut self,
         path: &str,
         query: &Query,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RequestError> {
         self.http.send(&Ask::get(&query.path(path))).await
     }
 
@@ -142,7 +142,7 @@ impl Api {
         path: &str,
         query: &Query,
         body: &impl Serialize,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RequestError> {
         let path = query.path(path);
         let ask = Ask {
             method: Method::POST,
@@ -158,7 +158,7 @@ impl Api {
         path: &str,
         query: &Query,
         take: impl FnMut(&[u8]) -> Result<bool, Failure>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.http.stream(&Ask::get(&query.path(path)), take).await
     }
 
@@ -168,7 +168,7 @@ impl Api {
         path: &str,
         query: &Query,
         most: usize,
-    ) -> Result<Vec<T>, Refusal> {
+    ) -> Result<Vec<T>, RequestError> {
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         while items.len() < most {
@@ -253,7 +253,7 @@ impl Api {
         }
     }
 
-    pub(super) async fn account(&mut self) -> Result<Account, Refusal> {
+    pub(super) async fn account(&mut self) -> Result<Account, RequestError> {
         self.get("/account", &Query::default()).await
     }
 
@@ -263,7 +263,7 @@ impl Api {
         path: &str,
         if_match: Option<u64>,
         patch: &impl Serialize,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RequestError> {
         let path = format!("{PREFIX}{path}");
         let ask = Ask {
             method: Method::PATCH,
@@ -279,11 +279,11 @@ impl Api {
         &mut self,
         version: u64,
         patch: &AccountPatch,
-    ) -> Result<Account, Refusal> {
+    ) -> Result<Account, RequestError> {
         self.patch("/account", Some(version), patch).await
     }
 
-    pub(super) async fn by_id<T: Entity>(&mut self, id: T::Id) -> Result<T, Refusal> {
+    pub(super) async fn by_id<T: Entity>(&mut self, id: T::Id) -> Result<T, RequestError> {
         self.get(&format!("{}/{id}", T::PATH), &Query::default())
             .await
     }
@@ -363,7 +363,7 @@ impl Api {
             ..Ask::get(&path)
         };
         let mut deleted = self.http.send(&ask).await;
-        if let Err(Refusal::Problem(problem)) = &mut deleted
+        if let Err(RequestError::Problem(problem)) = &mut deleted
             && problem.status == ProblemKind::Conflict.status()
             && let Some(detail) = problem.detail.take()
         {
@@ -419,11 +419,11 @@ impl Api {
     async fn or_who_changed<T: Entity, R>(
         &mut self,
         found: &T,
-        result: Result<R, Refusal>,
+        result: Result<R, RequestError>,
     ) -> Result<R, Failure> {
         let is_conflict = |status| status == ProblemKind::VersionConflict.status();
         match result {
-            Err(Refusal::Problem(problem)) if is_conflict(problem.status) => {
+            Err(RequestError::Problem(problem)) if is_conflict(problem.status) => {
                 let version = problem.current_version.unwrap_or_default();
                 let (kind, name, id) = (T::KIND, found.name(), found.id());
                 let by = self.who_changed(&id.to_string()).await.unwrap_or_default();

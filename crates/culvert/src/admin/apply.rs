@@ -5,7 +5,7 @@ use super::access_file::AccessFile;
 use super::api::{Api, Query};
 use super::common::{ask, can_ask, usage};
 use super::diff::{render, summary};
-use super::http::Refusal;
+use super::http::RequestError;
 use super::output;
 use super::output::{Colours, Format, print_json, print_line};
 use crate::exit::{Failure, Status, print, print_ahead};
@@ -198,7 +198,7 @@ pub(super) async fn send(
     }
     let sent = api.post("/apply", &query, &file.desired).await;
     sent.map_err(|refusal| match refusal {
-        Refusal::Problem(problem) if !problem.errors.is_empty() => {
+        RequestError::Problem(problem) if !problem.errors.is_empty() => {
             let path = path.display();
             let errors = problem.errors.iter();
             let errors = errors.map(|error| format!("{path}:{}", file.locate(error)));

@@ -43,7 +43,7 @@ pub(crate) struct Http {
 
 /// A request that the API did not do.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestError {
     /// The portal said why.
     Problem(Box<Problem>),
     /// It could not be asked, or its answer is not one of a portal.
@@ -97,7 +97,10 @@ impl Http {
     }
 
     /// Asks, and reads the answer. A request that the portal refused for coming too soon is repeated.
-    pub(crate) async fn send<T: DeserializeOwned>(&mut self, ask: &Ask<'_>) -> Result<T, Refusal> {
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &mut self,
+        ask: &Ask<'_>,
+    ) -> Result<T, RequestError> {
         let answer = self.answer(ask).await?;
         // An answer without content stands for `()`.
         let text: &[u8] = if answer.is_empty() { b"null" } else { &answer };
@@ -107,11 +110,11 @@ impl Http {
                  version that the portal has",
                 self.portal.url, ask.method, ask.path
             );
-            Refusal::Failure(Failure::new(Status::Failed, message))
+            RequestError::Failure(Failure::new(Status::Failed, message))
         })
     }
 
-    async fn answer(&mut self, ask: &Ask<'_>) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    async fn answer(&mut self, ask: &Ask<'_>) -> Result<Zeroizing<Vec<u8>>, RequestError> {
         let mut repeats = 0;
         loop {
             let (status, retry_after, body) = self.exchange(ask).await?;
@@ -134,7 +137,7 @@ impl Http {
         &mut self,
         ask: &Ask<'_>,
         mut take: impl FnMut(&[u8]) -> Result<bool, Failure>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let request = self.request(ask)?;
         let mut connection = self.connect().await?;
         let response = self.in_time(ask, connection.begin_answer(request)).await?;
@@ -251,10 +254,10 @@ impl Http {
         request.body(Full::new(body)).map_err(impossible)
     }
 
-    fn refusal(&self, status: u16, body: &[u8]) -> Refusal {
+    fn refusal(&self, status: u16, body: &[u8]) -> RequestError {
         match serde_json::from_slice::<Problem>(body) {
-            Ok(problem) => Refusal::Problem(Box::new(problem)),
-            Err(_) => Refusal::Failure(Failure::new(
+            Ok(problem) => RequestError::Problem(Box::new(problem)),
+            Err(_) => RequestError::Failure(Failure::new(
                 Status::PortalUnreachable,
                 format_args!(
                     "{} answers with HTTP {status} and not as a portal does; is it one, or a proxy \
@@ -281,17 +284,17 @@ fn unreachable(error: ConnectError) -> Failure {
     Failure::new(status, error)
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestError> for Failure {
+    fn from(refusal: RequestError) -> Self {
         let problem = match refusal {
-            Refusal::Failure(failure) => return failure,
-            Refusal::Problem(problem) => problem,
+            RequestError::Failure(failure) => return failure,
+            RequestError::Problem(problem) => problem,
         };
         let detail = problem.detail.unwrap_or(problem.title);
         match problem.status {

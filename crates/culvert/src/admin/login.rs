@@ -4,7 +4,7 @@ use super::CommonArguments;
 use super::api::{Api, Query};
 use super::common::usage;
 use super::credentials::{Profile, SecretFile, named_token, portal_of};
-use super::http::{Http, Refusal};
+use super::http::{Http, RequestError};
 use super::interrupt::uninterrupted;
 use super::output::{Format, note, print_json, print_line};
 use crate::exit::{Failure, Status, print_once};
@@ -189,10 +189,10 @@ pub(super) async fn own(
 }
 
 /// The set-up token stays good where the owner's name is somebody's already.
-fn name_taken(refusal: Refusal, owner: &str) -> Failure {
+fn name_taken(refusal: RequestError, owner: &str) -> Failure {
     let conflict = ProblemKind::Conflict.status();
     match refusal {
-        Refusal::Problem(problem) if problem.status == conflict => {
+        RequestError::Problem(problem) if problem.status == conflict => {
             let detail = problem.detail.unwrap_or(problem.title);
             Failure::new(
                 Status::Failed,

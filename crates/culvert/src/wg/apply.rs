@@ -1,7 +1,7 @@
 //! Between the configuration socket and the engine: requests become changes, the engine's
 //! configuration becomes an answer, its errors become error numbers.
 
-use super::serve::{Control, Refusal};
+use super::serve::{Control, UapiRefusal};
 use super::status::Status;
 use culvert_engine::{self as engine, Device, EngineError};
 use culvert_session::PresharedKey;
@@ -39,19 +39,19 @@ impl Interface {
 }
 
 impl Control for Interface {
-    fn set(&self, request: SetRequest) -> Result<(), Refusal> {
+    fn set(&self, request: SetRequest) -> Result<(), UapiRefusal> {
         let change = change(request, index_of)?;
         self.device.apply(change).map_err(|error| refusal(&error))
     }
 
-    fn get(&self) -> Result<Configuration, Refusal> {
+    fn get(&self) -> Result<Configuration, UapiRefusal> {
         let configuration = self.device.configuration();
         configuration.map(answer).map_err(|error| refusal(&error))
     }
 
-    fn status(&self) -> Result<String, Refusal> {
+    fn status(&self) -> Result<String, UapiRefusal> {
         let status = Self::status(self).map_err(|error| refusal(&error))?;
-        serde_json::to_string(&status).map_err(|error| Refusal {
+        serde_json::to_string(&status).map_err(|error| UapiRefusal {
             errno: Errno::INPUT_OUTPUT,
             reason: error.to_string(),
         })
@@ -62,7 +62,7 @@ impl Control for Interface {
 fn change(
     request: SetRequest,
     index_of: impl Fn(&InterfaceName) -> Option<u32>,
-) -> Result<engine::Change, Refusal> {
+) -> Result<engine::Change, UapiRefusal> {
     let SetRequest { interface, peers } = request;
     let changes = peers
         .into_iter()
@@ -90,9 +90,9 @@ fn change(
 fn peer_change(
     peer: PeerChange,
     index_of: impl Fn(&InterfaceName) -> Option<u32>,
-) -> Result<engine::PeerChange, Refusal> {
+) -> Result<engine::PeerChange, UapiRefusal> {
     let endpoint = peer.endpoint.map(|endpoint| endpoint.resolve(index_of));
-    let endpoint = endpoint.transpose().map_err(|error| Refusal {
+    let endpoint = endpoint.transpose().map_err(|error| UapiRefusal {
         errno: Errno::NO_DEVICE,
         reason: error.to_string(),
     })?;
@@ -171,8 +171,8 @@ fn peer_answer(peer: engine::PeerConfiguration) -> PeerConfiguration {
     }
 }
 
-fn refusal(error: &EngineError) -> Refusal {
-    Refusal {
+fn refusal(error: &EngineError) -> UapiRefusal {
+    UapiRefusal {
         errno: errno(error),
         reason: error.to_string(),
     }

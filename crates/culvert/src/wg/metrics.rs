@@ -133,24 +133,52 @@ impl WorkerCounter {
     }
 }
 
-const WORKER_COUNTERS: [WorkerCounter; 20] = [
+const BUSY_POLLS: WorkerCounter = WorkerCounter::new(
+    "busy_polls",
+    "Polls for the answer to a priority packet, without sleep.",
+    |w| w.busy_polls,
+);
+const BUSY_POLLS_ANSWERED: WorkerCounter = WorkerCounter::new(
+    "busy_polls_answered",
+    "Busy polls that brought something.",
+    |w| w.busy_polls_answered,
+);
+const MID_TURN: WorkerCounter =
+    WorkerCounter::new("mid_turn", "Priority datagrams carried in mid-turn.", |w| {
+        w.mid_turn
+    });
+const PINNED: WorkerCounter =
+    WorkerCounter::new("pinned", "Times it pinned itself to its processor.", |w| {
+        w.pinned
+    });
+
+const WORKER_COUNTERS: [WorkerCounter; 24] = [
     WorkerCounter::new("turns", "Turns of the loop.", |w| w.turns),
     WorkerCounter::new("sleeps", "Times without work.", |w| w.sleeps),
     WorkerCounter::new("pauses", "Pauses under a stream of UDP packets.", |w| {
         w.pauses
     }),
-    WorkerCounter::new("looks", "Looks for an urgent answer without sleep.", |w| {
-        w.looks
-    }),
-    WorkerCounter::new("looks_answered", "Looks that brought something.", |w| {
-        w.looks_answered
-    }),
-    WorkerCounter::new("attended", "Urgent datagrams carried in mid-turn.", |w| {
-        w.attended
-    }),
-    WorkerCounter::new("stays", "Times it chose to stay on its processor.", |w| {
-        w.stays
-    }),
+    BUSY_POLLS,
+    BUSY_POLLS_ANSWERED,
+    MID_TURN,
+    PINNED,
+    // Earlier names of the same, for one version.
+    WorkerCounter {
+        name: "looks",
+        ..BUSY_POLLS
+    },
+    WorkerCounter {
+        name: "looks_answered",
+        ..BUSY_POLLS_ANSWERED
+    },
+    WorkerCounter {
+        name: "attended",
+        ..MID_TURN
+    },
+    WorkerCounter {
+        name: "stays",
+        ..PINNED
+    },
     WorkerCounter::new("tun_frames_received", "Frames read from the TUN.", |w| {
         w.tun_frames_received
     }),

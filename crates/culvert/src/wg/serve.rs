@@ -29,16 +29,16 @@ const READ_LEN: usize = 4096;
 /// What the socket gives access to.
 pub(crate) trait Control: Send + Sync {
     /// Carries out a whole request, or nothing of it.
-    fn set(&self, request: SetRequest) -> Result<(), Refusal>;
+    fn set(&self, request: SetRequest) -> Result<(), UapiRefusal>;
     /// The configuration as it stands.
-    fn get(&self) -> Result<Configuration, Refusal>;
+    fn get(&self) -> Result<Configuration, UapiRefusal>;
     /// Counters and state as one line of JSON.
-    fn status(&self) -> Result<String, Refusal>;
+    fn status(&self) -> Result<String, UapiRefusal>;
 }
 
 /// A request that was understood and cannot be carried out.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct UapiRefusal {
     /// What the client is told.
     pub(crate) errno: Errno,
     /// What the log is told.
@@ -213,9 +213,9 @@ mod tests {
     struct Recorder(Mutex<Vec<Option<u16>>>);
 
     impl Control for Recorder {
-        fn set(&self, request: SetRequest) -> Result<(), Refusal> {
+        fn set(&self, request: SetRequest) -> Result<(), UapiRefusal> {
             if request.interface.listen_port == Some(13) {
-                return Err(Refusal {
+                return Err(UapiRefusal {
                     errno: Errno::ADDRESS_IN_USE,
                     reason: "port 13 is taken".to_owned(),
                 });
@@ -224,14 +224,14 @@ mod tests {
             Ok(())
         }
 
-        fn get(&self) -> Result<Configuration, Refusal> {
+        fn get(&self) -> Result<Configuration, UapiRefusal> {
             Ok(Configuration {
                 listen_port: Some(7),
                 ..Configuration::default()
             })
         }
 
-        fn status(&self) -> Result<String, Refusal> {
+        fn status(&self) -> Result<String, UapiRefusal> {
             Ok("{}".to_owned())
         }
     }

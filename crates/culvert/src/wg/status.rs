@@ -77,18 +77,18 @@ pub(crate) struct Worker {
     /// Times it paused under a stream of UDP packets.
     #[serde(default)]
     pub(crate) pauses: u64,
-    /// Times it looked for the answer to something urgent rather than sleep.
-    #[serde(default)]
-    pub(crate) looks: u64,
+    /// Times it polled for the answer to a priority packet rather than sleep.
+    #[serde(default, alias = "looks")]
+    pub(crate) busy_polls: u64,
     /// Those of them in which something arrived.
-    #[serde(default)]
-    pub(crate) looks_answered: u64,
-    /// Urgent datagrams that it carried in without ending its turn first.
-    #[serde(default)]
-    pub(crate) attended: u64,
+    #[serde(default, alias = "looks_answered")]
+    pub(crate) busy_polls_answered: u64,
+    /// Priority datagrams that it carried in without ending its turn first.
+    #[serde(default, alias = "attended")]
+    pub(crate) mid_turn: u64,
     /// Times it decided to stay on the processor that it ran on.
-    #[serde(default)]
-    pub(crate) stays: u64,
+    #[serde(default, alias = "stays")]
+    pub(crate) pinned: u64,
     /// Frames read from the TUN; a superframe counts once.
     pub(crate) tun_frames_received: u64,
     /// Frames written to the TUN; a superframe counts once.
@@ -266,10 +266,10 @@ fn worker(worker: &engine::WorkerStatus) -> Worker {
         turns: worker.turns,
         sleeps: worker.sleeps,
         pauses: worker.pauses,
-        looks: worker.looks,
-        looks_answered: worker.looks_answered,
-        attended: worker.attended,
-        stays: worker.stays,
+        busy_polls: worker.busy_polls,
+        busy_polls_answered: worker.busy_polls_answered,
+        mid_turn: worker.mid_turn,
+        pinned: worker.pinned,
         tun_frames_received: worker.tun_frames_received,
         tun_frames_sent: worker.tun_frames_sent,
         udp_sends: worker.udp_sends,

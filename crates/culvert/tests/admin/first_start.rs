@@ -34,11 +34,11 @@ resource = "web"
 "#;
 
 /// Somebody's directory, in which they type commands.
-struct Desk {
+struct WorkingDirectory {
     dir: tempfile::TempDir,
 }
 
-impl Desk {
+impl WorkingDirectory {
     fn new(access: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("access.toml"), access).unwrap();
@@ -95,7 +95,7 @@ fn token(file: &Path, kind: TokenKind) -> Token {
 
 #[test]
 fn a_first_start_with_a_file_declares_it_and_writes_the_tokens_that_machines_need() {
-    let desk = Desk::new(ACCESS);
+    let desk = WorkingDirectory::new(ACCESS);
     let (_portal, said) = desk.starts("Each token");
     assert!(said.contains("\"ada\" owns account"), "{said}");
     let url = said.lines().find_map(|line| line.strip_prefix("Portal: "));
@@ -125,7 +125,7 @@ fn a_first_start_with_a_file_declares_it_and_writes_the_tokens_that_machines_nee
 
 #[test]
 fn a_portal_that_has_an_owner_is_left_as_it_is() {
-    let desk = Desk::new(ACCESS);
+    let desk = WorkingDirectory::new(ACCESS);
     drop(desk.starts("Each token"));
     std::fs::write(desk.path("access.toml"), "not even a configuration").unwrap();
     let (_portal, said) = desk.starts("culvert admin apply -f access.toml");
@@ -134,7 +134,7 @@ fn a_portal_that_has_an_owner_is_left_as_it_is() {
 
 #[test]
 fn what_this_machine_refuses_is_refused_before_anything_is_made() {
-    let desk = Desk::new("[[site]]\nname = 1\n");
+    let desk = WorkingDirectory::new("[[site]]\nname = 1\n");
     let (status, error) = desk.fails();
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("access.toml:2"), "{error}");
@@ -157,7 +157,7 @@ fn what_this_machine_refuses_is_refused_before_anything_is_made() {
 
 #[test]
 fn what_the_portal_refuses_is_said_with_the_way_on() {
-    let desk = Desk::new(&ACCESS.replace("resource = \"web\"", "resource = \"wiki\""));
+    let desk = WorkingDirectory::new(&ACCESS.replace("resource = \"web\"", "resource = \"wiki\""));
     let (status, error) = desk.fails();
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("wiki"), "{error}");

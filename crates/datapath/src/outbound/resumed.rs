@@ -75,7 +75,7 @@ impl Outbound {
             public_key: road.peer.public_key,
             next: 0,
             is_marked: false,
-            is_urgent: true,
+            is_priority: true,
         });
     }
 }

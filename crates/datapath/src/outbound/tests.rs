@@ -3,9 +3,9 @@ use crate::allowed_ips::{AllowedIps, Prefix};
 use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
-use crate::testing::{self, MemoryShell, NoAccount};
+use crate::testing::{self, MemoryShell, NoQueueCredit};
 use culvert_base::BootTime;
-use culvert_base::frames::URGENT_QUEUE;
+use culvert_base::frames::PRIORITY_QUEUE;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
 
 const PEER: PeerId = PeerId(0);
@@ -102,7 +102,7 @@ struct RoadOut {
     outbound: Outbound,
     snapshot: Snapshot,
     context: Context<MemoryShell>,
-    queues: Queues<NoAccount>,
+    queues: Queues<NoQueueCredit>,
     budget: usize,
 }
 
@@ -135,7 +135,7 @@ impl RoadOut {
 }
 
 #[test]
-fn a_worker_looks_for_what_is_urgent_before_and_after_a_full_batch_leaves() {
+fn a_worker_polls_for_priority_packets_before_and_after_a_full_batch_leaves() {
     let mut road = RoadOut::new();
     for _ in 0..2 {
         road.queue(BULK_QUEUE, superframe(FULL));
@@ -156,8 +156,8 @@ fn what_a_look_finds_leaves_with_it_after_the_batch_that_is_sealed() {
     road.queue(BULK_QUEUE, superframe(FULL));
     assert_eq!(road.turn(Scope::All), Progress::Pause);
     road.queue(BULK_QUEUE, superframe(FULL));
-    road.queue(URGENT_QUEUE, small_frame());
-    assert_eq!(road.turn(Scope::Urgent), Progress::Idle);
+    road.queue(PRIORITY_QUEUE, small_frame());
+    assert_eq!(road.turn(Scope::Priority), Progress::Idle);
     assert!(road.outbound.batch.is_empty(), "both have left");
     assert_eq!(road.frames_read(), 2, "no further superframe");
 }

@@ -142,7 +142,7 @@ impl Stub {
     /// A query could not be sent, or was refused by the upstream's host: the next upstream is asked
     /// at once.
     pub fn handle_upstream_unreachable(&mut self, id: ForwardId, now: BootTime) {
-        match self.upstreams.give_up_on(id, now) {
+        match self.upstreams.time_out_query(id, now) {
             Some(Ok(output)) => self.push_forwards(vec![output], &[], now),
             Some(Err(pending)) => self.push_forwards(Vec::new(), &[pending], now),
             None => {}

@@ -11,7 +11,7 @@ use crate::constants::PLAIN_TTL;
 use crate::names::{Decision, Plain, PlainExistence};
 use crate::query::{self, Asked, Asker};
 use crate::ranges::Offset;
-use crate::sites::{Patience, Silent};
+use crate::sites::{Silent, SiteHealth};
 use crate::upstreams::{Pending, Purpose};
 use crate::waiting::{Waiter, WaitsFor};
 use crate::zones::Of;
@@ -57,11 +57,11 @@ impl Stub {
         let Some(resource) = self.resource_at(offset) else {
             return;
         };
-        let patience = self.sites.patience(resource, now);
-        let (suspect_after, wait, waits_for) = match patience {
-            Patience::Full => (Some(SUSPECT_AFTER), ACCESS_WAIT, WaitsFor::Access),
-            Patience::Suspect => (Some(SUSPECT_WAIT), ACCESS_WAIT, WaitsFor::Access),
-            Patience::Dead => (None, DEAD_WAIT, WaitsFor::AccessOfDead),
+        let health = self.sites.health(resource, now);
+        let (suspect_after, wait, waits_for) = match health {
+            SiteHealth::Alive => (Some(SUSPECT_AFTER), ACCESS_WAIT, WaitsFor::Access),
+            SiteHealth::Suspect => (Some(SUSPECT_WAIT), ACCESS_WAIT, WaitsFor::Access),
+            SiteHealth::Dead => (None, DEAD_WAIT, WaitsFor::AccessOfDead),
         };
         let waiter = Waiter {
             asked: asked.clone(),
@@ -74,10 +74,10 @@ impl Stub {
             deadline: now.saturating_add(wait),
             waits_for,
         };
-        if patience != Patience::Full {
+        if health != SiteHealth::Alive {
             self.ask_plain(offset, now);
         }
-        if patience == Patience::Dead && self.exists_elsewhere(&waiter, now) == Some(true) {
+        if health == SiteHealth::Dead && self.exists_elsewhere(&waiter, now) == Some(true) {
             return self.answer(asked, asker, &SEARCH_ON);
         }
         match self.waiting.push(waiter) {

@@ -387,7 +387,7 @@ impl Clocked {
                     self.wanted.push((name, resource, addresses));
                 }
                 Output::Released { name, .. } => self.released.push(name),
-                Output::CaseNotKept {
+                Output::CaseNotPreserved {
                     upstream,
                     answers_tcp,
                 } => self.not_kept.push((upstream, answers_tcp)),

@@ -53,11 +53,11 @@ impl Control {
             let kept = BTreeSet::new();
             self.remove_peers_except(&kept);
         }
-        let mut in_doubt = Vec::new();
+        let mut to_recheck = Vec::new();
         for peer in change.peers {
             let begins = peer.begin_handshake;
             let id = self.change_peer(peer, clock);
-            in_doubt.extend(id.filter(|_| begins));
+            to_recheck.extend(id.filter(|_| begins));
         }
         if let Some(epoch) = change.stamp_epoch {
             self.handshaker.set_stamp_epoch(Some(epoch));
@@ -71,8 +71,8 @@ impl Control {
         self.inside = change.inside.or(self.inside);
         self.follow_suite();
         // Last, with the suite and the secret that the whole change gives the peer.
-        for id in in_doubt {
-            self.handshaker.handle_doubt(id, clock);
+        for id in to_recheck {
+            self.handshaker.handle_recheck(id, clock);
         }
         self.routes = Arc::new(AllowedIps::new(&self.ranges));
         self.is_dirty = true;

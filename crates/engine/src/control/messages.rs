@@ -179,7 +179,7 @@ impl Control {
     }
 
     /// Sends one handshake message from the first worker's socket; once more without its source address
-    /// where that is gone. It is urgent, as it is to Linux's WireGuard.
+    /// where that is gone. It has priority, as in Linux's WireGuard.
     fn send_datagram(&self, datagram: &[u8], mut to: Destination) -> bool {
         let sockets = self.sockets.as_ref();
         let Some(socket) = sockets.and_then(|all| all[0].towards(to.address)) else {

@@ -25,7 +25,7 @@ use crate::error::EngineError;
 use crate::flows::{TakenFlows, WaitingFlows};
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{ForeignSource, Status};
-use crate::store::Kept;
+use crate::store::StoredDescriptors;
 use culvert_base::BootTime;
 use culvert_datapath::{
     AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Prefix,
@@ -120,8 +120,8 @@ pub(crate) struct Control {
     sockets: Option<Arc<[WorkerSockets]>>,
     /// [`WorkerSockets::open`] of the sockets given up: alive until the last of them is closed.
     retired_sockets: Weak<()>,
-    /// Why there are no sockets for what is urgent, where the kernel refused them.
-    express_off: Option<String>,
+    /// Why there are no sockets for priority packets, where the kernel refused them.
+    priority_off: Option<String>,
     /// Sockets of the store's were forgotten: until they are closed, their port is taken.
     has_forgotten: bool,
     is_up: bool,
@@ -195,7 +195,7 @@ impl Control {
             private_key: None,
             sockets: None,
             retired_sockets: Weak::new(),
-            express_off: None,
+            priority_off: None,
             has_forgotten: false,
             is_up: false,
             down_because: None,
@@ -263,7 +263,7 @@ impl Control {
         if self.shared.is_leaving() {
             return;
         }
-        for kept in Kept::ALL {
+        for kept in StoredDescriptors::ALL {
             store.forget(kept);
         }
         if let Err(error) = self.tun.delete() {

@@ -5,7 +5,7 @@ use super::looping::Looping;
 use crate::clock;
 use crate::error::EngineError;
 use crate::sockets::WorkerSockets;
-use crate::store::Kept;
+use crate::store::StoredDescriptors;
 use culvert_base::BootTime;
 use culvert_base::Family;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
@@ -25,7 +25,8 @@ use std::time::Duration;
 const PATH_MTU_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// What the store keeps of sockets.
-const SOCKETS: [Kept; 2] = [Kept::SocketsV4, Kept::SocketsV6];
+const SOCKETS: [StoredDescriptors; 2] =
+    [StoredDescriptors::SocketsV4, StoredDescriptors::SocketsV6];
 
 impl Control {
     /// Takes in what happened to links, addresses and routes. False where our interface is gone.
@@ -147,8 +148,8 @@ impl Control {
             return;
         };
         for (kept, lanes) in [
-            (Kept::SocketsV4, [Lane::V4, Lane::PriorityV4]),
-            (Kept::SocketsV6, [Lane::V6, Lane::PriorityV6]),
+            (StoredDescriptors::SocketsV4, [Lane::V4, Lane::PriorityV4]),
+            (StoredDescriptors::SocketsV6, [Lane::V6, Lane::PriorityV6]),
         ] {
             let all = lanes
                 .into_iter()
@@ -239,8 +240,8 @@ impl Control {
         }
         let workers = self.shared.workers();
         let halves = |mut sockets: Vec<Socket>| {
-            let express = sockets.split_off(workers.min(sockets.len()));
-            (sockets.into_iter(), express.into_iter())
+            let priority = sockets.split_off(workers.min(sockets.len()));
+            (sockets.into_iter(), priority.into_iter())
         };
         let (mut v4, mut priority_v4) = halves(v4);
         let (mut v6, mut priority_v6) = halves(v6);
@@ -255,11 +256,11 @@ impl Control {
         Ok(pairs.collect())
     }
 
-    /// The sockets of all workers, and behind them those for what is urgent; none where the host lacks the family.
+    /// The sockets of all workers, and behind them those for priority packets; none where the host lacks the family.
     fn bind_family(&mut self, family: Family, port: u16) -> Result<Vec<Socket>, EngineError> {
         let group = Group {
             workers: NonZeroUsize::new(self.shared.workers()).unwrap_or(NonZeroUsize::MIN),
-            has_express: self.options.mechanisms.has(Mechanism::Express),
+            has_priority: self.options.mechanisms.has(Mechanism::Priority),
         };
         let opened = match self.take_over(family, port, group) {
             Some(sockets) => Ok(sockets),
@@ -267,7 +268,7 @@ impl Control {
         };
         match opened {
             Ok(mut sockets) => {
-                // What is urgent is small and rare. One that sends much of it all the same is to get no more than single
+                // Priority packets are small and rare. A sender of many all the same is to get no more than single
                 // datagrams between two superframes of others.
                 let joined = match self.options.mechanisms.has(Mechanism::ReceiveOffload) {
                     true => group.workers.get(),
@@ -285,19 +286,19 @@ impl Control {
         }
     }
 
-    /// Opens new sockets; without those for what is urgent, where the kernel refuses them.
+    /// Opens new sockets; without those for priority packets, where the kernel refuses them.
     fn open(&mut self, family: Family, port: u16, group: Group) -> Result<Vec<Socket>, UdpError> {
         if family == Family::V4 {
             // It may be had now, both families being opened anew.
-            self.express_off = None;
+            self.priority_off = None;
         }
         match Socket::bind_group(family, port, group, self.mark) {
             Err(error @ (UdpError::Sorting { .. } | UdpError::System { .. }))
-                if group.has_express =>
+                if group.has_priority =>
             {
-                self.express_off = Some(error.to_string());
+                self.priority_off = Some(error.to_string());
                 let group = Group {
-                    has_express: false,
+                    has_priority: false,
                     ..group
                 };
                 Socket::bind_group(family, port, group, self.mark)
@@ -309,8 +310,8 @@ impl Control {
     /// The sockets that an earlier process left, where they fit.
     fn take_over(&mut self, family: Family, port: u16, group: Group) -> Option<Vec<Socket>> {
         let kept = match family {
-            Family::V4 => Kept::SocketsV4,
-            Family::V6 => Kept::SocketsV6,
+            Family::V4 => StoredDescriptors::SocketsV4,
+            Family::V6 => StoredDescriptors::SocketsV6,
         };
         let store = self.options.store.as_ref()?;
         let left = store.take(kept);

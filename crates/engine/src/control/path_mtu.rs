@@ -15,7 +15,7 @@ impl Control {
     /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.
     pub(super) fn learn_path(&mut self, id: PeerId, refused_len: usize) {
         if let Some(state) = self.peer(id) {
-            self.settle_path_mtu(state, Some(refused_len));
+            self.apply_path_mtu(state, Some(refused_len));
         }
     }
 
@@ -24,7 +24,7 @@ impl Control {
     pub(super) fn check_path_mtus(&mut self, are_stale: bool) {
         if are_stale {
             for state in self.peers.iter_mut().flatten() {
-                state.mtu_search.doubt();
+                state.mtu_search.measure_again();
                 state.mtu_due = None;
                 state.shared.full_size_left.store(false, Ordering::Relaxed);
             }
@@ -34,7 +34,7 @@ impl Control {
             let peer = &state.shared;
             if peer.path_mtu.load(Ordering::Relaxed) != 0 || peer.was_segmentation_refused() {
                 peer.forget_mtu();
-                self.settle_path_mtu(state, None);
+                self.apply_path_mtu(state, None);
             }
         }
     }
@@ -87,7 +87,7 @@ impl Control {
         if state.mtu_search.passes() != before
             && let Some(state) = self.peer(id)
         {
-            self.settle_path_mtu(state, None);
+            self.apply_path_mtu(state, None);
         }
         self.go_on_measuring(id);
     }
@@ -121,7 +121,7 @@ impl Control {
     }
 
     /// Notes the smaller of what the host knows of the path and what probes found, where full-size records exceed it.
-    fn settle_path_mtu(&self, state: &PeerState, refused_len: Option<usize>) {
+    fn apply_path_mtu(&self, state: &PeerState, refused_len: Option<usize>) {
         let peer = &state.shared;
         let Some(to) = peer.endpoint() else {
             return;

@@ -122,11 +122,11 @@ impl Control {
             name: "udp_receive_offload",
             off_because: self.socket_lacks(Mechanism::ReceiveOffload, |has| has.receive_offload),
         };
-        let express = FeatureStatus {
-            name: Mechanism::Express.name(),
+        let priority = FeatureStatus {
+            name: Mechanism::Priority.name(),
             off_because: self
-                .left_out(Mechanism::Express)
-                .or_else(|| self.express_off.clone()),
+                .left_out(Mechanism::Priority)
+                .or_else(|| self.priority_off.clone()),
         };
         let coalescing = FeatureStatus {
             name: Mechanism::Coalescing.name(),
@@ -138,9 +138,9 @@ impl Control {
         let silent = [
             Mechanism::SuperframeLimit,
             Mechanism::Batching,
-            Mechanism::Backlog,
-            Mechanism::Moderation,
-            Mechanism::Placement,
+            Mechanism::SendLimit,
+            Mechanism::InterruptModeration,
+            Mechanism::Affinity,
         ];
         let left_out = silent.into_iter().filter_map(|mechanism| {
             Some(FeatureStatus {
@@ -148,7 +148,7 @@ impl Control {
                 off_because: Some(self.left_out(mechanism)?),
             })
         });
-        tun.chain([steering, bound, segmentation, receive_offload, express])
+        tun.chain([steering, bound, segmentation, receive_offload, priority])
             .chain(Some(coalescing).filter(|coalescing| coalescing.off_because.is_some()))
             .chain(left_out)
             .collect()
@@ -233,10 +233,10 @@ fn worker(counters: &WorkerCounters) -> WorkerStatus {
         turns: read(&counters.turns),
         sleeps: read(&counters.sleeps),
         pauses: read(&counters.pauses),
-        looks: read(&counters.looks),
-        looks_answered: read(&counters.looks_answered),
-        attended: read(&counters.attended),
-        stays: read(&counters.stays),
+        busy_polls: read(&counters.busy_polls),
+        busy_polls_answered: read(&counters.busy_polls_answered),
+        mid_turn: read(&counters.mid_turn),
+        pinned: read(&counters.pinned),
         tun_frames_received: read(&counters.tun_frames_received),
         tun_frames_sent: read(&counters.tun_frames_sent),
         frames_joined: read(&counters.frames_joined),

@@ -44,15 +44,15 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often a worker leaves in a row before it gives up: with two processors, once there and once back.
 const LEAVES: u32 = 4;
 
-/// What a thread has done since it began, by the scheduler's account.
+/// What a thread has done since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Account {
+struct SchedStat {
     ran_ns: u64,
     /// It could have run, and another thread did.
     waited_ns: u64,
 }
 
-impl Account {
+impl SchedStat {
     /// The first two of the numbers in `/proc/PID/task/TID/schedstat`.
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_ascii_whitespace().map(str::parse);
@@ -90,7 +90,7 @@ enum State {
 #[derive(Debug)]
 struct Judge {
     began: BootTime,
-    account: Account,
+    account: SchedStat,
     state: State,
     /// Windows in a row in which another thread wanted the processor as much.
     shared: u64,
@@ -98,7 +98,7 @@ struct Judge {
 }
 
 impl Judge {
-    fn new(now: BootTime, account: Account) -> Self {
+    fn new(now: BootTime, account: SchedStat) -> Self {
         Self {
             began: now,
             account,
@@ -113,7 +113,7 @@ impl Judge {
     }
 
     /// What to do after a window; nothing where it stays as it is.
-    fn judge(&mut self, now: BootTime, account: Account, is_udp_stream: bool) -> Option<Step> {
+    fn judge(&mut self, now: BootTime, account: SchedStat, is_udp_stream: bool) -> Option<Step> {
         let ran_ns = account.ran_ns.saturating_sub(self.account.ran_ns);
         let waited_ns = account.waited_ns.saturating_sub(self.account.waited_ns);
         let window_ns = now.saturating_since(self.began).as_nanos();
@@ -240,10 +240,10 @@ impl Affinity {
     }
 }
 
-fn read(account: &File) -> Option<Account> {
+fn read(account: &File) -> Option<SchedStat> {
     let mut buffer = [0; 80];
     let len = account.read_at(&mut buffer, 0).ok()?;
-    Account::parse(std::str::from_utf8(&buffer[..len]).ok()?)
+    SchedStat::parse(std::str::from_utf8(&buffer[..len]).ok()?)
 }
 
 #[cfg(test)]
@@ -254,12 +254,12 @@ mod tests {
     struct Watched {
         judge: Judge,
         now: BootTime,
-        account: Account,
+        account: SchedStat,
     }
 
     impl Watched {
         fn new() -> Self {
-            let account = Account {
+            let account = SchedStat {
                 ran_ns: 0,
                 waited_ns: 0,
             };
@@ -373,14 +373,14 @@ mod tests {
 
     #[test]
     fn the_kernels_account_of_a_thread_is_read() {
-        let account = Account::parse("14158 273 9\n");
-        let expected = Account {
+        let account = SchedStat::parse("14158 273 9\n");
+        let expected = SchedStat {
             ran_ns: 14158,
             waited_ns: 273,
         };
         assert_eq!(account, Some(expected));
         for text in ["", "1", "1 x", "-1 2", "99999999999999999999 1"] {
-            assert_eq!(Account::parse(text), None, "{text:?}");
+            assert_eq!(SchedStat::parse(text), None, "{text:?}");
         }
     }
 

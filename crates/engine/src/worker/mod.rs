@@ -13,9 +13,9 @@ use culvert_datapath::{
     DataPath, Ended, Gates, Mechanism, Mechanisms, PAUSE, Ready, Rest, Unrouted, WorkerCounters,
 };
 use culvert_packet::Accept;
-use culvert_tun::{Account, Queue};
+use culvert_tun::{Queue, QueueCredit};
 use rustix::thread::Timespec;
-use shell::{KernelShell, TunAccount};
+use shell::{KernelShell, TunQueueCredit};
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,
     pub(crate) queues: Vec<Queue>,
     /// Of each queue, where the kernel bounds them in bytes.
-    pub(crate) accounts: Vec<Account>,
+    pub(crate) credits: Vec<QueueCredit>,
     /// A descriptor of the TUN to write to; which queue it is does not matter to the kernel.
     pub(crate) writer: Queue,
     /// Whether the first of `queues` are the TUN's priority queues.
@@ -56,7 +56,7 @@ impl Worker {
         let path_options = culvert_datapath::Options {
             worker: options.worker,
             queues: options.queues.len(),
-            accounts: options.accounts.into_iter().map(TunAccount).collect(),
+            credits: options.credits.into_iter().map(TunQueueCredit).collect(),
             has_priority: options.has_priority,
             accept: options.accept,
             mechanisms: options.mechanisms,
@@ -76,7 +76,7 @@ impl Worker {
         Ok(Self {
             data_path,
             counters: options.counters,
-            may_stay: options.mechanisms.has(Mechanism::Placement),
+            may_stay: options.mechanisms.has(Mechanism::Affinity),
         })
     }
 
@@ -97,7 +97,7 @@ impl Worker {
             if let Some(affinity) = &mut affinity
                 && affinity.look(self.data_path.now(), self.data_path.mix_mut())
             {
-                self.counters.stays.add(1);
+                self.counters.pinned.add(1);
             }
         }
         Ok(())

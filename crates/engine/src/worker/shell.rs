@@ -8,7 +8,7 @@ use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueAccount, Ready, Receive,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueCredit, Ready, Receive,
     Received, Renewed, SendFault, Shell, Unrouted, WorkerCounters,
 };
 use culvert_packet::ecn::Ecn;
@@ -150,7 +150,7 @@ impl KernelShell {
 }
 
 impl Shell for KernelShell {
-    type Account = TunAccount;
+    type QueueCredit = TunQueueCredit;
     type Received = SocketReceived;
 
     fn now(&self) -> BootTime {
@@ -347,9 +347,9 @@ impl Received for SocketReceived {
 }
 
 /// The count of one TUN queue.
-pub(super) struct TunAccount(pub(super) culvert_tun::Account);
+pub(super) struct TunQueueCredit(pub(super) culvert_tun::QueueCredit);
 
-impl QueueAccount for TunAccount {
+impl QueueCredit for TunQueueCredit {
     fn take(&mut self, frame_len: usize) -> bool {
         self.0.take(frame_len)
     }

@@ -98,7 +98,7 @@ fn every_name_is_asked_for_after_a_restart_however_many_there_are() {
         }
     }
     play.pass(1_000);
-    let mut play = crate::kept::restart(&play, 1_000);
+    let mut play = crate::persisted::restart(&play, 1_000);
     let mut asked = BTreeSet::<DomainName>::new();
     for _ in 0..10 {
         while let Some(name) = play.asked.pop() {

@@ -1,6 +1,6 @@
 //! Names lead only where their resource allows.
 
-use crate::kept::restart;
+use crate::persisted::restart;
 use crate::play::{Play, found, grant_id, name_claims, wanted};
 use culvert_gateway_core::Resolution;
 use culvert_policy::Within;

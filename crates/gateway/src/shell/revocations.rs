@@ -5,7 +5,7 @@
 //! first, in one write, which a process that dies does not undo. That they survive a loss of power as well
 //! follows at once, beside the event loop: a disk may take seconds for it.
 
-use super::keeper::Keeper;
+use super::grant_journal::LatestWriter;
 use crate::GatewayError;
 use culvert_host::StateDir;
 use culvert_ids::GrantId;
@@ -26,7 +26,7 @@ const LINE_BYTES: u64 = 31;
 pub(super) struct Revocations {
     file: Arc<File>,
     len: Mutex<u64>,
-    sync: Keeper<()>,
+    sync: LatestWriter<()>,
 }
 
 impl Revocations {
@@ -45,7 +45,7 @@ impl Revocations {
                 .map_err(GatewayError::system("shorten the list of revoked grants"))?;
         }
         let synced = Arc::clone(&file);
-        let sync = Keeper::with(move |()| {
+        let sync = LatestWriter::with(move |()| {
             if let Err(error) = synced.sync_data() {
                 tracing::warn!(%error, "revoked grants may come back after a loss of power");
             }
@@ -71,7 +71,7 @@ impl Revocations {
             return Err(error);
         }
         *len = end;
-        self.sync.keep(());
+        self.sync.write(());
         Ok(())
     }
 

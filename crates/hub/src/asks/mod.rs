@@ -4,7 +4,7 @@ mod offers;
 
 use super::Hub;
 use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
-use super::reasons::Refusal;
+use super::reasons::StatedReason;
 use crate::session::REQUEST_RATE;
 use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
@@ -13,7 +13,6 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 
 /// A client and a resource that it is to get a grant for.
 pub(super) type Pair = (ClientId, ResourceId);
@@ -85,13 +84,13 @@ impl Wish {
 
 impl Hub {
     /// What the policies say now.
-    pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, Refusal> {
+    pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
         let facts = self.facts.get(&client).copied().unwrap_or_default();
         let row = self
             .directory
             .admit_client(client)
-            .map_err(Refusal::barred)?;
+            .map_err(StatedReason::barred)?;
         let until = match facts.token {
             Some(token) => {
                 let token = self.directory.admit_token(token, now);
@@ -100,13 +99,13 @@ impl Hub {
             // A portal that has started anew does not know which one the client came with.
             None => self.directory.admit_any_token(row.actor, now),
         };
-        let until = until.map_err(Refusal::barred)?;
+        let until = until.map_err(StatedReason::barred)?;
         if self.directory.resource(resource).is_none() {
-            return Err(Refusal::no_resource());
+            return Err(StatedReason::no_resource());
         }
         // Of one that has not come since the portal's start, `restore` has ended what is in doubt.
         if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
-            return Err(Refusal::applications());
+            return Err(StatedReason::applications());
         }
         let subject = Subject {
             groups: self.directory.groups_of(row.actor).collect(),
@@ -115,13 +114,17 @@ impl Hub {
             country: facts.country,
         };
         let policies = self.directory.policies(resource);
-        let decision = evaluate(policies, resource, &subject, now.unix_ms());
-        let Decision::Allow { policy, until_ms } = decision else {
+        let decision = evaluate(policies, resource, &subject, now.unix_time());
+        let Decision::Allow {
+            policy,
+            until: allowed_until,
+        } = decision
+        else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
-            let full = Explanation::new(&policies, resource, &subject, now.unix_ms());
-            return Err(Refusal::decided(&decision, full.to_string()));
+            let full = Explanation::new(&policies, resource, &subject, now.unix_time());
+            return Err(StatedReason::decided(&decision, full.to_string()));
         };
-        let decided = until_ms.map(Timestamp::from_unix_ms);
+        let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();
         Ok(Permit { policy, until })
     }
@@ -151,8 +154,7 @@ impl Hub {
             && (is_asked || asks < MAX_ASKS_PER_CLIENT)
             && avoid.len() <= MAX_AVOIDED
             && names.len() <= MAX_NAMES;
-        let since_epoch = Duration::from_millis(now.unix_ms());
-        let is_within_rate = session.requests.take(REQUEST_RATE, since_epoch).is_ok();
+        let is_within_rate = session.requests.take(REQUEST_RATE, now.unix_time()).is_ok();
         let may_ask = is_within_rate && has_room;
         session.waiting.insert(request);
         let mut wish = Wish {
@@ -165,7 +167,7 @@ impl Hub {
         };
         if !may_ask {
             let refusal =
-                Refusal::plain(ReasonCode::TooMany, "more requests than the portal takes");
+                StatedReason::plain(ReasonCode::TooMany, "more requests than the portal takes");
             self.deny(pair, &wish.waiters, &refusal, now);
             return;
         }
@@ -220,7 +222,8 @@ impl Hub {
         let names = next.names.len() + wish.names.len();
         let avoid = next.avoid.len() + wish.avoid.len();
         if names > MAX_NAMES || avoid > MAX_AVOIDED {
-            let refusal = Refusal::plain(ReasonCode::TooMany, "more names than one grant takes");
+            let refusal =
+                StatedReason::plain(ReasonCode::TooMany, "more names than one grant takes");
             self.deny(pair, &wish.waiters, &refusal, now);
             return;
         }
@@ -266,11 +269,11 @@ impl Hub {
                 ask.offer = Some(offer);
                 self.asks.insert(pair, ask);
             }
-            Err(refusal) => self.give_up(pair, ask, &refusal, now),
+            Err(refusal) => self.fail_ask(pair, ask, &refusal, now),
         }
     }
 
-    fn gateway_for(&self, pair: Pair, ask: &Ask) -> Result<GatewayId, Refusal> {
+    fn gateway_for(&self, pair: Pair, ask: &Ask) -> Result<GatewayId, StatedReason> {
         if ask.purpose == Purpose::Shorten {
             let current = self.grants.current(pair.0, pair.1);
             let gateway = current.map(|grant| grant.row.gateway);
@@ -281,14 +284,14 @@ impl Hub {
             });
             return gateway.ok_or_else(|| {
                 let text = "the access ends earlier than before, and the gateway can't be told";
-                Refusal::plain(ReasonCode::PolicyChanged, text)
+                StatedReason::plain(ReasonCode::PolicyChanged, text)
             });
         }
         self.choose(pair, &ask.wish.avoid)
             .map_err(|none| none.refusal(ask.failure.as_ref()))
     }
 
-    fn give_up(&mut self, pair: Pair, ask: Ask, refusal: &Refusal, now: Timestamp) {
+    fn fail_ask(&mut self, pair: Pair, ask: Ask, refusal: &StatedReason, now: Timestamp) {
         match ask.purpose {
             Purpose::Answer => self.deny(pair, &ask.wish.waiters, refusal, now),
             Purpose::Shorten => {
@@ -318,11 +321,11 @@ impl Hub {
         &self,
         resource: ResourceId,
         wanted: Vec<WantedName>,
-    ) -> Result<BTreeMap<String, WantedName>, Refusal> {
+    ) -> Result<BTreeMap<String, WantedName>, StatedReason> {
         let Some(row) = self.directory.resource(resource) else {
-            return Err(Refusal::no_resource());
+            return Err(StatedReason::no_resource());
         };
-        let refused = |text| Refusal::plain(ReasonCode::NoAccess, text);
+        let refused = |text| StatedReason::plain(ReasonCode::NoAccess, text);
         let mut names = BTreeMap::new();
         let mut addresses = BTreeSet::new();
         for name in wanted {
@@ -352,7 +355,7 @@ impl Hub {
         &mut self,
         (client, resource): Pair,
         waiters: &[Waiter],
-        refusal: &Refusal,
+        refusal: &StatedReason,
         now: Timestamp,
     ) {
         self.counters.denied += 1;

@@ -3,7 +3,7 @@
 use super::{Ask, Offer, Pair, Permit, Purpose, Waiter};
 use crate::grants::NewNames;
 use crate::limits::{GRANT_ANSWER_MS, MAX_GRANTS_PER_CLIENT};
-use crate::reasons::Refusal;
+use crate::reasons::StatedReason;
 use crate::{Grant, Hub, Stage, Timer, later};
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GatewayId, GrantId};
@@ -22,13 +22,13 @@ impl Hub {
         permit: Permit,
         gateway: GatewayId,
         now: Timestamp,
-    ) -> Result<Offer, Refusal> {
+    ) -> Result<Offer, StatedReason> {
         if self.grants.of_client(pair.0).count() >= MAX_GRANTS_PER_CLIENT {
             let text = "the client has more grants than the portal keeps";
-            return Err(Refusal::plain(ReasonCode::TooMany, text));
+            return Err(StatedReason::plain(ReasonCode::TooMany, text));
         }
         let row = self.row_of(pair, permit, gateway, now)?;
-        let internal = || Refusal::plain(ReasonCode::Internal, "the grant could not be made");
+        let internal = || StatedReason::plain(ReasonCode::Internal, "the grant could not be made");
         let claims = self.claims(&row).ok_or_else(internal)?;
         let token = self.signer.sign(&claims).map_err(|_| internal())?;
         let gateway_key = self
@@ -92,7 +92,7 @@ impl Hub {
         permit: Permit,
         gateway: GatewayId,
         now: Timestamp,
-    ) -> Result<culvert_store::Grant, Refusal> {
+    ) -> Result<culvert_store::Grant, StatedReason> {
         let ciphers = |ciphers: Option<&Vec<Cipher>>| ciphers.cloned().unwrap_or_default();
         let of_client = ciphers(self.clients.get(&client).map(|session| &session.ciphers));
         let of_gateway = ciphers(self.gateways.get(&gateway).map(|session| &session.ciphers));
@@ -184,7 +184,7 @@ impl Hub {
             let text = "another gateway has taken the place of this one";
             let revoked = ToClient::AccessRevoked {
                 grant: old,
-                reason: Refusal::plain(ReasonCode::NoGateway, text).brief,
+                reason: StatedReason::plain(ReasonCode::NoGateway, text).brief,
             };
             self.send_client(pair.0, revoked);
         }
@@ -286,16 +286,16 @@ impl Hub {
         self.drop_grant(grant);
         let refusal = match reason.code {
             ReasonCode::NameNotFound => {
-                Some(Refusal::plain(reason.code, "the name has no address"))
+                Some(StatedReason::plain(reason.code, "the name has no address"))
             }
             ReasonCode::NameOutside => {
                 self.outside.note(pair.1, &reason.text, now);
-                Some(Refusal::outside(&reason.text))
+                Some(StatedReason::outside(&reason.text))
             }
             _ => None,
         };
         if let Some(refusal) = refusal {
-            self.give_up(pair, ask, &refusal, now);
+            self.fail_ask(pair, ask, &refusal, now);
             return;
         }
         let line = LogLine::info("grant refused")

@@ -2,6 +2,7 @@
 
 use crate::rows::client_token;
 use crate::world::World;
+use culvert_base::UnixTime;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
 use culvert_policy::{Country, Decision, Subject, evaluate};
 use culvert_store::Entity;
@@ -93,10 +94,10 @@ impl World {
             country: None::<Country>,
         };
         let policies: Vec<_> = self.policies().collect();
-        match evaluate(&policies, claims.resource, &subject, self.now.unix_ms()) {
-            Decision::Allow { until_ms, .. } => (until_ms.unwrap_or(u64::MAX)
-                < claims.exp.unix_ms())
-            .then(|| format!("allowed until {until_ms:?} only")),
+        match evaluate(&policies, claims.resource, &subject, self.now.unix_time()) {
+            Decision::Allow { until, .. } => (until.unwrap_or(UnixTime::MAX)
+                < claims.exp.unix_time())
+            .then(|| format!("allowed until {until:?} only")),
             Decision::Deny { reasons } => Some(format!("{reasons:?}")),
         }
     }

@@ -1,6 +1,6 @@
 //! The internet checksum against a naive reference and an independent implementation.
 
-use culvert_packet::checksum::{Sum, Verdict, update, verify_transport};
+use culvert_packet::checksum::{ChecksumState, Sum, update, verify_transport};
 use culvert_packet::ip::IpView;
 use etherparse::checksum::Sum16BitWords;
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::build::{Spec, naive_sum, payload};
 
-fn verdict(packet: &[u8]) -> Verdict {
+fn verdict(packet: &[u8]) -> ChecksumState {
     verify_transport(&IpView::parse(packet).expect("a packet"))
 }
 
@@ -73,10 +73,10 @@ proptest! {
             spec = spec.over_v6();
         }
         let mut packet = spec.bytes();
-        prop_assert_eq!(verdict(&packet), Verdict::Right);
+        prop_assert_eq!(verdict(&packet), ChecksumState::Right);
         let bit = spec.ip_header_len() * 8 + bit % ((packet.len() - spec.ip_header_len()) * 8);
         packet[bit / 8] ^= 1 << (bit % 8);
-        prop_assert_eq!(verdict(&packet), Verdict::Wrong);
+        prop_assert_eq!(verdict(&packet), ChecksumState::Wrong);
     }
 }
 
@@ -114,10 +114,10 @@ fn no_lane_overflows_however_long_the_input() {
 fn a_udp_datagram_without_checksum_is_unknown_over_ipv4_and_wrong_over_ipv6() {
     let mut packet = Spec::udp4(payload(10)).bytes();
     packet[26..28].fill(0);
-    assert_eq!(verdict(&packet), Verdict::Unknown);
+    assert_eq!(verdict(&packet), ChecksumState::Unknown);
     let mut packet = Spec::udp6(payload(10)).bytes();
     packet[46..48].fill(0);
-    assert_eq!(verdict(&packet), Verdict::Wrong);
+    assert_eq!(verdict(&packet), ChecksumState::Wrong);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_datagram_that_claims_more_than_the_packet_holds_is_wrong() {
     for claimed in [0_u16, 7, 19, 0xFFFF] {
         let mut packet = Spec::udp4(payload(10)).bytes();
         packet[24..26].copy_from_slice(&claimed.to_be_bytes());
-        assert_eq!(verdict(&packet), Verdict::Wrong, "{claimed}");
+        assert_eq!(verdict(&packet), ChecksumState::Wrong, "{claimed}");
     }
 }
 
@@ -133,7 +133,7 @@ fn a_datagram_that_claims_more_than_the_packet_holds_is_wrong() {
 fn a_fragment_has_no_checksum_that_could_be_checked() {
     let mut packet = Spec::udp4(payload(16)).bytes();
     packet[6] = 0x20;
-    assert_eq!(verdict(&packet), Verdict::Unknown);
+    assert_eq!(verdict(&packet), ChecksumState::Unknown);
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn the_checksum_of_a_source_routed_packet_cannot_be_checked() {
     let mut packet = [&plain[..40], &routing, &plain[40..]].concat();
     packet[5] += 8;
     packet[6] = 43;
-    assert_eq!(verdict(&packet), Verdict::Unknown);
+    assert_eq!(verdict(&packet), ChecksumState::Unknown);
 }

@@ -160,7 +160,7 @@ fn a_change_of_the_hosts_network_keeps_what_was_found_until_the_path_is_measured
         let mut search = MtuSearch::default();
         let mut network = Network::new(1300, |_| false);
         network.send_full_size(&mut search, LIMITS);
-        search.doubt();
+        search.measure_again();
         assert_eq!(search.poll_timeout(), None);
         assert_eq!(search.passes(), Some(1296));
         network.widest = widest_after;
@@ -175,7 +175,7 @@ fn a_change_of_the_hosts_network_ends_a_search_that_is_under_way() {
     let now = BootTime::from_millis(0);
     search.handle_full_size(to(), LIMITS, None, now);
     let probe = search.poll_probe().unwrap();
-    search.doubt();
+    search.measure_again();
     assert_eq!(search.poll_probe(), None);
     search.handle_answer(probe.generation, probe.len, now);
     assert_eq!(search.measured(), None);

@@ -1,7 +1,7 @@
 //! The rules of races and of silence, one by one.
 
 use crate::common::{Clocked, HOME, OFFICE, RELAY, at, ms};
-use culvert_path::{Guard, Kind, Output, Refusal};
+use culvert_path::{CandidateRefusal, Guard, Kind, Output};
 
 #[test]
 fn the_first_packet_begins_a_handshake_at_once_with_all_direct_candidates() {
@@ -234,11 +234,11 @@ fn an_answer_out_of_the_tunnel_is_no_path() {
     let inside = at("100.64.0.1:51820");
     assert_eq!(
         peer.race.handle_confirmed(inside, ms(peer.now)),
-        Err(Refusal::InsideTunnel)
+        Err(CandidateRefusal::InsideTunnel)
     );
     assert_eq!(
         peer.race.handle_roamed(inside, ms(peer.now)),
-        Err(Refusal::InsideTunnel)
+        Err(CandidateRefusal::InsideTunnel)
     );
     assert_eq!(peer.race.current(), Some((at(HOME), Kind::Public)));
 }

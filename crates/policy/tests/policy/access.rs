@@ -1,27 +1,29 @@
 //! What policies and conditions come to.
 
-use crate::time::{ms, window};
+use crate::time::{at, window};
+use culvert_base::UnixTime;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_policy::{
     BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
-    Policy, Subject, Unmet, evaluate, next_change_ms,
+    Policy, Subject, Unmet, evaluate, next_change,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A Wednesday.
 const NOW: &str = "2025-01-15T12:00:00Z";
 
 fn policy_id(number: u64) -> PolicyId {
-    PolicyId::new(number, [1; 10])
+    PolicyId::new(UnixTime::from_millis(number), [1; 10])
 }
 
 fn group(number: u64) -> GroupId {
-    GroupId::new(number, [2; 10])
+    GroupId::new(UnixTime::from_millis(number), [2; 10])
 }
 
 fn resource(number: u64) -> ResourceId {
-    ResourceId::new(number, [3; 10])
+    ResourceId::new(UnixTime::from_millis(number), [3; 10])
 }
 
 /// Policy of group 1 for resource 1.
@@ -43,7 +45,7 @@ fn member() -> Subject {
 }
 
 fn decide(policies: &[Policy], subject: &Subject) -> Decision {
-    evaluate(policies, resource(1), subject, ms(NOW))
+    evaluate(policies, resource(1), subject, at(NOW))
 }
 
 fn time(text: &str) -> Condition {
@@ -59,7 +61,7 @@ fn countries(texts: &[&str]) -> Condition {
 }
 
 fn expires(text: &str) -> Condition {
-    Condition::Expires { at_ms: ms(text) }
+    Condition::Expires { at: at(text) }
 }
 
 fn allows(conditions: &[Condition], subject: &Subject) -> bool {
@@ -76,7 +78,7 @@ fn a_policy_without_conditions_allows_its_group_for_ever() {
     let policies = [policy(1, &[])];
     let allow = Decision::Allow {
         policy: policy_id(1),
-        until_ms: None,
+        until: None,
     };
     assert_eq!(decide(&policies, &member()), allow);
     let stranger = Subject {
@@ -163,41 +165,41 @@ fn without_a_database_a_country_never_holds() {
 #[test]
 fn a_policy_holds_until_the_instant_at_which_it_expires() {
     let policies = [policy(1, &[expires(NOW)])];
-    let at = |now_ms| evaluate(&policies, resource(1), &member(), now_ms);
-    let until_ms = Some(ms(NOW));
+    let decided = |now| evaluate(&policies, resource(1), &member(), now);
+    let until = Some(at(NOW));
     assert_eq!(
-        at(ms(NOW) - 1),
+        decided(at(NOW).saturating_sub(Duration::from_millis(1))),
         Decision::Allow {
             policy: policy_id(1),
-            until_ms
+            until
         }
     );
-    assert!(!at(ms(NOW)).is_allow());
-    assert!(!at(u64::MAX).is_allow());
+    assert!(!decided(at(NOW)).is_allow());
+    assert!(!decided(UnixTime::MAX).is_allow());
 }
 
 #[test]
 fn an_allowance_ends_with_the_first_of_its_conditions() {
     let office = time("mon,tue,wed,thu,fri 09:00-17:00 Europe/Berlin");
     let until = |conditions: &[Condition]| match decide(&[policy(1, conditions)], &member()) {
-        Decision::Allow { until_ms, .. } => until_ms,
+        Decision::Allow { until, .. } => until,
         Decision::Deny { .. } => panic!("denied"),
     };
     assert_eq!(
         until(std::slice::from_ref(&office)),
-        Some(ms("2025-01-15T16:00:00Z"))
+        Some(at("2025-01-15T16:00:00Z"))
     );
     assert_eq!(
         until(&[office.clone(), expires("2025-01-15T15:00:00Z")]),
-        Some(ms("2025-01-15T15:00:00Z"))
+        Some(at("2025-01-15T15:00:00Z"))
     );
     assert_eq!(
         until(&[office, expires("2026-01-01T00:00:00Z")]),
-        Some(ms("2025-01-15T16:00:00Z"))
+        Some(at("2025-01-15T16:00:00Z"))
     );
     // Windows that follow each other are one.
     let adjacent = time("wed 11:00-13:00 UTC; wed 13:00-15:00 UTC; wed 14:00-16:00 UTC");
-    assert_eq!(until(&[adjacent]), Some(ms("2025-01-15T16:00:00Z")));
+    assert_eq!(until(&[adjacent]), Some(at("2025-01-15T16:00:00Z")));
 }
 
 #[test]
@@ -260,7 +262,7 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         public_address: Some("198.51.100.7".parse().unwrap()),
         ..member()
     };
-    let explanation = Explanation::new(&policies, resource(1), &subject, ms(NOW));
+    let explanation = Explanation::new(&policies, resource(1), &subject, at(NOW));
     let full = explanation.to_string();
     for part in [
         &policy_id(1).to_string(),
@@ -300,7 +302,7 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
 
 #[test]
 fn where_no_policy_joins_client_and_resource_the_explanation_says_that_and_no_more() {
-    let explanation = Explanation::new(&[], resource(1), &member(), ms(NOW));
+    let explanation = Explanation::new(&[], resource(1), &member(), at(NOW));
     assert_eq!(
         explanation.to_string(),
         "denied: no policy joins a group of the client with the resource"
@@ -313,7 +315,7 @@ fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
     let mut disabled = policy(1, &[]);
     disabled.disabled = true;
     let briefs = [vec![], vec![disabled]]
-        .map(|policies| Explanation::new(&policies, resource(1), &member(), ms(NOW)).brief());
+        .map(|policies| Explanation::new(&policies, resource(1), &member(), at(NOW)).brief());
     assert_eq!(briefs[0], briefs[1]);
     assert_eq!(briefs[0].code, BriefCode::NoAccess);
     assert_eq!(serde_json::to_value(briefs[0].code).unwrap(), "no_access");
@@ -322,7 +324,7 @@ fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
 #[test]
 fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
     let policies = [policy(1, &[expires("2025-01-15T13:00:00Z")])];
-    let explanation = Explanation::new(&policies, resource(1), &member(), ms(NOW));
+    let explanation = Explanation::new(&policies, resource(1), &member(), at(NOW));
     let expected = format!(
         "allowed by {0} until 2025-01-15T13:00:00Z\n{0} of {1}: allows until 2025-01-15T13:00:00Z",
         policy_id(1),
@@ -330,12 +332,13 @@ fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
     );
     assert_eq!(explanation.to_string(), expected);
     let json = serde_json::to_value(&explanation).unwrap();
-    assert_eq!(json["until_ms"], ms("2025-01-15T13:00:00Z"));
+    assert_eq!(json["until_ms"], at("2025-01-15T13:00:00Z").as_millis());
     assert_eq!(explanation.brief().code, BriefCode::Allowed);
 }
 
-const BASE_MS: u64 = 1_743_206_400_000; // 2025-03-29T00:00:00Z, the day before clocks go forward.
-const STEP_MS: u64 = 15 * 60_000;
+/// 2025-03-29T00:00:00Z, the day before clocks go forward.
+const BASE: UnixTime = UnixTime::from_millis(1_743_206_400_000);
+const STEP: Duration = Duration::from_mins(15);
 
 fn condition() -> impl Strategy<Value = Condition> {
     let windows = prop_oneof![
@@ -347,7 +350,7 @@ fn condition() -> impl Strategy<Value = Condition> {
     ];
     prop_oneof![
         4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(Condition::Time),
-        2 => (0_u64..300).prop_map(|steps| Condition::Expires { at_ms: BASE_MS + steps * STEP_MS }),
+        2 => (0_u32..300).prop_map(|steps| Condition::Expires { at: BASE.saturating_add(STEP * steps) }),
         1 => Just(Condition::Verified),
         1 => Just(addresses(&["192.0.2.0/24"])),
         1 => Just(countries(&["DE"])),
@@ -376,10 +379,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 #[test]
 fn what_can_not_come_to_allow_announces_no_change() {
     let later = expires("2025-01-16T00:00:00Z");
-    let next =
-        |policy: &Policy, now: &str| next_change_ms([policy], resource(1), &member(), ms(now));
+    let next = |policy: &Policy, now: &str| next_change([policy], resource(1), &member(), at(now));
     let expiring = policy(1, std::slice::from_ref(&later));
-    assert_eq!(next(&expiring, NOW), Some(ms("2025-01-16T00:00:00Z")));
+    assert_eq!(next(&expiring, NOW), Some(at("2025-01-16T00:00:00Z")));
     assert_eq!(next(&expiring, "2025-01-16T00:00:00Z"), None);
     let mut disabled = expiring;
     disabled.disabled = true;
@@ -396,13 +398,13 @@ fn what_can_not_come_to_allow_announces_no_change() {
 }
 
 /// One condition, by the sentence that describes it.
-fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
+fn naive(condition: &Condition, subject: &Subject, now: UnixTime) -> bool {
     match condition {
-        Condition::Time(windows) => windows.iter().any(|window| window.holds(now_ms)),
+        Condition::Time(windows) => windows.iter().any(|window| window.holds(now)),
         Condition::PublicAddress(_) => subject.public_address.is_some(),
         Condition::Country(_) => subject.country.is_some(),
         Condition::Verified => subject.verified,
-        Condition::Expires { at_ms } => now_ms < *at_ms,
+        Condition::Expires { at } => now < *at,
     }
 }
 
@@ -412,7 +414,7 @@ proptest! {
         policies in prop::collection::vec(any_policy(), 0..6),
         verified: bool,
         known: bool,
-        start in 0_u64..200,
+        start in 0_u32..200,
     ) {
         let subject = Subject {
             groups: [group(0), group(1)].into(),
@@ -420,32 +422,32 @@ proptest! {
             public_address: known.then(|| IpAddr::from([192, 0, 2, 1])),
             country: known.then(|| "DE".parse().unwrap()),
         };
-        let at = |now_ms| evaluate(&policies, resource(1), &subject, now_ms);
-        let start_ms = BASE_MS + start * STEP_MS;
-        let change_ms = next_change_ms(&policies, resource(1), &subject, start_ms);
-        prop_assert!(change_ms.is_none_or(|change_ms| change_ms > start_ms));
-        let first = at(start_ms);
+        let decided = |now| evaluate(&policies, resource(1), &subject, now);
+        let start = BASE.saturating_add(STEP * start);
+        let change = next_change(&policies, resource(1), &subject, start);
+        prop_assert!(change.is_none_or(|change| change > start));
+        let first = decided(start);
         for step in 0..150 {
-            let now_ms = start_ms + step * STEP_MS;
-            let decision = at(now_ms);
+            let now = start.saturating_add(STEP * step);
+            let decision = decided(now);
             let allows = policies.iter().any(|policy| {
                 !policy.disabled
                     && policy.resource == resource(1)
                     && subject.groups.contains(&policy.group)
-                    && policy.conditions.iter().all(|condition| naive(condition, &subject, now_ms))
+                    && policy.conditions.iter().all(|condition| naive(condition, &subject, now))
             });
             prop_assert_eq!(decision.is_allow(), allows);
             // Until the announced change nothing but the opening times in reasons changes.
-            if change_ms.is_none_or(|change_ms| now_ms < change_ms) {
+            if change.is_none_or(|change| now < change) {
                 prop_assert_eq!(decision.is_allow(), first.is_allow());
                 if let Decision::Allow { .. } = decision {
                     prop_assert_eq!(&decision, &first);
                 }
             }
-            if let Decision::Allow { until_ms: Some(until_ms), .. } = first
-                && now_ms < until_ms
+            if let Decision::Allow { until: Some(until), .. } = first
+                && now < until
             {
-                prop_assert!(decision.is_allow(), "allowed until {}", until_ms);
+                prop_assert!(decision.is_allow(), "allowed until {:?}", until);
             }
         }
     }

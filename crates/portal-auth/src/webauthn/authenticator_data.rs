@@ -1,6 +1,6 @@
 //! What the authenticator says of itself and of who was there (section 6.1).
 
-use super::{Refusal, next_value};
+use super::{WebauthnError, next_value};
 
 /// "User Present (UP)", "User Verified (UV)", "Backup Eligibility (BE)", "Backup State (BS)", "Attested
 /// credential data included (AT)", "Extension data included (ED)".
@@ -31,8 +31,8 @@ pub(super) struct Attested {
 }
 
 impl AuthenticatorData {
-    pub(super) fn parse(data: &[u8]) -> Result<Self, Refusal> {
-        const SHORT: Refusal = Refusal::Malformed("authenticatorData");
+    pub(super) fn parse(data: &[u8]) -> Result<Self, WebauthnError> {
+        const SHORT: WebauthnError = WebauthnError::Malformed("authenticatorData");
         let (rp_id_hash, rest) = data.split_first_chunk().ok_or(SHORT)?;
         let (&flags, rest) = rest.split_first().ok_or(SHORT)?;
         let (count, mut rest) = rest.split_first_chunk().ok_or(SHORT)?;
@@ -56,27 +56,27 @@ impl AuthenticatorData {
 
     /// That it is about this portal, and that the authenticator knows who was there: a passkey stands for two
     /// factors, to have it and to be who may use it.
-    pub(super) fn check(&self, rp_id_hash: &[u8; 32]) -> Result<(), Refusal> {
+    pub(super) fn check(&self, rp_id_hash: &[u8; 32]) -> Result<(), WebauthnError> {
         if self.rp_id_hash != *rp_id_hash {
-            return Err(Refusal::OtherParty);
+            return Err(WebauthnError::OtherParty);
         }
         if self.flags & UP == 0 {
-            return Err(Refusal::NobodyPresent);
+            return Err(WebauthnError::NobodyPresent);
         }
         if self.flags & UV == 0 {
-            return Err(Refusal::NobodyVerified);
+            return Err(WebauthnError::NobodyVerified);
         }
         // "If the BE bit of the flags in authData is not set, verify that the BS bit is not set."
         if self.flags & BE == 0 && self.flags & BS != 0 {
-            return Err(Refusal::Malformed("the flag BS without BE"));
+            return Err(WebauthnError::Malformed("the flag BS without BE"));
         }
         Ok(())
     }
 }
 
 impl Attested {
-    fn take(rest: &mut &[u8]) -> Result<Self, Refusal> {
-        const SHORT: Refusal = Refusal::Malformed("attestedCredentialData");
+    fn take(rest: &mut &[u8]) -> Result<Self, WebauthnError> {
+        const SHORT: WebauthnError = WebauthnError::Malformed("attestedCredentialData");
         const AAGUID_LEN: usize = 16;
         let after_aaguid = rest.get(AAGUID_LEN..).ok_or(SHORT)?;
         let (len, after_len) = after_aaguid.split_first_chunk().ok_or(SHORT)?;

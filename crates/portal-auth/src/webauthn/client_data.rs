@@ -1,6 +1,6 @@
 //! What the browser says of the page that asked, as the authenticator signs it.
 
-use super::{Refusal, bytes};
+use super::{WebauthnError, bytes};
 use serde::Deserialize;
 
 /// `CollectedClientData`, section 5.8.1.
@@ -28,10 +28,10 @@ struct Json {
 }
 
 impl ClientData {
-    pub(super) fn parse(text: Vec<u8>) -> Result<Self, Refusal> {
+    pub(super) fn parse(text: Vec<u8>) -> Result<Self, WebauthnError> {
         // "Let JSONtext be the result of running UTF-8 decode on the value of response.clientDataJSON." What is no
         // UTF-8 is refused as a whole: from bytes, the parser would pass over it in fields that it does not know.
-        let malformed = || Refusal::Malformed("clientDataJSON");
+        let malformed = || WebauthnError::Malformed("clientDataJSON");
         let decoded = str::from_utf8(&text).map_err(|_| malformed())?;
         // "Let C, the client data claimed as collected during the credential creation, be the result of running an
         // implementation-specific JSON parser on JSONtext."
@@ -46,12 +46,12 @@ impl ClientData {
     }
 
     /// That it is about this purpose and from a page of this portal, which no other site shows in its own.
-    pub(super) fn check(&self, kind: &str, origin: &str) -> Result<(), Refusal> {
+    pub(super) fn check(&self, kind: &str, origin: &str) -> Result<(), WebauthnError> {
         if self.kind != kind {
-            return Err(Refusal::OtherPurpose);
+            return Err(WebauthnError::OtherPurpose);
         }
         if self.origin != origin || self.is_cross_origin {
-            return Err(Refusal::OtherOrigin);
+            return Err(WebauthnError::OtherOrigin);
         }
         Ok(())
     }

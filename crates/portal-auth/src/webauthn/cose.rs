@@ -1,6 +1,6 @@
 //! Public keys as authenticators write them (RFC 9052, RFC 9053), and their signatures.
 
-use super::{Refusal, one_value};
+use super::{WebauthnError, one_value};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
     UnparsedPublicKey,
@@ -43,8 +43,8 @@ pub(super) enum PublicKey {
 }
 
 impl PublicKey {
-    pub(super) fn parse(key: &[u8]) -> Result<Self, Refusal> {
-        const BROKEN: Refusal = Refusal::Malformed("the public key");
+    pub(super) fn parse(key: &[u8]) -> Result<Self, WebauthnError> {
+        const BROKEN: WebauthnError = WebauthnError::Malformed("the public key");
         if key.len() > culvert_store::MAX_PUBLIC_KEY_LEN {
             return Err(BROKEN);
         }
@@ -81,12 +81,12 @@ impl PublicKey {
                     e: octets(X_OR_E).ok_or(BROKEN)?.to_vec(),
                 })
             }
-            (Some(_), Some(_)) => Err(Refusal::OtherAlgorithm),
+            (Some(_), Some(_)) => Err(WebauthnError::OtherAlgorithm),
             _ => Err(BROKEN),
         }
     }
 
-    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), WebauthnError> {
         let verified = match self {
             Self::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(message, signature)
@@ -97,6 +97,6 @@ impl PublicKey {
                 key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
         };
-        verified.map_err(|_| Refusal::WrongSignature)
+        verified.map_err(|_| WebauthnError::WrongSignature)
     }
 }

@@ -19,11 +19,11 @@ fn phone() -> Authenticator {
     Authenticator::new(b"credential", ORIGIN)
 }
 
-fn registered(change: impl FnOnce(&mut Said)) -> Result<Registered, Refusal> {
+fn registered(change: impl FnOnce(&mut Said)) -> Result<Registered, WebauthnError> {
     Registration::parse(&phone().register(&challenge(), change))?.check(&party())
 }
 
-fn used(change: impl FnOnce(&mut Said)) -> Result<u32, Refusal> {
+fn used(change: impl FnOnce(&mut Said)) -> Result<u32, WebauthnError> {
     let phone = phone();
     let assertion = Assertion::parse(&phone.sign(&challenge(), change))?;
     assertion.check(&party(), &phone.public_key(-7))
@@ -73,29 +73,32 @@ fn a_signature_that_was_made_here_and_now_is_taken() {
 #[test]
 fn each_thing_that_is_not_as_it_should_be_has_its_refusal() {
     type Change = fn(&mut Said);
-    let cases: [(Change, Refusal); 8] = [
+    let cases: [(Change, WebauthnError); 8] = [
         (
             |said| said.kind = "payment.get".to_owned(),
-            Refusal::OtherPurpose,
+            WebauthnError::OtherPurpose,
         ),
         (
             |said| said.origin = "https://portal.example".to_owned(),
-            Refusal::OtherOrigin,
+            WebauthnError::OtherOrigin,
         ),
         (
             |said| said.origin = "https://evil.example:8443".to_owned(),
-            Refusal::OtherOrigin,
+            WebauthnError::OtherOrigin,
         ),
-        (|said| said.cross_origin = true, Refusal::OtherOrigin),
+        (|said| said.cross_origin = true, WebauthnError::OtherOrigin),
         (
             |said| said.rp_id = "example".to_owned(),
-            Refusal::OtherParty,
+            WebauthnError::OtherParty,
         ),
-        (|said| said.flags &= !PRESENT, Refusal::NobodyPresent),
-        (|said| said.flags &= !VERIFIED, Refusal::NobodyVerified),
+        (|said| said.flags &= !PRESENT, WebauthnError::NobodyPresent),
+        (
+            |said| said.flags &= !VERIFIED,
+            WebauthnError::NobodyVerified,
+        ),
         (
             |said| said.flags |= 0x10,
-            Refusal::Malformed("the flag BS without BE"),
+            WebauthnError::Malformed("the flag BS without BE"),
         ),
     ];
     for (change, refusal) in cases {
@@ -104,18 +107,21 @@ fn each_thing_that_is_not_as_it_should_be_has_its_refusal() {
     }
     assert_eq!(
         registered(|said| said.algorithm = -47),
-        Err(Refusal::OtherAlgorithm)
+        Err(WebauthnError::OtherAlgorithm)
     );
     let without_key = registered(|said| said.flags &= !0x40);
     assert_eq!(
         without_key,
-        Err(Refusal::Malformed("attestedCredentialData"))
+        Err(WebauthnError::Malformed("attestedCredentialData"))
     );
     let more = |said: &mut Said| said.trailing = vec![0];
-    assert_eq!(used(more), Err(Refusal::Malformed("authenticatorData")));
+    assert_eq!(
+        used(more),
+        Err(WebauthnError::Malformed("authenticatorData"))
+    );
     assert_eq!(
         registered(more),
-        Err(Refusal::Malformed("authenticatorData"))
+        Err(WebauthnError::Malformed("authenticatorData"))
     );
 }
 
@@ -127,7 +133,7 @@ fn a_new_key_is_no_use_of_one_and_a_use_no_new_key() {
     assert!(Registration::parse(&used).is_err());
     assert_eq!(
         self::used(|said| said.kind = "webauthn.create".to_owned()),
-        Err(Refusal::OtherPurpose)
+        Err(WebauthnError::OtherPurpose)
     );
 }
 
@@ -135,7 +141,7 @@ fn a_new_key_is_no_use_of_one_and_a_use_no_new_key() {
 fn another_keys_signature_is_refused() {
     let assertion = Assertion::parse(&phone().sign(&challenge(), |_| {})).unwrap();
     let refused = assertion.check(&party(), &phone().public_key(-7));
-    assert_eq!(refused, Err(Refusal::WrongSignature));
+    assert_eq!(refused, Err(WebauthnError::WrongSignature));
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn ed25519_and_rsa_keys_sign_as_well() {
     );
     assert_eq!(
         key.verify(b"another", edwards.sign(b"message").as_ref()),
-        Err(Refusal::WrongSignature)
+        Err(WebauthnError::WrongSignature)
     );
     let rsa = RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
     let n = rsa
@@ -195,7 +201,7 @@ fn ed25519_and_rsa_keys_sign_as_well() {
     assert_eq!(key.verify(b"message", &signature), Ok(()));
     assert_eq!(
         key.verify(b"another", &signature),
-        Err(Refusal::WrongSignature)
+        Err(WebauthnError::WrongSignature)
     );
 }
 
@@ -204,10 +210,10 @@ fn what_is_too_long_or_too_deep_is_not_read() {
     assert!(Assertion::parse(&" ".repeat(MAX_TEXT_LEN + 1)).is_err());
     let mut deep = vec![0x81; 100_000];
     deep.push(0);
-    assert_eq!(one_value(&deep), Err(Refusal::Malformed("CBOR")));
+    assert_eq!(one_value(&deep), Err(WebauthnError::Malformed("CBOR")));
     // A byte string that says it has 2^60 bytes.
     let long = [0x5b, 0x10, 0, 0, 0, 0, 0, 0, 0, 1];
-    assert_eq!(one_value(&long), Err(Refusal::Malformed("CBOR")));
+    assert_eq!(one_value(&long), Err(WebauthnError::Malformed("CBOR")));
 }
 
 proptest! {

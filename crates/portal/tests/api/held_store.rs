@@ -14,6 +14,7 @@ use culvert_wire::model::Log;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The portal's store. Tests change the rows by the one inside, which holds nobody back.
@@ -184,7 +185,7 @@ passed_on! {
         async fn log_ends(account: AccountId) -> Answer<BTreeMap<Log, u64>>;
         async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
         async fn note_carried(account: AccountId, carried: Vec<(Timestamp, u64)>) -> Answer<()>;
-        async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step_ms: u64) -> Answer<Vec<Activity>>;
+        async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step: Duration) -> Answer<Vec<Activity>>;
         async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;

@@ -101,12 +101,12 @@ async fn what_is_written_at_once_arrives_in_order() {
     let mut mutations = Vec::new();
     let mut ids = Vec::new();
     for number in 1..=100_u8 {
-        let id = ResourceId::new(now().unix_ms(), [number; 10]);
+        let id = ResourceId::new(now().unix_time(), [number; 10]);
         ids.push(id);
         let row = a_resource(id, &format!("10.1.{number}.0/24"));
         mutations.push(Mutation::Create(row.into()));
         let policy = Policy {
-            id: PolicyId::new(now().unix_ms(), [number; 10]),
+            id: PolicyId::new(now().unix_time(), [number; 10]),
             name: format!("policy {number}"),
             group: GROUP,
             resource: id,
@@ -160,7 +160,7 @@ async fn a_restart_of_the_portal_keeps_what_was_granted() {
         .await;
     let mut hello = hello_gateway("gateway");
     if let FromGateway::Hello { grants, .. } = &mut hello {
-        *grants = vec![id, GrantId::new(now().unix_ms(), random())];
+        *grants = vec![id, GrantId::new(now().unix_time(), random())];
     }
     gateway.say(&hello).await;
     match gateway.hear().await {

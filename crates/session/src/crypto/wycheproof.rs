@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Index;
-use crate::noise::{Identity, Refusal, SentInitiation};
+use crate::noise::{HandshakeRefusal, Identity, SentInitiation};
 use crate::time::Tai64n;
 use culvert_aead::Suite;
 use data_encoding::HEXLOWER;
@@ -83,7 +83,12 @@ fn nothing_is_sent_to_a_peer_whose_key_wycheproof_calls_of_low_order() {
             Tai64n::from_bytes([0; 12]),
             Index(1),
         );
-        assert_eq!(sent.err(), Some(Refusal::LowOrderKey), "{}", vector.id);
+        assert_eq!(
+            sent.err(),
+            Some(HandshakeRefusal::LowOrderKey),
+            "{}",
+            vector.id
+        );
         ran += 1;
     }
     assert_eq!(ran, 31);

@@ -5,7 +5,7 @@ use super::output::{Destination, HandshakeDatagram, Output};
 use crate::constants::UNDER_LOAD_AFTER;
 use crate::drop_reason::DropReason;
 use crate::ids::{Index, PeerId};
-use crate::noise::{ReceivedInitiation, Refusal, SessionKeys};
+use crate::noise::{HandshakeRefusal, ReceivedInitiation, SessionKeys};
 use crate::parse::{CookieReply, Initiation, Macs, Message, Response};
 use crate::time::Clock;
 use crate::transport::{Role, Transport};
@@ -15,11 +15,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use x25519_dalek::StaticSecret;
 
-impl From<Refusal> for DropReason {
-    fn from(refusal: Refusal) -> Self {
+impl From<HandshakeRefusal> for DropReason {
+    fn from(refusal: HandshakeRefusal) -> Self {
         match refusal {
-            Refusal::NotAuthentic => Self::NotAuthentic,
-            Refusal::LowOrderKey => Self::LowOrderKey,
+            HandshakeRefusal::NotAuthentic => Self::NotAuthentic,
+            HandshakeRefusal::LowOrderKey => Self::LowOrderKey,
         }
     }
 }

@@ -74,7 +74,7 @@ fn read(
     peer: &PublicKey,
     suites: &[Suite],
     message: &[u8],
-) -> Result<VerifiedInitiation, Refusal> {
+) -> Result<VerifiedInitiation, HandshakeRefusal> {
     let initiation = Initiation::parse(message).unwrap();
     let received = ReceivedInitiation::read(own, suites.iter().copied(), &initiation)?;
     assert_eq!(received.initiator(), peer);
@@ -142,7 +142,7 @@ proptest! {
         let (_, initiation) = initiate(&them, us.public_key(), suite, ephemeral);
         let other: Vec<_> = SUITES.into_iter().filter(|other| *other != suite).collect();
         let refused = read(&us, them.public_key(), &other, &initiation).err();
-        prop_assert_eq!(refused, Some(Refusal::NotAuthentic));
+        prop_assert_eq!(refused, Some(HandshakeRefusal::NotAuthentic));
         prop_assert!(read(&us, them.public_key(), &SUITES, &initiation).is_ok());
     }
 
@@ -160,7 +160,7 @@ proptest! {
         other[31] ^= 1;
         let parsed = Response::parse(&response).unwrap();
         let refused = sent.read_response(&us, &PresharedKey::from_bytes(other), &parsed).err();
-        prop_assert_eq!(refused, Some(Refusal::NotAuthentic));
+        prop_assert_eq!(refused, Some(HandshakeRefusal::NotAuthentic));
         let accepted = sent.read_response(&us, &PresharedKey::from_bytes(psk), &parsed);
         prop_assert!(accepted.is_ok(), "a refused response must not end the handshake");
     }
@@ -195,10 +195,10 @@ fn ephemeral_keys_of_low_order_are_refused() {
 
     initiation[8..40].fill(0);
     let refused = read(&them, us.public_key(), &SUITES, &initiation).err();
-    assert_eq!(refused, Some(Refusal::LowOrderKey));
+    assert_eq!(refused, Some(HandshakeRefusal::LowOrderKey));
 
     response[12..44].fill(0);
     let parsed = Response::parse(&response).unwrap();
     let refused = sent.read_response(&us, &PresharedKey::NONE, &parsed).err();
-    assert_eq!(refused, Some(Refusal::LowOrderKey));
+    assert_eq!(refused, Some(HandshakeRefusal::LowOrderKey));
 }

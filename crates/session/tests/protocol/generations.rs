@@ -48,7 +48,7 @@ fn records(end: &End, count: u32) -> Vec<[u8; DATA_OVERHEAD]> {
 }
 
 /// An empty record is nothing but a function of key and counter: two that are alike share both.
-fn alike(a: &[[u8; DATA_OVERHEAD]], b: &[[u8; DATA_OVERHEAD]]) -> usize {
+fn equal_records(a: &[[u8; DATA_OVERHEAD]], b: &[[u8; DATA_OVERHEAD]]) -> usize {
     let a: BTreeSet<_> = a.iter().collect();
     b.iter().filter(|record| a.contains(record)).count()
 }
@@ -56,7 +56,7 @@ fn alike(a: &[[u8; DATA_OVERHEAD]], b: &[[u8; DATA_OVERHEAD]]) -> usize {
 #[test]
 fn copies_that_are_not_told_use_every_counter_twice() {
     let [(first, _), (second, _)] = [running(), running()];
-    assert_eq!(alike(&records(&first, 8), &records(&second, 8)), 8);
+    assert_eq!(equal_records(&records(&first, 8), &records(&second, 8)), 8);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn copies_that_are_told_share_no_key_and_counter() {
         records(&end, 8)
     });
     assert_eq!((first.len(), second.len()), (8, 8));
-    assert_eq!(alike(&first, &second), 0);
+    assert_eq!(equal_records(&first, &second), 0);
 }
 
 #[test]

@@ -430,7 +430,7 @@ fn a_path_in_doubt_is_tried_at_once_but_not_more_than_once_a_second() {
     shake(&mut a, &mut b, clock_at(start));
     let doubts = |end: &mut End, at: Duration| {
         let peer = end.peer;
-        end.shaker.handle_doubt(peer, clock_at(at));
+        end.shaker.handle_recheck(peer, clock_at(at));
         end.drain().iter().filter(|o| is_initiation(o)).count()
     };
     assert_eq!(doubts(&mut a, start + Duration::from_millis(999)), 0);

@@ -94,21 +94,21 @@ fn both(protocols: (u8, u8), content: &[u8]) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn icmp_goes_to_the_urgent_queue() {
+fn icmp_goes_to_the_priority_queue() {
     for packet in both((1, 58), &[8, 0, 0, 0, 0, 1, 0, 1]) {
-        assert_eq!(queue_of(&packet), URGENT_QUEUE);
+        assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
     }
 }
 
 #[test]
 fn the_icmp_of_the_other_ip_version_is_not_icmp() {
     for packet in both((58, 1), &[8, 0, 0, 0, 0, 1, 0, 1]) {
-        assert_ne!(queue_of(&packet), URGENT_QUEUE);
+        assert_ne!(queue_of(&packet), PRIORITY_QUEUE);
     }
 }
 
 #[test]
-fn dns_goes_to_the_urgent_queue_both_ways_over_udp_and_tcp() {
+fn dns_goes_to_the_priority_queue_both_ways_over_udp_and_tcp() {
     for packet in [
         both((17, 17), &udp(40_000, 53, 30)),
         both((17, 17), &udp(53, 40_000, 300)),
@@ -117,15 +117,15 @@ fn dns_goes_to_the_urgent_queue_both_ways_over_udp_and_tcp() {
     ]
     .concat()
     {
-        assert_eq!(queue_of(&packet), URGENT_QUEUE);
+        assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
     }
 }
 
 #[test]
-fn a_syn_and_its_answer_go_to_the_urgent_queue() {
+fn a_syn_and_its_answer_go_to_the_priority_queue() {
     for flags in [SYN, SYN | ACK, SYN | ECE | CWR] {
         for packet in both((6, 6), &tcp(40_000, 443, flags, 5, 0)) {
-            assert_eq!(queue_of(&packet), URGENT_QUEUE);
+            assert_eq!(queue_of(&packet), PRIORITY_QUEUE);
         }
     }
 }
@@ -148,7 +148,7 @@ fn a_pure_acknowledgement_goes_to_the_queue_of_those_whatever_its_options_and_ec
 #[test]
 fn data_stays_with_its_flow_however_little_it_is() {
     let flow = queue_of(&ipv4(2, 6, 0, 0, &tcp(40_000, 443, ACK, 3, 1400)));
-    assert!(flow >= PRIORITY_QUEUES);
+    assert!(flow >= RESERVED_QUEUES);
     // A test run takes at most a page; superframes are sent by the kernel itself in `tests/device.rs`.
     for payload in [1, 2, 1400, 3000] {
         assert_eq!(
@@ -176,7 +176,7 @@ fn fragments_of_a_datagram_stay_together_whichever_has_the_ports() {
     let first = queue_of(&ipv4(2, 17, 0, MORE, &udp(40_000, 53, 1000)));
     let middle = queue_of(&ipv4(2, 17, 0, MORE | 126, &[0; 1000]));
     let last = queue_of(&ipv4(2, 17, 0, 252, &[0; 10]));
-    assert!(first >= PRIORITY_QUEUES);
+    assert!(first >= RESERVED_QUEUES);
     assert_eq!([first, first], [middle, last]);
     assert_eq!(
         queue_of(&ipv4(2, 1, 0, MORE, &[8; 1000])),
@@ -196,14 +196,14 @@ fn ipv6_with_extension_headers_is_steered_by_addresses_alone() {
         })
         .collect();
     assert_eq!(queues.len(), 1);
-    assert!(queues.iter().all(|queue| *queue >= PRIORITY_QUEUES));
+    assert!(queues.iter().all(|queue| *queue >= RESERVED_QUEUES));
 }
 
 #[test]
 fn many_flows_reach_every_bulk_queue_evenly() {
     let flows = 4000_u16;
     for version in [4, 6] {
-        let mut count = [0_u32; PRIORITY_QUEUES + 4];
+        let mut count = [0_u32; RESERVED_QUEUES + 4];
         for port in 0..flows {
             let content = udp(30_000 + port, 443, 10);
             let packet = if version == 4 {
@@ -213,9 +213,9 @@ fn many_flows_reach_every_bulk_queue_evenly() {
             };
             count[queue_of(&packet)] += 1;
         }
-        assert_eq!(count[..PRIORITY_QUEUES], [0, 0]);
+        assert_eq!(count[..RESERVED_QUEUES], [0, 0]);
         assert!(
-            count[PRIORITY_QUEUES..]
+            count[RESERVED_QUEUES..]
                 .iter()
                 .all(|flows| (900..1100).contains(flows)),
             "{count:?}"
@@ -281,16 +281,16 @@ fn model_of_priority(packet: &[u8]) -> Option<usize> {
         .get(start..start + 4)
         .map(|ports| [[ports[0], ports[1]], [ports[2], ports[3]]]);
     let is_dns = ports.is_some_and(|ports| ports.contains(&[0, 53]));
-    let urgent_if = |is_urgent: bool| is_urgent.then_some(URGENT_QUEUE);
+    let priority_if = |is_priority: bool| is_priority.then_some(PRIORITY_QUEUE);
     match protocol {
-        _ if is_icmp => Some(URGENT_QUEUE),
-        17 => urgent_if(is_dns),
+        _ if is_icmp => Some(PRIORITY_QUEUE),
+        17 => priority_if(is_dns),
         6 => match (byte(start + 12), byte(start + 13)) {
             (Some(offset), Some(flags)) => {
                 let ends_with_header = start + usize::from(offset >> 4) * 4 == packet.len();
                 let pure =
                     flags & ACK != 0 && flags & (FIN | RST | PSH | URG) == 0 && ends_with_header;
-                urgent_if(is_dns || flags & SYN != 0).or(pure.then_some(ACKNOWLEDGEMENT_QUEUE))
+                priority_if(is_dns || flags & SYN != 0).or(pure.then_some(ACKNOWLEDGEMENT_QUEUE))
             }
             _ => None,
         },
@@ -339,6 +339,6 @@ proptest! {
     fn the_program_and_the_model_agree_on_any_packet(packet in any_packet()) {
         let queue = queue_of(&packet);
         prop_assert!(queue < STEERING.queues());
-        prop_assert_eq!(Some(queue).filter(|queue| *queue < PRIORITY_QUEUES), model_of_priority(&packet));
+        prop_assert_eq!(Some(queue).filter(|queue| *queue < RESERVED_QUEUES), model_of_priority(&packet));
     }
 }

@@ -141,9 +141,7 @@ impl TryFrom<&Condition> for culvert_policy::Condition {
                 Self::Country(countries.collect::<Result<_, ConditionError>>()?)
             }
             Condition::Verified => Self::Verified,
-            Condition::Expires { at } => Self::Expires {
-                at_ms: at.unix_ms(),
-            },
+            Condition::Expires { at } => Self::Expires { at: at.unix_time() },
         })
     }
 }

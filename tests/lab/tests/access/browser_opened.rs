@@ -13,14 +13,14 @@ const PERSON: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups \
                       --inh-caps +dac_override --ambient-caps +dac_override";
 
 /// Somebody's `culvert sign-in` in a terminal of a desktop.
-struct Desk {
+struct SignInTerminal {
     process: Process,
     /// What the browser was opened with, once it was.
     opened: PathBuf,
     code: String,
 }
 
-impl Desk {
+impl SignInTerminal {
     fn new(product: &Product, name: &str, person: &str, options: &str) -> Self {
         let dir = product.dir().join(name);
         fs::create_dir(&dir).unwrap();
@@ -71,9 +71,9 @@ impl Desk {
 #[test]
 fn a_person_at_a_desktop_has_their_browser_opened_and_nobody_else() {
     let product = waiting();
-    let mut opened = Desk::new(&product, "person", PERSON, "");
-    let mut unwanted = Desk::new(&product, "unwanted", PERSON, "--no-browser");
-    let mut root = Desk::new(&product, "root", "", "");
+    let mut opened = SignInTerminal::new(&product, "person", PERSON, "");
+    let mut unwanted = SignInTerminal::new(&product, "unwanted", PERSON, "--no-browser");
+    let mut root = SignInTerminal::new(&product, "root", "", "");
     wait_until("the browser", SOON, || opened.opened.exists())
         .unwrap_or_else(|error| panic!("{error}: {}", opened.process.output()));
     let url = format!("{}/device?code={}\n", product.portal.url(), opened.code);

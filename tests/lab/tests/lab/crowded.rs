@@ -12,12 +12,12 @@ use crate::support::{SOON, culvert_tunnel};
 const ENDLESS_S: u32 = 300;
 
 /// How often the workers of an end chose to stay on their processors.
-fn stays(end: &WireGuardEnd) -> u64 {
+fn pinned(end: &WireGuardEnd) -> u64 {
     let status = end.culvert_json().unwrap();
     let workers = status["workers"].as_array().unwrap();
     workers
         .iter()
-        .map(|worker| worker["stays"].as_u64().unwrap())
+        .map(|worker| worker["pinned"].as_u64().unwrap())
         .sum()
 }
 
@@ -50,7 +50,7 @@ fn a_worker_that_has_to_wait_for_a_processor_stays_on_one_and_may_leave_it_when_
         .collect();
     if processors > 1 {
         wait_until("a worker that stays", SOON * 4, || {
-            stays(&tunnel.left) + stays(&tunnel.right) > 0
+            pinned(&tunnel.left) + pinned(&tunnel.right) > 0
         })
         .unwrap();
     }

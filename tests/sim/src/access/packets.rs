@@ -1,6 +1,6 @@
 //! Packets and DNS messages, byte by byte.
 
-use culvert_packet::checksum::{Verdict, verify_transport};
+use culvert_packet::checksum::{ChecksumState, verify_transport};
 use culvert_packet::ip::{IpView, Protocol};
 use culvert_policy::Service;
 use etherparse::PacketBuilder;
@@ -108,7 +108,7 @@ pub(crate) fn read_answer(packet: &[u8]) -> Option<Seen> {
 
 fn read(packet: &[u8], is_answer: bool) -> Option<Seen> {
     let ip = IpView::parse(packet).ok()?;
-    if verify_transport(&ip) != Verdict::Right {
+    if verify_transport(&ip) != ChecksumState::Right {
         return None;
     }
     let transport = ip.transport();

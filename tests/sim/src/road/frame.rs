@@ -67,12 +67,17 @@ pub(crate) fn syn(ends: Ends) -> Vec<u8> {
     [&[0; VNET_HEADER_BYTES][..], &packet].concat()
 }
 
+/// The sequence number of the segment with this number.
+fn sequence_of(number: u64) -> u32 {
+    (number as u32)
+        .wrapping_mul(SEGMENT_LEN as u32)
+        .wrapping_add(1)
+}
+
 /// A superframe of so many TCP segments, the first of which has this number.
 pub(crate) fn tcp(ends: Ends, flow: u32, first: u64, segments: usize) -> Vec<u8> {
     let step = PacketBuilder::ipv4(ends.source.octets(), ends.destination.octets(), 64);
-    let sequence = (first as u32)
-        .wrapping_mul(SEGMENT_LEN as u32)
-        .wrapping_add(1);
+    let sequence = sequence_of(first);
     let mut header =
         etherparse::TcpHeader::new(ends.source_port, ends.destination_port, sequence, 64_000);
     header.ack = true;
@@ -110,7 +115,7 @@ pub(crate) enum Contents {
     Icmp,
 }
 
-/// Reads a frame. `None` where it is none of ours.
+/// Reads a frame. `None` where it is none of ours, or where a TCP segment stands at another place of its stream.
 pub(crate) fn read(frame: &[u8]) -> Option<Contents> {
     let (vnet, packet) = frame.split_first_chunk::<VNET_HEADER_BYTES>()?;
     VnetHeader::parse(vnet).ok()?;
@@ -118,12 +123,14 @@ pub(crate) fn read(frame: &[u8]) -> Option<Contents> {
     let ip = IpView::parse(packet).ok();
     let header_len = usize::from(packet.first()? & 0xf) * 4;
     let transport = packet.get(header_len..)?;
+    let mut sequence = None;
     let payload = match Protocol(*packet.get(9)?) {
         Protocol::UDP => transport.get(8..)?,
         Protocol::TCP => {
             if transport.get(13)? & 2 != 0 {
                 return Some(Contents::Opening);
             }
+            sequence = Some(u32::from_be_bytes(*transport.get(4..)?.first_chunk()?));
             transport.get(usize::from(transport.get(12)? >> 4) * 4..)?
         }
         _ => return Some(Contents::Icmp),
@@ -141,7 +148,14 @@ pub(crate) fn read(frame: &[u8]) -> Option<Contents> {
         if *flow.get_or_insert(its_flow) != its_flow {
             return None;
         }
-        numbers.push(u64::from_be_bytes(*rest.first_chunk::<8>()?));
+        let number = u64::from_be_bytes(*rest.first_chunk::<8>()?);
+        if let Some(at) = &mut sequence {
+            if *at != sequence_of(number) {
+                return None;
+            }
+            *at = at.wrapping_add(segment.len() as u32);
+        }
+        numbers.push(number);
     }
     Some(Contents::Packets {
         flow: flow?,

@@ -79,7 +79,7 @@ impl Machine {
         let options = Options {
             worker: 0,
             queues: super::shell::QUEUES,
-            accounts: shell.accounts(),
+            credits: shell.credits(),
             has_priority: true,
             accept: Accept {
                 tcp4: true,

@@ -353,10 +353,10 @@ impl Scene {
                 let number = self.ledger.send(Way::There, id, may_pass);
                 let len = self.random.pick(&LENGTHS);
                 let frame = frame::udp(ends, id, number, len, ecn);
-                let is_urgent = len == LENGTHS[0] && flow.is_multiple_of(2);
+                let is_priority = len == LENGTHS[0] && flow.is_multiple_of(2);
                 // Of one flow all go the same way: a flow is not reordered.
-                let is_urgent = is_urgent && traffic.frames_per_s < 10;
-                if !self.client.shell_mut().queue(frame, is_urgent, flow) {
+                let is_priority = is_priority && traffic.frames_per_s < 10;
+                if !self.client.shell_mut().queue(frame, is_priority, flow) {
                     self.refused_by_queue += 1;
                 }
             }
@@ -407,7 +407,7 @@ fn granted() -> GateTable {
         resource: "res_00000000000000000000000002".parse().expect("an id"),
         reach: Reach::Addresses("10.0.0.0/24".parse().expect("a range")),
         filters,
-        expires_ms: u64::MAX,
+        expires: BootTime::MAX,
     };
     let grants = ClientGrants::new(PeerKey(0), vec![CLIENT.into()], vec![grant]);
     let mut table = GateTable::new();

@@ -1,10 +1,10 @@
 //! Devices in memory: the shell of a simulated machine's data path.
 
 use culvert_base::BootTime;
-use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, QueueFault, URGENT_QUEUE, counted_bytes};
+use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, QueueFault, counted_bytes};
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueAccount, Ready, Receive,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueCredit, Ready, Receive,
     Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
@@ -86,13 +86,13 @@ impl SimShell {
     }
 
     /// The counts of its queues.
-    pub(crate) fn accounts(&self) -> Vec<SimAccount> {
-        let accounts = self.counts.iter();
-        let accounts = accounts.map(|count| SimAccount {
+    pub(crate) fn credits(&self) -> Vec<SimQueueCredit> {
+        let credits = self.counts.iter();
+        let credits = credits.map(|count| SimQueueCredit {
             count: Rc::clone(count),
             taken: 0,
         });
-        accounts.collect()
+        credits.collect()
     }
 
     pub(crate) fn publish(&mut self, snapshot: Snapshot) {
@@ -101,9 +101,9 @@ impl SimShell {
     }
 
     /// The host sends a frame into the tunnel. False where the queue of its flow has no room, as the kernel decides.
-    pub(crate) fn queue(&mut self, frame: Vec<u8>, is_urgent: bool, flow: usize) -> bool {
-        let queue = match is_urgent {
-            true => URGENT_QUEUE,
+    pub(crate) fn queue(&mut self, frame: Vec<u8>, is_priority: bool, flow: usize) -> bool {
+        let queue = match is_priority {
+            true => PRIORITY_QUEUE,
             false => ACKNOWLEDGEMENT_QUEUE + 1 + flow % (QUEUES - ACKNOWLEDGEMENT_QUEUE - 1),
         };
         let count = &self.counts[queue];
@@ -152,7 +152,7 @@ impl SimShell {
 }
 
 impl Shell for SimShell {
-    type Account = SimAccount;
+    type QueueCredit = SimQueueCredit;
     type Received = SimReceived;
 
     fn now(&self) -> BootTime {
@@ -357,12 +357,12 @@ impl Default for Count {
 }
 
 /// The reader's count of a queue.
-pub(crate) struct SimAccount {
+pub(crate) struct SimQueueCredit {
     count: Rc<Count>,
     taken: u64,
 }
 
-impl QueueAccount for SimAccount {
+impl QueueCredit for SimQueueCredit {
     fn take(&mut self, frame_len: usize) -> bool {
         self.taken = self.taken.wrapping_add(counted_bytes(frame_len));
         true

@@ -122,7 +122,7 @@ fn a_queue_that_stands_for_long_marks_packets_of_senders_that_understand_it_and_
     scene.settle();
     holds(&scene);
     assert!(scene.ledger.marked > 5, "{}", scene.ledger.marked);
-    let told = dropped.get("queue_stands").copied().unwrap_or(0);
+    let told = dropped.get("codel").copied().unwrap_or(0);
     assert!(told > 5, "{dropped:?}");
     // RFC 8289: more often the longer it lasts, but one at a time.
     assert!(told < 1_000, "{dropped:?}");
@@ -145,7 +145,7 @@ fn a_burst_that_drains_at_once_is_neither_marked_nor_dropped() {
     scene.settle();
     holds(&scene);
     assert_eq!(scene.ledger.marked, 0);
-    assert_eq!(scene.dropped().get("queue_stands"), None);
+    assert_eq!(scene.dropped().get("codel"), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::Shell;
 use super::super::api::{Api, MAX_LIST_LEN, Query};
-use super::super::http::Refusal;
+use super::super::http::RequestError;
 use super::super::output::note;
 use super::rows::{Entry, LogNames};
 use crate::exit::{Failure, Status, print};
@@ -67,7 +67,7 @@ async fn step<T: Entry>(
     query: &Query,
     seen: u64,
     is_json: bool,
-) -> Result<u64, Refusal> {
+) -> Result<u64, RequestError> {
     let last = last_seq::<T>(api).await?;
     if last <= seen {
         return Ok(seen);
@@ -79,7 +79,7 @@ async fn step<T: Entry>(
 }
 
 /// The number of the last entry of the log, whatever it says; 0 before the first.
-async fn last_seq<T: Entry>(api: &mut Api) -> Result<u64, Refusal> {
+async fn last_seq<T: Entry>(api: &mut Api) -> Result<u64, RequestError> {
     let newest: Vec<T> = api.list_of(T::PATH, &Query::default(), 1).await?;
     Ok(newest.first().map_or(0, Entry::seq))
 }
@@ -118,9 +118,9 @@ async fn show<T: Entry>(
 }
 
 /// Whether it may be otherwise later: the portal restarts, or has too much to do.
-const fn is_passing(refusal: &Refusal) -> bool {
+const fn is_passing(refusal: &RequestError) -> bool {
     match refusal {
-        Refusal::Failure(failure) => matches!(failure.status, Status::PortalUnreachable),
-        Refusal::Problem(problem) => problem.status == 429 || problem.status >= 500,
+        RequestError::Failure(failure) => matches!(failure.status, Status::PortalUnreachable),
+        RequestError::Problem(problem) => problem.status == 429 || problem.status >= 500,
     }
 }

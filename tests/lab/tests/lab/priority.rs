@@ -1,4 +1,4 @@
-//! What is urgent has a lane of its own.
+//! Priority packets have a lane of their own.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -10,14 +10,14 @@ use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, carries, culvert
 /// Where bulk is received.
 const BULK_PORT: u16 = 9000;
 
-/// A flow on this port is urgent.
-const URGENT_PORT: u16 = 53;
+/// A flow on this port has priority.
+const PRIORITY_PORT: u16 = 53;
 
 /// Less than any queue on the way holds.
 const BULK_DATAGRAMS: u64 = 200;
 
 const BULK: &[u8] = &[1; 1200];
-const URGENT: &[u8] = b"urgent";
+const PRIORITY: &[u8] = b"priority";
 
 /// A tunnel between two ends with these arguments, its datagrams of one family.
 fn tunnel(arguments: [&str; 2], outer: Family) -> Tunnel {
@@ -38,10 +38,10 @@ fn count_outside(tunnel: &Tunnel, class: &str) -> PacketCounter {
     PacketCounter::new(&tunnel.right.namespace, "prerouting", &rule).unwrap()
 }
 
-/// What the receiver of the right end reads first, after bulk and something urgent have arrived, in this order, while that
+/// What the receiver of the right end reads first, after bulk and a priority packet have arrived, in this order, while that
 /// end stood still.
 fn first_read(tunnel: &Tunnel) -> Vec<u8> {
-    let rule = format!("udp dport {URGENT_PORT} udp dport set {BULK_PORT}");
+    let rule = format!("udp dport {PRIORITY_PORT} udp dport set {BULK_PORT}");
     apply_rule(&tunnel.right.namespace, "prerouting", &rule).unwrap();
     let at = tunnel.right_address(Family::V4);
     let listen = || Ok(UdpSocket::bind((at, BULK_PORT))?);
@@ -63,8 +63,8 @@ fn first_read(tunnel: &Tunnel) -> Vec<u8> {
     })
     .unwrap();
     let before = short.packets().unwrap();
-    sender.send_to(URGENT, (at, URGENT_PORT)).unwrap();
-    wait_until("what is urgent behind it", SOON, || {
+    sender.send_to(PRIORITY, (at, PRIORITY_PORT)).unwrap();
+    wait_until("a priority packet behind it", SOON, || {
         short.packets().unwrap() > before
     })
     .unwrap();
@@ -83,8 +83,8 @@ fn sent_bytes(tunnel: &Tunnel) -> u64 {
 }
 
 /// How often the workers of the left end looked for an answer.
-fn looks(tunnel: &Tunnel) -> u64 {
-    of_all_workers(&tunnel.left, "looks")
+fn busy_polls(tunnel: &Tunnel) -> u64 {
+    of_all_workers(&tunnel.left, "busy_polls")
 }
 
 /// A counter of an end's workers, all together.
@@ -96,31 +96,31 @@ fn of_all_workers(end: &WireGuardEnd, counter: &str) -> u64 {
 }
 
 #[test]
-fn what_is_urgent_passes_the_bulk_that_waits_at_the_receiver() {
+fn priority_packets_pass_the_bulk_that_waits_at_the_receiver() {
     for outer in FAMILIES {
         let tunnel = tunnel(["", ""], outer);
-        assert_eq!(first_read(&tunnel), URGENT, "{outer:?}");
+        assert_eq!(first_read(&tunnel), PRIORITY, "{outer:?}");
     }
 }
 
 #[test]
-fn a_worker_in_the_middle_of_a_turn_carries_what_is_urgent_in() {
+fn a_worker_in_the_middle_of_a_turn_carries_priority_packets_in() {
     let tunnel = tunnel(["", ""], Family::V4);
     let (left, right) = (&tunnel.left.namespace, tunnel.right_address(Family::V4));
     let server = IperfServer::start(&tunnel.right.namespace, right).unwrap();
     let load = TcpLoad::forward(2 * SOON.as_secs() as u32);
     let _bulk = server.start_tcp(left, &load).unwrap();
-    wait_until("an urgent datagram between two of bulk", SOON, || {
+    wait_until("a priority datagram between two of bulk", SOON, || {
         let pings = format!("ping -q -c 50 -i 0.002 {right}");
         left.run(&pings).unwrap();
-        of_all_workers(&tunnel.right, "attended") > 0
+        of_all_workers(&tunnel.right, "mid_turn") > 0
     })
     .unwrap();
 }
 
 #[test]
-fn without_express_at_either_end_all_comes_in_the_order_in_which_it_was_sent() {
-    for arguments in [["--without express", ""], ["", "--without express"]] {
+fn without_priority_at_either_end_all_comes_in_the_order_in_which_it_was_sent() {
+    for arguments in [["--without priority", ""], ["", "--without priority"]] {
         let tunnel = tunnel(arguments, Family::V4);
         assert_eq!(first_read(&tunnel), BULK, "{arguments:?}");
     }
@@ -151,9 +151,9 @@ fn handshakes_and_pings_are_marked_and_bulk_is_not() {
 
 #[test]
 fn a_worker_looks_for_the_answer_to_a_ping_and_to_nothing_else() {
-    for (arguments, expected) in [(["", ""], true), (["--without express", ""], false)] {
+    for (arguments, expected) in [(["", ""], true), (["--without priority", ""], false)] {
         let tunnel = tunnel(arguments, Family::V4);
-        let before = looks(&tunnel);
+        let before = busy_polls(&tunnel);
         let from = SocketAddr::new(tunnel.left_address(Family::V4), 0);
         let socket = || Ok(UdpSocket::bind(from)?);
         let socket = tunnel.left.namespace.inside(socket).unwrap();
@@ -167,12 +167,12 @@ fn a_worker_looks_for_the_answer_to_a_ping_and_to_nothing_else() {
             sent_bytes(&tunnel) - sent >= BULK.len() as u64
         })
         .unwrap();
-        assert_eq!(looks(&tunnel), before);
+        assert_eq!(busy_polls(&tunnel), before);
 
         // Looks are rare where answers don't come in time, as on a crowded machine.
         let pings = format!("ping -q -c 15 -i 0.1 {right}");
         tunnel.left.namespace.run(&pings).unwrap();
-        assert_eq!(looks(&tunnel) > before, expected, "{arguments:?}");
+        assert_eq!(busy_polls(&tunnel) > before, expected, "{arguments:?}");
     }
 }
 
@@ -185,7 +185,7 @@ fn without_the_right_to_load_programs_all_is_carried_and_the_status_says_what_is
     carries(&tunnel).unwrap();
     let status = tunnel.left.culvert_json().unwrap();
     let offloads = status["offloads"].as_array().unwrap();
-    for name in ["steering", "queue_bound", "express"] {
+    for name in ["steering", "queue_bound", "priority"] {
         let offload = offloads.iter().find(|offload| offload["name"] == name);
         let why = offload.and_then(|offload| offload["off_because"].as_str());
         let is_told = why.is_some_and(|why| why.ends_with("needs CAP_BPF"));
@@ -194,7 +194,7 @@ fn without_the_right_to_load_programs_all_is_carried_and_the_status_says_what_is
 }
 
 #[test]
-fn ends_with_and_without_express_understand_each_other() {
-    let tunnel = tunnel(["--without express", ""], Family::V4);
+fn ends_with_and_without_priority_understand_each_other() {
+    let tunnel = tunnel(["--without priority", ""], Family::V4);
     carries(&tunnel).unwrap();
 }

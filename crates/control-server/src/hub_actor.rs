@@ -39,7 +39,7 @@ const COME_BACK_WITHIN_S: u32 = 10;
 
 /// A message on its way to a session's socket.
 #[derive(Debug)]
-pub(super) enum Letter {
+pub(super) enum Outgoing {
     Client(Sequenced<ToClient>),
     Gateway(Sequenced<ToGateway>),
     Close(ReasonCode),
@@ -60,20 +60,20 @@ pub(super) enum Join {
     Gateway(GatewayJoin),
 }
 
-/// The session's end of what the keeper has of it.
+/// The session's end of what the hub has of it.
 #[derive(Debug)]
 pub(super) struct Joined {
     pub(super) session: SessionId,
-    pub(super) letters: mpsc::Receiver<Letter>,
-    /// Resolves when the session is to end at once, without its last letters.
+    pub(super) outgoing: mpsc::Receiver<Outgoing>,
+    /// Resolves when the session is to end at once, without its last messages.
     pub(super) cut: oneshot::Receiver<Infallible>,
-    lefts: mpsc::UnboundedSender<SessionId>,
+    leaving: mpsc::UnboundedSender<SessionId>,
 }
 
 impl Drop for Joined {
     fn drop(&mut self) {
-        // Without a keeper there is nobody to tell.
-        let _ = self.lefts.send(self.session);
+        // Without a hub there is nobody to tell.
+        let _ = self.leaving.send(self.session);
     }
 }
 
@@ -83,7 +83,7 @@ enum Command {
         session: SessionId,
         join: Join,
         seen: Seen,
-        letters: mpsc::Sender<Letter>,
+        outgoing: mpsc::Sender<Outgoing>,
         cut: oneshot::Sender<Infallible>,
     },
     Said {
@@ -119,16 +119,16 @@ enum Question {
     },
 }
 
-/// A handle to the keeper.
+/// A handle to the hub.
 #[derive(Clone, Debug)]
-pub(super) struct Keeper {
+pub(super) struct HubHandle {
     commands: mpsc::Sender<Command>,
     /// Not bounded as a channel, but by the sessions, each of which leaves once.
-    lefts: mpsc::UnboundedSender<SessionId>,
+    leaving: mpsc::UnboundedSender<SessionId>,
     next_session: Arc<AtomicU64>,
 }
 
-impl Keeper {
+impl HubHandle {
     /// Starts the task. It ends after [`Self::stop`], or once all copies of the handle are gone.
     pub(super) fn start(
         hub: Hub,
@@ -136,41 +136,41 @@ impl Keeper {
         pulse: Pulse,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (commands, received) = mpsc::channel(MAX_COMMANDS);
-        let (lefts, left) = mpsc::unbounded_channel();
-        let keeper = Self {
+        let (leaving, left) = mpsc::unbounded_channel();
+        let handle = Self {
             commands,
-            lefts,
+            leaving,
             next_session: Arc::default(),
         };
         let (written, flows) = mpsc::channel(MAX_WRITTEN);
-        let desk = Desk {
+        let actor = HubActor {
             hub,
             recorder,
             pulse,
             sessions: BTreeMap::new(),
             written,
         };
-        (keeper, desk.work(received, left, flows))
+        (handle, actor.work(received, left, flows))
     }
 
     /// Hands a session over; none where the portal is stopping.
     pub(super) async fn join(&self, join: Join, seen: Seen) -> Option<Joined> {
         let session = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        let (letters, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (outgoing, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (cut, is_cut) = oneshot::channel();
         let command = Command::Join {
             session,
             join,
             seen,
-            letters,
+            outgoing,
             cut,
         };
         self.commands.send(command).await.ok()?;
         Some(Joined {
             session,
-            letters: received,
+            outgoing: received,
             cut: is_cut,
-            lefts: self.lefts.clone(),
+            leaving: self.leaving.clone(),
         })
     }
 
@@ -244,24 +244,24 @@ impl Keeper {
 }
 
 /// The task's own.
-struct Desk {
+struct HubActor {
     hub: Hub,
     recorder: Recorder,
     pulse: Pulse,
-    sessions: BTreeMap<SessionId, Line>,
+    sessions: BTreeMap<SessionId, SessionEnd>,
     written: mpsc::Sender<WrittenFlows>,
 }
 
-/// A session, as the keeper has it.
-struct Line {
+/// A session, as the hub has it.
+struct SessionEnd {
     machine: MachineId,
     seen: Seen,
-    letters: mpsc::Sender<Letter>,
+    outgoing: mpsc::Sender<Outgoing>,
     /// Dropped, the session ends.
     _cut: oneshot::Sender<Infallible>,
 }
 
-impl Desk {
+impl HubActor {
     async fn work(
         mut self,
         mut commands: mpsc::Receiver<Command>,
@@ -278,7 +278,7 @@ impl Desk {
                     None | Some(Command::Stop) => break,
                     Some(command) => self.obey(command),
                 },
-                // The keeper's own handle keeps the channel open.
+                // The hub's own handle keeps the channel open.
                 Some(session) = left.recv() => self.leave(session),
                 () = sleep(wait) => self.hub.handle_timeout(now()),
                 _ = seen.tick() => self.note_seen(),
@@ -293,9 +293,9 @@ impl Desk {
         self.note_seen();
         // Whoever waits for the end finds everything recorded.
         drop(commands);
-        // A session whose line is dropped is cut: each has its last letters first.
-        for line in self.sessions.values() {
-            line.letters.closed().await;
+        // A session whose end is dropped is cut: each has its last messages first.
+        for end in self.sessions.values() {
+            end.outgoing.closed().await;
         }
     }
 
@@ -314,20 +314,20 @@ impl Desk {
                 session,
                 join,
                 seen,
-                letters,
+                outgoing,
                 cut,
             } => {
                 let machine = match &join {
                     Join::Client(join) => MachineId::Client(join.client),
                     Join::Gateway(join) => MachineId::Gateway(join.gateway),
                 };
-                let line = Line {
+                let end = SessionEnd {
                     machine,
                     seen,
-                    letters,
+                    outgoing,
                     _cut: cut,
                 };
-                self.sessions.insert(session, line);
+                self.sessions.insert(session, end);
                 match join {
                     Join::Client(join) => self.hub.handle_client_joined(session, join, now),
                     Join::Gateway(join) => self.hub.handle_gateway_joined(session, join, now),
@@ -381,15 +381,15 @@ impl Desk {
     }
 
     fn leave(&mut self, session: SessionId) {
-        if let Some(line) = self.sessions.remove(&session) {
-            self.recorder.record(Record::Seen(vec![line.seen_now()]));
+        if let Some(end) = self.sessions.remove(&session) {
+            self.recorder.record(Record::Seen(vec![end.seen_now()]));
         }
         self.hub.handle_left(session, now());
         self.pulse.beat();
     }
 
     fn note_seen(&self) {
-        let seen: Vec<_> = self.sessions.values().map(Line::seen_now).collect();
+        let seen: Vec<_> = self.sessions.values().map(SessionEnd::seen_now).collect();
         if !seen.is_empty() {
             self.recorder.record(Record::Seen(seen));
         }
@@ -397,8 +397,8 @@ impl Desk {
 
     /// What the core says next. What it logs is written before.
     fn next_output(&mut self) -> Option<Output> {
-        while let Some(line) = self.hub.poll_log() {
-            write_log(&line);
+        while let Some(end) = self.hub.poll_log() {
+            write_log(&end);
         }
         self.hub.poll_output()
     }
@@ -407,13 +407,13 @@ impl Desk {
         while let Some(output) = self.next_output() {
             match output {
                 Output::ToClient { session, message } => {
-                    self.post(session, Letter::Client(message));
+                    self.post(session, Outgoing::Client(message));
                 }
                 Output::ToGateway { session, message } => {
-                    self.post(session, Letter::Gateway(message));
+                    self.post(session, Outgoing::Gateway(message));
                 }
                 Output::Close { session, reason } => {
-                    self.post(session, Letter::Close(reason));
+                    self.post(session, Outgoing::Close(reason));
                 }
                 Output::SaveGrants(grants) => self.recorder.record(Record::Save(grants)),
                 Output::EndGrants(grants) => self.recorder.record(Record::End(grants)),
@@ -433,19 +433,19 @@ impl Desk {
         }
     }
 
-    /// A session that does not take its letters is cut: it comes back and gets everything anew.
-    fn post(&mut self, session: SessionId, letter: Letter) {
-        let Some(line) = self.sessions.get(&session) else {
+    /// A session that does not take its messages is cut: it comes back and gets everything anew.
+    fn post(&mut self, session: SessionId, message: Outgoing) {
+        let Some(end) = self.sessions.get(&session) else {
             return;
         };
-        if line.letters.try_send(letter).is_err() {
+        if end.outgoing.try_send(message).is_err() {
             self.sessions.remove(&session);
             self.hub.handle_left(session, now());
         }
     }
 }
 
-impl Line {
+impl SessionEnd {
     fn seen_now(&self) -> SeenMachine {
         SeenMachine {
             id: self.machine,

@@ -3,7 +3,7 @@
 
 use super::revocations::{self, Revocations};
 use crate::GatewayError;
-use culvert_gateway_core::Kept;
+use culvert_gateway_core::PersistedGrants;
 use culvert_host::StateDir;
 use culvert_ids::GrantId;
 use std::sync::Arc;
@@ -12,50 +12,50 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use zeroize::Zeroizing;
 
 /// The file with the grants, so that a restart does not need the portal.
-const KEPT_FILE: &str = "grants.json";
+const GRANTS_FILE: &str = "grants.json";
 
 /// Writes the newest of what it is given, one after the other: what came while a write was under way
 /// replaces what came before, so that never more than one waits.
-pub(super) struct Keeper<T> {
+pub(super) struct LatestWriter<T> {
     newest: watch::Sender<Option<Arc<T>>>,
     task: JoinHandle<()>,
 }
 
 /// Keeps grants in a directory, and which of them have ended since.
-pub(super) struct GrantKeeper {
+pub(super) struct GrantJournal {
     state: Arc<StateDir>,
     revocations: Arc<Revocations>,
-    keeper: Keeper<Snapshot>,
+    writer: LatestWriter<Snapshot>,
 }
 
 /// Grants, and how far the revocations were written that they are without.
 struct Snapshot {
-    kept: Kept,
+    persisted: PersistedGrants,
     mark: u64,
 }
 
-impl GrantKeeper {
+impl GrantJournal {
     pub(super) fn start(state: StateDir) -> Result<Self, GatewayError> {
         let state = Arc::new(state);
         let revocations = Arc::new(Revocations::open(&state)?);
-        let keeper = {
+        let writer = {
             let (state, revocations) = (Arc::clone(&state), Arc::clone(&revocations));
-            Keeper::with(move |snapshot: &Snapshot| {
-                write(&state, &snapshot.kept);
+            LatestWriter::with(move |snapshot: &Snapshot| {
+                write(&state, &snapshot.persisted);
                 revocations.clear(snapshot.mark);
             })
         };
         Ok(Self {
             state,
             revocations,
-            keeper,
+            writer,
         })
     }
 
-    /// As [`Keeper::keep`].
-    pub(super) fn keep(&self, kept: Kept) {
+    /// As [`LatestWriter::write`].
+    pub(super) fn persist(&self, persisted: PersistedGrants) {
         let mark = self.revocations.mark();
-        self.keeper.keep(Snapshot { kept, mark });
+        self.writer.write(Snapshot { persisted, mark });
     }
 
     /// What is kept of these grants does not count from here on. Waits for the kernel, not for the disk.
@@ -69,23 +69,23 @@ impl GrantKeeper {
         }
     }
 
-    /// As [`Keeper::finish`].
+    /// As [`LatestWriter::finish`].
     pub(super) async fn finish(self) {
-        self.keeper.finish().await;
+        self.writer.finish().await;
     }
 }
 
-impl<T: Send + Sync + 'static> Keeper<T> {
+impl<T: Send + Sync + 'static> LatestWriter<T> {
     pub(super) fn with(write: impl Fn(&T) + Send + Sync + 'static) -> Self {
         let (newest, mut to_write) = watch::channel(None::<Arc<T>>);
         let write = Arc::new(write);
         let task = tokio::spawn(async move {
             while to_write.changed().await.is_ok() {
-                let Some(kept) = to_write.borrow_and_update().clone() else {
+                let Some(persisted) = to_write.borrow_and_update().clone() else {
                     continue;
                 };
                 let write = Arc::clone(&write);
-                if let Err(error) = spawn_blocking(move || write(&kept)).await {
+                if let Err(error) = spawn_blocking(move || write(&persisted)).await {
                     tracing::error!(%error, "grants could not be kept over a restart");
                 }
             }
@@ -94,8 +94,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 
     /// Writes this as soon as what is being written is done. Does not wait.
-    pub(super) fn keep(&self, kept: T) {
-        self.newest.send_replace(Some(Arc::new(kept)));
+    pub(super) fn write(&self, newest: T) {
+        self.newest.send_replace(Some(Arc::new(newest)));
     }
 
     /// Waits until the last of what was given is written.
@@ -106,12 +106,12 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 }
 
-/// What an earlier run has kept.
-pub(super) fn read(state: &StateDir) -> Option<Kept> {
-    let content = state.read(KEPT_FILE).ok().flatten()?;
+/// What an earlier run has persisted.
+pub(super) fn read(state: &StateDir) -> Option<PersistedGrants> {
+    let content = state.read(GRANTS_FILE).ok().flatten()?;
     let void = revocations::read(state)?;
     match serde_json::from_slice(content.expose()) {
-        Ok(kept) => Some(Kept { void, ..kept }),
+        Ok(persisted) => Some(PersistedGrants { void, ..persisted }),
         Err(error) => {
             tracing::warn!(%error, "the kept grants are of no use");
             None
@@ -120,12 +120,12 @@ pub(super) fn read(state: &StateDir) -> Option<Kept> {
 }
 
 /// A disk that is full costs the restart its grants, not the clients theirs.
-fn write(state: &StateDir, kept: &Kept) {
-    let written = serde_json::to_vec(kept)
+fn write(state: &StateDir, persisted: &PersistedGrants) {
+    let written = serde_json::to_vec(persisted)
         .map(Zeroizing::new)
         .map_err(|error| error.to_string())
         .and_then(|text| {
-            let written = state.write(KEPT_FILE, &text);
+            let written = state.write(GRANTS_FILE, &text);
             written.map_err(|error| error.to_string())
         });
     if let Err(error) = written {
@@ -136,7 +136,7 @@ fn write(state: &StateDir, kept: &Kept) {
 
 /// Grants that were kept before may have been revoked since.
 fn remove(state: &StateDir) {
-    if let Err(error) = state.remove(KEPT_FILE) {
+    if let Err(error) = state.remove(GRANTS_FILE) {
         tracing::error!(%error, "grants of before could not be removed either");
     }
 }
@@ -156,40 +156,40 @@ mod tests {
         go_on: mpsc::Sender<()>,
     }
 
-    fn slow_disk() -> (Keeper<u32>, SlowDisk) {
+    fn slow_disk() -> (LatestWriter<u32>, SlowDisk) {
         let (begin, began) = tokio::sync::mpsc::unbounded_channel();
         let (go_on, released) = mpsc::channel();
         let released = Mutex::new(released);
-        let keeper = Keeper::with(move |number: &u32| {
+        let writer = LatestWriter::with(move |number: &u32| {
             begin.send(*number).unwrap();
             released.lock().unwrap().recv().unwrap();
         });
-        (keeper, SlowDisk { began, go_on })
+        (writer, SlowDisk { began, go_on })
     }
 
     #[tokio::test]
     async fn a_slow_disk_makes_nobody_wait_and_gets_the_newest_alone() {
-        let (keeper, mut disk) = slow_disk();
-        keeper.keep(1);
+        let (writer, mut disk) = slow_disk();
+        writer.write(1);
         assert_eq!(disk.began.recv().await, Some(1));
         // All of these come while the first is being written, and none of them waits for it.
         for number in 2..=1_000 {
-            keeper.keep(number);
+            writer.write(number);
         }
         disk.go_on.send(()).unwrap();
         assert_eq!(disk.began.recv().await, Some(1_000));
         disk.go_on.send(()).unwrap();
-        keeper.finish().await;
+        writer.finish().await;
         assert_eq!(disk.began.recv().await, None, "nothing else was written");
     }
 
     #[tokio::test]
     async fn the_end_waits_for_what_was_kept_last() {
-        let (keeper, mut disk) = slow_disk();
-        keeper.keep(1);
+        let (writer, mut disk) = slow_disk();
+        writer.write(1);
         assert_eq!(disk.began.recv().await, Some(1));
-        keeper.keep(2);
-        let end = tokio::spawn(keeper.finish());
+        writer.write(2);
+        let end = tokio::spawn(writer.finish());
         disk.go_on.send(()).unwrap();
         assert_eq!(disk.began.recv().await, Some(2));
         assert!(!end.is_finished());
@@ -197,8 +197,8 @@ mod tests {
         end.await.unwrap();
     }
 
-    fn kept() -> Kept {
-        Kept {
+    fn persisted() -> PersistedGrants {
+        PersistedGrants {
             gateway: GatewayId::from_bytes([1; 16]),
             interface: Interface {
                 ipv4: [100, 64, 0, 1].into(),
@@ -218,39 +218,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_grant_that_ended_is_void_in_what_was_kept_before_until_more_is_kept() {
-        let name = format!("culvert-keeper-void-{}", std::process::id());
+        let name = format!("culvert-writer-void-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let state = || StateDir::open(&path).unwrap();
-        let keeper = GrantKeeper::start(state()).unwrap();
-        keeper.keep(kept());
-        keeper.finish().await;
-        let keeper = GrantKeeper::start(state()).unwrap();
+        let writer = GrantJournal::start(state()).unwrap();
+        writer.persist(persisted());
+        writer.finish().await;
+        let writer = GrantJournal::start(state()).unwrap();
         let grant = GrantId::from_bytes([7; 16]);
-        keeper.void(&[grant]);
+        writer.void(&[grant]);
         // As if the process were killed here: nothing is finished.
         assert_eq!(read(&state()).unwrap().void, [grant].into());
-        keeper.keep(kept());
-        keeper.finish().await;
+        writer.persist(persisted());
+        writer.finish().await;
         assert!(read(&state()).unwrap().void.is_empty());
         std::fs::remove_dir_all(path).unwrap();
     }
 
     #[tokio::test]
     async fn what_was_kept_before_is_removed_where_a_write_fails() {
-        let name = format!("culvert-keeper-{}", std::process::id());
+        let name = format!("culvert-writer-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let state = StateDir::open(&path).unwrap();
-        let keeper = || GrantKeeper::start(StateDir::open(&path).unwrap()).unwrap();
-        let first = keeper();
-        first.keep(kept());
+        let writer = || GrantJournal::start(StateDir::open(&path).unwrap()).unwrap();
+        let first = writer();
+        first.persist(persisted());
         first.finish().await;
-        assert_eq!(read(&state).unwrap().gateway, kept().gateway);
+        assert_eq!(read(&state).unwrap().gateway, persisted().gateway);
         // A directory where the unfinished file is to be: the write fails, whoever runs the test.
         let unfinished = path.join("grants.json.unfinished");
         let directory = std::fs::DirBuilder::new().mode(0o700).create(unfinished);
         directory.unwrap();
-        let second = keeper();
-        second.keep(kept());
+        let second = writer();
+        second.persist(persisted());
         second.finish().await;
         assert!(read(&state).is_none());
         std::fs::remove_dir_all(path).unwrap();

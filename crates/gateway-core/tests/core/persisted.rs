@@ -4,7 +4,8 @@ use crate::play::{
     GATEWAY, HOUR_MS, Play, START_UNIX_MS, Signer, candidates, claims, filters, found, grant_id,
     name_claims, options, resource_id, wanted,
 };
-use culvert_gateway_core::{Gateway, Kept, Output};
+use culvert_base::UnixTime;
+use culvert_gateway_core::{Gateway, Output, PersistedGrants};
 use culvert_policy::gate::DropReason;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{FromGateway, ToGateway};
@@ -15,15 +16,16 @@ pub(crate) fn restart(before: &Play, later_ms: u64) -> Play {
     let written = serde_json::to_string(before_end).unwrap();
     let void = before_end.void.clone();
     let kept = serde_json::from_str(&written).unwrap();
-    restart_with(before, &Kept { void, ..kept }, later_ms)
+    restart_with(before, &PersistedGrants { void, ..kept }, later_ms)
 }
 
-fn restart_with(before: &Play, kept: &Kept, later_ms: u64) -> Play {
+fn restart_with(before: &Play, kept: &PersistedGrants, later_ms: u64) -> Play {
     let mut play = Play::begin();
     play.now_ms = before.now_ms + later_ms;
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now_ms);
+    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     let unix_ms = play.unix_ms();
-    play.gateway.handle_kept(kept.clone(), unix_ms, play.now_ms);
+    play.gateway
+        .handle_persisted(kept.clone(), UnixTime::from_millis(unix_ms), play.now());
     play.carry_out();
     play
 }
@@ -123,10 +125,11 @@ fn the_portals_clock_corrects_the_machines() {
     play.pass(1_000);
     let kept = play.kept.clone().unwrap();
     let mut play = Play::begin();
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now_ms);
+    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     // The machine woke up with a clock that is slow by a year.
     let slow_ms = START_UNIX_MS - 365 * 24 * HOUR_MS;
-    play.gateway.handle_kept(kept, slow_ms, play.now_ms);
+    play.gateway
+        .handle_persisted(kept, UnixTime::from_millis(slow_ms), play.now());
     play.carry_out();
     play.connect();
     play.welcome(&[grant_id(1)]);
@@ -194,14 +197,14 @@ fn a_burst_of_changes_is_written_once_and_soon() {
     }
     play.pass(100);
     assert_eq!(play.kept.as_ref().unwrap().grants.len(), 1);
-    assert_eq!(play.gateway.kept().unwrap().grants.len(), 1);
+    assert_eq!(play.gateway.persisted().unwrap().grants.len(), 1);
 }
 
 #[test]
 fn secrets_are_in_no_debug_text() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    let kept = play.gateway.kept().unwrap();
+    let kept = play.gateway.persisted().unwrap();
     let secret = serde_json::to_value(&kept.grants[0].preshared_key).unwrap();
     let text = format!("{kept:?}");
     assert!(!text.contains(secret.as_str().unwrap()), "{text}");

@@ -1,15 +1,15 @@
 //! What the service manager keeps of a client or gateway while it is started anew.
 
 use crate::exit::{Failure, Status};
-use culvert_engine::{DescriptorStore, Kept};
+use culvert_engine::{DescriptorStore, StoredDescriptors};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The groups of descriptors, as they are named to the service manager.
 const GROUPS: [&str; 3] = [
-    group(Kept::Queues),
-    group(Kept::SocketsV4),
-    group(Kept::SocketsV6),
+    group(StoredDescriptors::Queues),
+    group(StoredDescriptors::SocketsV4),
+    group(StoredDescriptors::SocketsV6),
 ];
 
 /// The service manager's store, as the data plane knows it.
@@ -31,23 +31,23 @@ impl Store {
 }
 
 impl DescriptorStore for Store {
-    fn take(&self, kept: Kept) -> Vec<OwnedFd> {
+    fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd> {
         self.0.take(group(kept))
     }
 
-    fn keep(&self, kept: Kept, descriptors: &[BorrowedFd<'_>]) {
+    fn keep(&self, kept: StoredDescriptors, descriptors: &[BorrowedFd<'_>]) {
         self.0.keep(group(kept), descriptors);
     }
 
-    fn forget(&self, kept: Kept) -> bool {
+    fn forget(&self, kept: StoredDescriptors) -> bool {
         self.0.forget(group(kept))
     }
 }
 
-const fn group(kept: Kept) -> &'static str {
+const fn group(kept: StoredDescriptors) -> &'static str {
     match kept {
-        Kept::Queues => "tun",
-        Kept::SocketsV4 => "udp4",
-        Kept::SocketsV6 => "udp6",
+        StoredDescriptors::Queues => "tun",
+        StoredDescriptors::SocketsV4 => "udp4",
+        StoredDescriptors::SocketsV6 => "udp6",
     }
 }

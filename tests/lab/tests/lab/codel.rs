@@ -14,7 +14,7 @@ fn told(end: &WireGuardEnd) -> (u64, u64) {
     let status = end.culvert_json().unwrap();
     let workers = status["workers"].as_array().unwrap().iter();
     let marks = workers.map(|worker| worker["queue_marked"].as_u64().unwrap());
-    let losses = end.culvert_drops("tun_receive", "queue_stands").unwrap();
+    let losses = end.culvert_drops("tun_receive", "codel").unwrap();
     (marks.sum(), losses)
 }
 

@@ -3,7 +3,7 @@
 use super::Gateway;
 use super::grants::Held;
 use super::verify::{GrantFault, GrantKeys};
-use culvert_base::{LogLine, LogQueue};
+use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_wire::messages::{Interface, Ranges, WantedName};
 use culvert_wire::model::{Filter, Understood};
@@ -11,11 +11,11 @@ use culvert_wire::{PresharedKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Everything that is kept. It holds pre-shared keys, so the file is for its owner alone; nothing in it
+/// Everything that is persisted. It holds pre-shared keys, so the file is for its owner alone; nothing in it
 /// is believed without the portal's signature but the keys by which signatures are checked, which is
 /// why nobody else may write it either.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PersistedGrants {
     /// Who the gateway is.
     pub gateway: GatewayId,
     /// Its addresses inside the tunnel.
@@ -25,7 +25,7 @@ pub struct Kept {
     /// Public keys whose signature on a grant counts.
     pub grant_keys: Vec<String>,
     /// Grants in force.
-    pub grants: Vec<KeptGrant>,
+    pub grants: Vec<PersistedGrant>,
     /// Grants that have ended or changed since ([`Output::Void`](super::Output::Void)). They are kept apart.
     #[serde(skip)]
     pub void: BTreeSet<GrantId>,
@@ -33,7 +33,7 @@ pub struct Kept {
 
 /// A grant as it was received.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeptGrant {
+pub struct PersistedGrant {
     /// The signed claims.
     pub token: String,
     /// The secret of the pair.
@@ -45,7 +45,7 @@ pub struct KeptGrant {
     pub filters: Option<Understood<Filter>>,
 }
 
-/// Kept grants that did not come into force again.
+/// PersistedGrants grants that did not come into force again.
 #[derive(Debug, Default)]
 struct LeftOut {
     /// By this machine's clock they have ended, or are yet to be made.
@@ -66,8 +66,8 @@ impl LeftOut {
     }
 
     /// A line for each kind: what is usual after a long pause, and what should not be.
-    fn write(&self, unix_ms: u64, log: &mut LogQueue) {
-        let clock = Timestamp::from_unix_ms(unix_ms);
+    fn write(&self, unix: UnixTime, log: &mut LogQueue) {
+        let clock = Timestamp::from(unix);
         if self.by_time > 0 {
             let line = LogLine::info(
                 "kept grants are not valid by this machine's clock; if that is wrong, set it \
@@ -83,21 +83,27 @@ impl LeftOut {
 }
 
 impl Gateway {
-    /// Goes on with what an earlier run has kept. `unix_ms` is this machine's wall clock, since the
+    /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
     /// portal's is not known yet. What does not verify is left out.
-    pub fn handle_kept(&mut self, kept: Kept, unix_ms: u64, now_ms: u64) {
-        let keys = GrantKeys::new(kept.grant_keys);
-        if !self.take_network(kept.gateway, kept.interface, kept.ranges, keys, now_ms) {
+    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
+        let keys = GrantKeys::new(persisted.grant_keys);
+        if !self.take_network(
+            persisted.gateway,
+            persisted.interface,
+            persisted.ranges,
+            keys,
+            now,
+        ) {
             return;
         }
         let mut left_out = LeftOut::default();
-        for grant in kept.grants {
+        for grant in persisted.grants {
             let id = self.unverified_id(&grant.token);
-            if id.is_some_and(|id| kept.void.contains(&id)) {
+            if id.is_some_and(|id| persisted.void.contains(&id)) {
                 continue;
             }
             let (token, key) = (grant.token, grant.preshared_key);
-            match self.restore_grant(&token, key, grant.names, unix_ms, now_ms) {
+            match self.restore_grant(&token, key, grant.names, unix, now) {
                 Ok(id) => {
                     if let Some(filters) = grant.filters {
                         self.restore_filters(id, &filters);
@@ -106,20 +112,20 @@ impl Gateway {
                 Err(fault) => left_out.add(fault),
             }
         }
-        left_out.write(unix_ms, &mut self.log);
-        self.finish(now_ms);
+        left_out.write(unix, &mut self.log);
+        self.finish(now);
     }
 
     /// What an own restart would need; nothing before the first `welcome`.
     #[must_use]
-    pub fn kept(&self) -> Option<Kept> {
+    pub fn persisted(&self) -> Option<PersistedGrants> {
         let network = self.network.as_ref()?;
-        Some(Kept {
+        Some(PersistedGrants {
             gateway: network.gateway,
             interface: network.interface,
             ranges: network.ranges.clone(),
             grant_keys: network.keys.written.clone(),
-            grants: self.grants.held().map(Held::kept).collect(),
+            grants: self.grants.held().map(Held::persisted).collect(),
             void: BTreeSet::new(),
         })
     }

@@ -17,13 +17,13 @@ const DOWN: &[u8] = b"down\n";
 
 /// What is kept.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct PersistedState {
     state: StateDir,
     enrolment: Option<Enrolment>,
     wants_up: bool,
 }
 
-impl Kept {
+impl PersistedState {
     /// Reads it. A token that can't be used is as none.
     pub(super) fn read(state: StateDir) -> Result<Self, HostError> {
         let enrolment = match state.read(TOKEN_FILE)? {
@@ -109,8 +109,8 @@ mod tests {
         Request::SignIn(SignIn::Token(SecretText::new(token.expose())))
     }
 
-    fn read(directory: &Path) -> Kept {
-        Kept::read(StateDir::open(&directory.join("state")).unwrap()).unwrap()
+    fn read(directory: &Path) -> PersistedState {
+        PersistedState::read(StateDir::open(&directory.join("state")).unwrap()).unwrap()
     }
 
     #[test]
