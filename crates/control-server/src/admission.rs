@@ -7,6 +7,7 @@ use crate::recorder::Record;
 use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
 use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
+use culvert_policy::ClientFacts;
 use culvert_portal_base::now;
 use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, Seen, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
@@ -68,8 +69,7 @@ impl Shared {
             token: visitor.principal.token,
             public_key,
             ciphers,
-            public_address: visitor.address,
-            country: visitor.address.and_then(|address| self.country(address)),
+            seen: ClientFacts::seen_at(visitor.address, |address| self.country(address)),
             features,
         };
         Ok((Join::Client(join), seen))

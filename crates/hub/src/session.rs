@@ -5,22 +5,20 @@ use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUE
 use super::slots::SlotSet;
 use culvert_base::{TokenBucket, TokenRate};
 use culvert_ids::{ResourceId, TokenId};
-use culvert_policy::Country;
+use culvert_policy::ClientFacts;
 use culvert_wire::messages::{GatewayLoad, ReasonCode};
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// What conditions ask about a client besides its row; kept while it is away, so that its grants
 /// can be looked at again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The token that it last came with; none before it has come to this portal.
     pub token: Option<TokenId>,
-    /// Where the portal saw it.
-    pub public_address: Option<IpAddr>,
-    /// In which country that is.
-    pub country: Option<Country>,
+    /// The facts that conditions look at.
+    pub seen: ClientFacts,
     /// Whether it keeps rules about applications; none before it has come to this portal.
     pub keeps_applications: Option<bool>,
 }

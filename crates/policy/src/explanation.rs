@@ -1,7 +1,8 @@
 //! Why a decision is what it is: in full for administrators, in brief for clients.
 
 use crate::access::{concerning, outcome};
-use crate::{Decision, Policy, Subject, Unmet, evaluate};
+use crate::conditions::{Subject, Unmet};
+use crate::{Decision, Policy, evaluate};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -85,14 +86,7 @@ impl Decision {
                 text: "no policy gives access".to_owned(),
             };
         };
-        let advice = nearest.unmet.iter().map(|unmet| match unmet {
-            Unmet::Disabled => "access is switched off",
-            Unmet::Time { .. } => "access is not allowed at this time",
-            Unmet::PublicAddress { .. } => "access is not allowed from this network",
-            Unmet::Country { .. } => "access is not allowed from this country",
-            Unmet::Verified => "this client has to be verified by an administrator",
-            Unmet::Expired { .. } => "the access has expired",
-        });
+        let advice = nearest.unmet.iter().map(Unmet::advice);
         Brief {
             code: BriefCode::ConditionNotMet,
             text: advice.collect::<Vec<_>>().join("; "),

@@ -10,6 +10,7 @@ use crate::ConditionError;
 use crate::prefix::quotable;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,21 +27,29 @@ const EPOCH_IN_WEEK_MS: i64 = 3 * MINUTES_PER_DAY as i64 * MS_PER_MINUTE;
 const MAX_CLOCK_CHANGES: usize = 8;
 
 /// A day of the week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Weekday {
     /// Monday.
+    #[serde(rename = "mon")]
     Monday,
     /// Tuesday.
+    #[serde(rename = "tue")]
     Tuesday,
     /// Wednesday.
+    #[serde(rename = "wed")]
     Wednesday,
     /// Thursday.
+    #[serde(rename = "thu")]
     Thursday,
     /// Friday.
+    #[serde(rename = "fri")]
     Friday,
     /// Saturday.
+    #[serde(rename = "sat")]
     Saturday,
     /// Sunday.
+    #[serde(rename = "sun")]
     Sunday,
 }
 

@@ -2,13 +2,13 @@
 
 mod offers;
 
-use super::Hub;
 use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use super::reasons::Refusal;
+use super::{Facts, Hub};
 use crate::session::REQUEST_RATE;
 use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
-use culvert_store::AccessEntry;
+use culvert_store::{AccessEntry, Client};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,10 +84,19 @@ impl Wish {
 }
 
 impl Hub {
+    /// The facts that policies look at.
+    pub(super) fn subject(&self, row: &Client, facts: &Facts) -> Subject {
+        Subject {
+            groups: self.directory.groups_of(row.actor).collect(),
+            verified: row.verified.is_some(),
+            client: facts.seen.clone(),
+        }
+    }
+
     /// What the policies say now.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, Refusal> {
         let (client, resource) = pair;
-        let facts = self.facts.get(&client).copied().unwrap_or_default();
+        let facts = self.facts.get(&client).cloned().unwrap_or_default();
         let row = self
             .directory
             .admit_client(client)
@@ -108,12 +117,7 @@ impl Hub {
         if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
             return Err(Refusal::applications());
         }
-        let subject = Subject {
-            groups: self.directory.groups_of(row.actor).collect(),
-            verified: row.verified.is_some(),
-            public_address: facts.public_address,
-            country: facts.country,
-        };
+        let subject = self.subject(row, &facts);
         let policies = self.directory.policies(resource);
         let decision = evaluate(policies, resource, &subject, now.unix_ms());
         let Decision::Allow { policy, until_ms } = decision else {

@@ -3,7 +3,7 @@
 use crate::rows::client_token;
 use crate::world::World;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
-use culvert_policy::{Country, Decision, Subject, evaluate};
+use culvert_policy::{ClientFacts, Decision, Subject, evaluate};
 use culvert_store::Entity;
 use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
 use std::collections::BTreeSet;
@@ -89,8 +89,7 @@ impl World {
         let subject = Subject {
             groups: self.groups_of(row.actor),
             verified: row.verified.is_some(),
-            public_address: self.clients[&claims.client].address,
-            country: None::<Country>,
+            client: ClientFacts::seen_at(self.clients[&claims.client].address, |_| None),
         };
         let policies: Vec<_> = self.policies().collect();
         match evaluate(&policies, claims.resource, &subject, self.now.unix_ms()) {

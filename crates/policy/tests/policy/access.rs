@@ -2,6 +2,9 @@
 
 use crate::time::{ms, window};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_policy::conditions::{
+    ClientFacts, Countries, Expires, Fact, PublicAddresses, Times, Verified,
+};
 use culvert_policy::{
     BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
     Policy, Subject, Unmet, evaluate, next_change_ms,
@@ -47,19 +50,19 @@ fn decide(policies: &[Policy], subject: &Subject) -> Decision {
 }
 
 fn time(text: &str) -> Condition {
-    Condition::Time(text.split("; ").map(window).collect())
+    Times(text.split("; ").map(window).collect()).into()
 }
 
 fn addresses(texts: &[&str]) -> Condition {
-    Condition::PublicAddress(texts.iter().map(|text| text.parse().unwrap()).collect())
+    PublicAddresses(texts.iter().map(|text| text.parse().unwrap()).collect()).into()
 }
 
 fn countries(texts: &[&str]) -> Condition {
-    Condition::Country(texts.iter().map(|text| text.parse().unwrap()).collect())
+    Countries(texts.iter().map(|text| text.parse().unwrap()).collect()).into()
 }
 
 fn expires(text: &str) -> Condition {
-    Condition::Expires { at_ms: ms(text) }
+    Expires { at_ms: ms(text) }.into()
 }
 
 fn allows(conditions: &[Condition], subject: &Subject) -> bool {
@@ -114,13 +117,22 @@ fn a_disabled_policy_allows_nothing() {
 #[test]
 fn all_conditions_of_one_policy_must_hold_and_any_policy_is_enough() {
     let open = time("daily 00:00-24:00 UTC");
-    assert!(!allows(&[open.clone(), Condition::Verified], &member()));
+    assert!(!allows(
+        &[open.clone(), Condition::Verified(Verified)],
+        &member()
+    ));
     let verified = Subject {
         verified: true,
         ..member()
     };
-    assert!(allows(&[open.clone(), Condition::Verified], &verified));
-    let policies = [policy(1, &[Condition::Verified]), policy(2, &[open])];
+    assert!(allows(
+        &[open.clone(), Condition::Verified(Verified)],
+        &verified
+    ));
+    let policies = [
+        policy(1, &[Condition::Verified(Verified)]),
+        policy(2, &[open]),
+    ];
     assert!(decide(&policies, &member()).is_allow());
 }
 
@@ -128,7 +140,10 @@ fn all_conditions_of_one_policy_must_hold_and_any_policy_is_enough() {
 fn the_address_is_the_one_that_the_portal_sees() {
     let condition = [addresses(&["198.51.100.0/24", "2001:db8::/32"])];
     let at = |address: &str| Subject {
-        public_address: Some(address.parse().unwrap()),
+        client: ClientFacts {
+            public_address: Some(address.parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
     for inside in ["198.51.100.1", "2001:db8::1", "::ffff:198.51.100.1"] {
@@ -153,7 +168,10 @@ fn without_a_database_a_country_never_holds() {
     let condition = [countries(&["de", "FR"])];
     assert!(!allows(&condition, &member()));
     let within = |country: &str| Subject {
-        country: Some(country.parse().unwrap()),
+        client: ClientFacts {
+            country: Some(country.parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
     assert!(allows(&condition, &within("DE")));
@@ -220,10 +238,10 @@ fn of_several_policies_the_one_that_allows_longest_is_used() {
 
 #[test]
 fn lists_without_entries_and_beyond_their_bounds_are_refused() {
-    for empty in [Condition::Time(vec![]), addresses(&[]), countries(&[])] {
+    for empty in [Times(vec![]).into(), addresses(&[]), countries(&[])] {
         assert_eq!(Conditions::new(vec![empty]), Err(ConditionError::Empty));
     }
-    let many = vec![Condition::Verified; MAX_CONDITIONS + 1];
+    let many = vec![Condition::Verified(Verified); MAX_CONDITIONS + 1];
     let too_many = ConditionError::TooMany {
         count: MAX_CONDITIONS + 1,
         max: MAX_CONDITIONS,
@@ -231,10 +249,7 @@ fn lists_without_entries_and_beyond_their_bounds_are_refused() {
     assert_eq!(Conditions::new(many), Err(too_many));
     let windows = vec![window("mon 09:00-17:00 UTC"); 29];
     let too_many = ConditionError::TooMany { count: 29, max: 28 };
-    assert_eq!(
-        Conditions::new(vec![Condition::Time(windows)]),
-        Err(too_many)
-    );
+    assert_eq!(Conditions::new(vec![Times(windows).into()]), Err(too_many));
 }
 
 #[test]
@@ -244,7 +259,10 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
     let policies = [
         policy(
             1,
-            &[time("mon 09:00-17:00 Europe/Berlin"), Condition::Verified],
+            &[
+                time("mon 09:00-17:00 Europe/Berlin"),
+                Condition::Verified(Verified),
+            ],
         ),
         policy(
             2,
@@ -257,7 +275,10 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         other,
     ];
     let subject = Subject {
-        public_address: Some("198.51.100.7".parse().unwrap()),
+        client: ClientFacts {
+            public_address: Some("198.51.100.7".parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
     let explanation = Explanation::new(&policies, resource(1), &subject, ms(NOW));
@@ -346,9 +367,9 @@ fn condition() -> impl Strategy<Value = Condition> {
         Just("sat,sun 00:00-24:00 America/New_York"),
     ];
     prop_oneof![
-        4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(Condition::Time),
-        2 => (0_u64..300).prop_map(|steps| Condition::Expires { at_ms: BASE_MS + steps * STEP_MS }),
-        1 => Just(Condition::Verified),
+        4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(|windows| Times(windows).into()),
+        2 => (0_u64..300).prop_map(|steps| Expires { at_ms: BASE_MS + steps * STEP_MS }.into()),
+        1 => Just(Condition::Verified(Verified)),
         1 => Just(addresses(&["192.0.2.0/24"])),
         1 => Just(countries(&["DE"])),
     ]
@@ -385,7 +406,7 @@ fn what_can_not_come_to_allow_announces_no_change() {
     disabled.disabled = true;
     assert_eq!(next(&disabled, NOW), None);
     for unmet in [
-        Condition::Verified,
+        Condition::Verified(Verified),
         addresses(&["192.0.2.0/24"]),
         countries(&["DE"]),
         expires(NOW),
@@ -398,15 +419,68 @@ fn what_can_not_come_to_allow_announces_no_change() {
 /// One condition, by the sentence that describes it.
 fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
     match condition {
-        Condition::Time(windows) => windows.iter().any(|window| window.holds(now_ms)),
-        Condition::PublicAddress(_) => subject.public_address.is_some(),
-        Condition::Country(_) => subject.country.is_some(),
-        Condition::Verified => subject.verified,
-        Condition::Expires { at_ms } => now_ms < *at_ms,
+        Condition::Time(Times(windows)) => windows.iter().any(|window| window.holds(now_ms)),
+        Condition::PublicAddress(_) => subject.client.public_address.is_some(),
+        Condition::Country(_) => subject.client.country.is_some(),
+        Condition::Verified(_) => subject.verified,
+        Condition::Expires(Expires { at_ms }) => now_ms < *at_ms,
+    }
+}
+
+/// The subject after everything but these facts has changed.
+fn changed_but(facts: &[Fact], subject: &Subject) -> Subject {
+    let mut changed = Subject {
+        groups: subject.groups.clone(),
+        verified: !subject.verified,
+        client: match subject.client.country {
+            Some(_) => ClientFacts::default(),
+            None => facts_of_a_client(),
+        },
+    };
+    for fact in facts {
+        match fact {
+            Fact::Time => {}
+            Fact::Verified => changed.verified = subject.verified,
+            Fact::PublicAddress => changed.client.public_address = subject.client.public_address,
+            Fact::Country => changed.client.country = subject.client.country,
+        }
+    }
+    changed
+}
+
+fn facts_of_a_client() -> ClientFacts {
+    ClientFacts {
+        public_address: Some(IpAddr::from([192, 0, 2, 1])),
+        country: Some("DE".parse().unwrap()),
     }
 }
 
 proptest! {
+    #[test]
+    fn a_condition_looks_at_the_facts_alone_that_it_needs(
+        condition in condition(),
+        verified: bool,
+        known: bool,
+        steps in 0_u64..300,
+        later in 0_u64..300,
+    ) {
+        let subject = Subject {
+            verified,
+            client: if known { facts_of_a_client() } else { ClientFacts::default() },
+            ..member()
+        };
+        let needs = condition.needs();
+        let policies = [policy(1, &[condition])];
+        let at = |subject: &Subject, steps: u64| {
+            evaluate(&policies, resource(1), subject, BASE_MS + steps * STEP_MS)
+        };
+        let decision = at(&subject, steps);
+        prop_assert_eq!(&decision, &at(&changed_but(needs, &subject), steps));
+        if !needs.contains(&Fact::Time) {
+            prop_assert_eq!(&decision, &at(&subject, later));
+        }
+    }
+
     #[test]
     fn decisions_are_those_of_the_sentences_and_change_only_when_announced(
         policies in prop::collection::vec(any_policy(), 0..6),
@@ -417,8 +491,7 @@ proptest! {
         let subject = Subject {
             groups: [group(0), group(1)].into(),
             verified,
-            public_address: known.then(|| IpAddr::from([192, 0, 2, 1])),
-            country: known.then(|| "DE".parse().unwrap()),
+            client: if known { facts_of_a_client() } else { ClientFacts::default() },
         };
         let at = |now_ms| evaluate(&policies, resource(1), &subject, now_ms);
         let start_ms = BASE_MS + start * STEP_MS;

@@ -4,6 +4,7 @@ use super::catalog::{Machine, actor, client_token, gateway_token, site};
 use super::config::Edit;
 use super::net::{Event, Frame, Net, Side, WireId};
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
+use culvert_policy::ClientFacts;
 use culvert_store::Change;
 use culvert_wire::messages::{FromClient, FromGateway, Sequenced, ToClient, ToGateway};
 use culvert_wire::{Decoded, GrantClaims, Message, Timestamp, decode, encode};
@@ -73,8 +74,7 @@ impl Portal {
         let facts = net.config.seen.iter().map(|(client, address)| {
             let facts = Facts {
                 token: None,
-                public_address: Some(*address),
-                country: None,
+                seen: ClientFacts::seen_at(Some(*address), |_| None),
                 keeps_applications: None,
             };
             (*client, facts)
@@ -294,8 +294,7 @@ impl Portal {
             token: client_token(self.actors[number]),
             public_key,
             ciphers,
-            public_address: Some(address),
-            country: None,
+            seen: ClientFacts::seen_at(Some(address), |_| None),
             features,
         };
         if let Some(hub) = &mut self.hub {

@@ -218,7 +218,7 @@ fn each_look_begins_where_the_last_one_ended() {
         }
     };
     let look = |flows: &mut Flows| flows.next_places(6).collect::<Vec<_>>();
-    assert_eq!(look(&mut flows), []);
+    assert_eq!(look(&mut flows), [0_u32; 0]);
     add(&mut flows, 10);
     assert_eq!(look(&mut flows), [0, 1, 2, 3, 4, 5]);
     assert_eq!(look(&mut flows), [6, 7, 8, 9, 0, 1]);
