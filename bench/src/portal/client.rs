@@ -250,6 +250,7 @@ fn hello(number: usize) -> FromClient {
         public_key: key(1, number),
         ciphers: vec![Cipher::Aes256Gcm],
         features: Vec::new(),
+        os: None,
     }
 }
 

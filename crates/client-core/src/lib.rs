@@ -24,6 +24,7 @@ mod guard;
 mod log;
 mod messages;
 mod names;
+mod os_release;
 mod output;
 mod packet;
 mod packets;
@@ -46,6 +47,7 @@ pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
 pub use guard::GuardRules;
 pub use names::DNS_PORT;
+pub use os_release::{MAX_OS_RELEASE_LEN, parse_os_release};
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, Refusal};
 pub use packets::MAX_HELD_BYTES;
@@ -56,6 +58,7 @@ use culvert_base::{LogLine, LogQueue};
 use culvert_control::{ControlSession, RepeatedEvents};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use culvert_policy::conditions::OperatingSystem;
 use culvert_policy::{DnsRules, DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
@@ -147,6 +150,7 @@ struct Network {
 /// The client. See the [module](self) for how it is driven.
 pub struct Client<P> {
     options: Options,
+    os: Option<OperatingSystem>,
     random: Random,
     dns_seed: [u8; 32],
     /// The search domains of the machine.
@@ -202,6 +206,7 @@ impl<P> Client<P> {
         let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
             options,
+            os: None,
             random: Random::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
             dns_seed: seed,
             dns_search: Vec::new(),
@@ -250,7 +255,13 @@ impl<P> Client<P> {
             public_key: self.options.public_key,
             ciphers: self.options.ciphers.clone(),
             features: vec![ClientFeature::Applications, ClientFeature::Dns],
+            os: self.os.clone(),
         }));
+    }
+
+    /// The operating system of this machine, to be told to the portal with the next session.
+    pub fn set_operating_system(&mut self, os: OperatingSystem) {
+        self.os = Some(os);
     }
 
     /// The connection ended, or did not come about: `error` is for people, `retry_after_ms` the

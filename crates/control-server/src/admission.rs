@@ -8,6 +8,7 @@ use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
 use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
 use culvert_policy::ClientFacts;
+use culvert_policy::conditions::OperatingSystem;
 use culvert_portal_base::now;
 use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, Seen, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
@@ -52,6 +53,7 @@ impl Shared {
             public_key,
             ciphers,
             features,
+            os,
         } = hello
         else {
             return Err(not_hello());
@@ -69,7 +71,10 @@ impl Shared {
             token: visitor.principal.token,
             public_key,
             ciphers,
-            seen: ClientFacts::seen_at(visitor.address, |address| self.country(address)),
+            seen: ClientFacts {
+                os: os.and_then(OperatingSystem::checked),
+                ..ClientFacts::seen_at(visitor.address, |address| self.country(address))
+            },
             features,
         };
         Ok((Join::Client(join), seen))

@@ -3,7 +3,7 @@
 use super::play::{
     Granting, HOUR_MS, Play, START_MS, gateway_id, grant_id, prefix, reason, resource, to,
 };
-use culvert_client_core::{Ending, HELLO_LIMIT_MS, Refusal};
+use culvert_client_core::{Ending, HELLO_LIMIT_MS, Refusal, parse_os_release};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 
 #[test]
@@ -23,6 +23,25 @@ fn a_client_connects_at_once_and_says_hello() {
         (protocols.as_slice(), machine.as_str()),
         (&[1][..], "a machine")
     );
+}
+
+#[test]
+fn hello_says_the_operating_system_that_was_read_last() {
+    let mut play = Play::new();
+    play.step();
+    play.connect();
+    let told = |play: &Play| match play.said.last() {
+        Some(FromClient::Hello { os, .. }) => os.as_ref().map(ToString::to_string),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&play), None);
+
+    let mut play = Play::new();
+    play.client
+        .set_operating_system(parse_os_release("ID=debian\nVERSION_ID=12"));
+    play.step();
+    play.connect();
+    assert_eq!(told(&play).as_deref(), Some("debian 12"));
 }
 
 #[test]

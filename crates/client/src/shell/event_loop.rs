@@ -7,6 +7,7 @@ use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, TlsServers, ask_upstream};
 use super::network::Host;
+use super::os_release;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
 use super::tunnel::{Tunnel, refused_by_gateway};
@@ -334,6 +335,7 @@ impl<'a> EventLoop<'a> {
                 let epoch = stamp_epoch(portal_unix_ms, now.unix_ms, now.boot_ms);
                 self.devices.tunnel.stamp_from(epoch)?;
                 let unix_ms = portal_unix_ms.unwrap_or(now.unix_ms);
+                self.read_operating_system(now.boot_ms);
                 self.core.handle_connected(unix_ms, now.boot_ms);
             }
             PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot_ms),
@@ -369,6 +371,14 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Logs what is wrong with the portal; the same again once a minute.
+    /// A file that can't be read leaves the portal with the last that was read.
+    fn read_operating_system(&mut self, now_ms: u64) {
+        match os_release::read() {
+            Ok(os) => self.core.set_operating_system(os),
+            Err(error) => self.warn("os-release can't be read", &error.to_string(), now_ms),
+        }
+    }
+
     fn warn(&mut self, what: &str, why: &str, now_ms: u64) {
         let portal = &self.portal_url;
         match self.repeats.count(why, now_ms) {

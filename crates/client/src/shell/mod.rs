@@ -7,6 +7,7 @@ mod dns;
 mod event_loop;
 mod kept;
 mod network;
+mod os_release;
 mod portal;
 mod resolver;
 mod rest;

@@ -194,6 +194,7 @@ fn a_second_hello_ends_the_session() {
         public_key: PublicKey::from_bytes([0; 32]),
         ciphers: Vec::new(),
         features: Vec::new(),
+        os: None,
     };
     world.client_says(session, hello);
     assert!(world.closed.contains(&(session, ReasonCode::Protocol)));

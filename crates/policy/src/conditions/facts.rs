@@ -1,6 +1,6 @@
 //! The facts that conditions look at.
 
-use super::Country;
+use super::{Country, OperatingSystem};
 use culvert_ids::GroupId;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,6 +16,8 @@ pub enum Fact {
     PublicAddress,
     /// [`ClientFacts::country`].
     Country,
+    /// [`ClientFacts::os`].
+    OperatingSystem,
 }
 
 /// The portal's knowledge of a client that asks. By default nothing, so that nothing is allowed.
@@ -36,6 +38,8 @@ pub struct ClientFacts {
     pub public_address: Option<IpAddr>,
     /// The country of that address, where a database knows it.
     pub country: Option<Country>,
+    /// The operating system that it says it has. Nobody has checked that.
+    pub os: Option<OperatingSystem>,
 }
 
 impl ClientFacts {
@@ -48,6 +52,7 @@ impl ClientFacts {
         Self {
             public_address: address,
             country: address.and_then(country),
+            os: None,
         }
     }
 }

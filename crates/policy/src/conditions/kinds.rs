@@ -1,7 +1,8 @@
 //! The list of the kinds of conditions, and what goes through it.
 
 use super::{
-    Countries, Entries, Expires, Fact, Field, Kind, PublicAddresses, Subject, Times, Verified,
+    ClientSystems, Countries, Entries, Expires, Fact, Field, Kind, PublicAddresses, Subject, Times,
+    Verified,
 };
 use crate::PolicyError;
 use serde::{Deserialize, Serialize};
@@ -192,6 +193,7 @@ kinds! {
     PublicAddress: PublicAddresses = "public_address",
     Country: Countries = "country",
     Verified: Verified = "verified",
+    ClientOs: ClientSystems = "client_os",
     Expires: Expires = "expires",
 }
 

@@ -7,6 +7,7 @@
 //!
 //! To add a kind, write its file, name it in the list, and give [`ClientFacts`] the facts that it needs.
 
+mod client_os;
 mod country;
 mod expires;
 mod facts;
@@ -20,6 +21,10 @@ mod time;
 mod verified;
 mod window;
 
+pub use client_os::{
+    ClientSystems, MAX_SYSTEMS, OperatingSystem, System, Version, WrittenClientSystems,
+    WrittenSystem,
+};
 pub use country::{Countries, Country, MAX_COUNTRIES, WrittenCountries};
 pub use expires::{Expires, WrittenExpires};
 pub use facts::{ClientFacts, Fact, Subject};

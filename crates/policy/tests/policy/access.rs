@@ -3,7 +3,8 @@
 use crate::time::{ms, window};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_policy::conditions::{
-    ClientFacts, Countries, Expires, Fact, PublicAddresses, Times, Verified,
+    ClientFacts, ClientSystems, Countries, Expires, Fact, Kind, OperatingSystem, PublicAddresses,
+    Times, Verified,
 };
 use culvert_policy::{
     BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
@@ -59,6 +60,11 @@ fn addresses(texts: &[&str]) -> Condition {
 
 fn countries(texts: &[&str]) -> Condition {
     Countries(texts.iter().map(|text| text.parse().unwrap()).collect()).into()
+}
+
+fn systems(text: &str) -> Condition {
+    let written = ClientSystems::read(&[text.to_owned()]).unwrap().unwrap();
+    ClientSystems::understand(&written).unwrap().into()
 }
 
 fn expires(text: &str) -> Condition {
@@ -372,6 +378,7 @@ fn condition() -> impl Strategy<Value = Condition> {
         1 => Just(Condition::Verified(Verified)),
         1 => Just(addresses(&["192.0.2.0/24"])),
         1 => Just(countries(&["DE"])),
+        1 => Just(systems("debian")),
     ]
 }
 
@@ -409,6 +416,7 @@ fn what_can_not_come_to_allow_announces_no_change() {
         Condition::Verified(Verified),
         addresses(&["192.0.2.0/24"]),
         countries(&["DE"]),
+        systems("debian:12"),
         expires(NOW),
     ] {
         let policy = policy(1, &[later.clone(), unmet]);
@@ -422,6 +430,7 @@ fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
         Condition::Time(Times(windows)) => windows.iter().any(|window| window.holds(now_ms)),
         Condition::PublicAddress(_) => subject.client.public_address.is_some(),
         Condition::Country(_) => subject.client.country.is_some(),
+        Condition::ClientOs(_) => subject.client.os.is_some(),
         Condition::Verified(_) => subject.verified,
         Condition::Expires(Expires { at_ms }) => now_ms < *at_ms,
     }
@@ -443,6 +452,7 @@ fn changed_but(facts: &[Fact], subject: &Subject) -> Subject {
             Fact::Verified => changed.verified = subject.verified,
             Fact::PublicAddress => changed.client.public_address = subject.client.public_address,
             Fact::Country => changed.client.country = subject.client.country,
+            Fact::OperatingSystem => changed.client.os.clone_from(&subject.client.os),
         }
     }
     changed
@@ -452,6 +462,10 @@ fn facts_of_a_client() -> ClientFacts {
     ClientFacts {
         public_address: Some(IpAddr::from([192, 0, 2, 1])),
         country: Some("DE".parse().unwrap()),
+        os: Some(OperatingSystem {
+            id: Some("debian".to_owned()),
+            ..OperatingSystem::linux()
+        }),
     }
 }
 

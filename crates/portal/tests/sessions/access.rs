@@ -97,6 +97,75 @@ async fn a_change_in_the_database_reaches_gateway_and_client() {
 }
 
 #[tokio::test]
+async fn a_policy_for_an_operating_system_admits_one_client_and_denies_another() {
+    let portal = Portal::start().await;
+    let mut gateway = portal.gateway("gateway").await;
+    assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
+    let conditions = r#"[{"kind":"client_os","systems":[{"id":"debian","min_version":"12"}]}]"#;
+    let policy = Policy {
+        id: POLICY,
+        name: "builders may".to_owned(),
+        group: GROUP,
+        resource: RESOURCE,
+        disabled: false,
+        conditions: serde_json::from_str(conditions).unwrap(),
+        stamp: Stamp::default(),
+    };
+    let expected_version = None;
+    portal
+        .write(vec![Mutation::Update {
+            entity: policy.into(),
+            expected_version,
+        }])
+        .await;
+    let mut old = portal
+        .client_running(
+            "old",
+            Some(r#"{"family":"linux","id":"debian","version":"11"}"#),
+        )
+        .await;
+    let mut silent = portal.client_running("silent", None).await;
+    let mut new = portal
+        .client_running(
+            "new",
+            Some(r#"{"family":"linux","id":"debian","version":"12.1"}"#),
+        )
+        .await;
+    for client in [&mut old, &mut silent, &mut new] {
+        assert!(matches!(client.hear().await, ToClient::Welcome { .. }));
+    }
+    grant(&mut new, &mut gateway).await;
+    for (client, says) in [
+        (&mut old, "not allowed from this operating system"),
+        (&mut silent, "does not tell its operating system"),
+    ] {
+        client.say(&ask(1)).await;
+        let ToClient::AccessDenied { reason, .. } = client.hear().await else {
+            panic!("a denial");
+        };
+        assert_eq!(reason.code, ReasonCode::ConditionNotMet);
+        assert!(reason.text.contains(says), "{}", reason.text);
+    }
+    portal.sessions.stop().await;
+    let filter = AccessFilter::default();
+    let log = portal
+        .store
+        .access_log(crate::portal::ACCOUNT, &filter, None, PageLimit::MAX)
+        .await
+        .unwrap();
+    let reasons: Vec<_> = log
+        .items
+        .iter()
+        .map(|entry| entry.entry.reason.as_str())
+        .collect();
+    let says = "the client says that it runs debian 11; the policy asks for debian 12 or later";
+    assert!(
+        reasons.iter().any(|reason| reason.contains(says)),
+        "{reasons:?}"
+    );
+}
+
+#[tokio::test]
 async fn what_is_written_at_once_arrives_in_order() {
     let portal = Portal::start().await;
     let (mut client, _gateway) = welcome(&portal).await;

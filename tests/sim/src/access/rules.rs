@@ -160,6 +160,8 @@ fn policy_until(
             }
             // There is no database of countries in a run.
             Condition::Country(WrittenCountries { .. }) => None,
+            // No client of a run says its system.
+            Condition::ClientOs(_) => None,
             Condition::Expires(WrittenExpires { at }) => {
                 (unix_ms < at.unix_ms()).then(|| at.unix_ms())
             }
