@@ -199,54 +199,77 @@ impl FileControl {
         let written = self.written.take();
         // A crash may have left it behind.
         let _left = self.access.remove_unfinished();
-        for step in self.plan_restoring(state, written.as_ref())? {
-            self.take(&step, state)?;
-        }
-        Ok(())
-    }
-
-    fn plan_restoring(
-        &self,
-        state: &StateDir,
-        written: Option<&Written>,
-    ) -> Result<Vec<Step>, HostError> {
         let now = match self.read() {
             Ok(now) => now,
             // Another program has put a link, or something else, in the place of ours.
             Err(HostError::ResolvConfLink { .. } | HostError::ResolvConfTooLong { .. }) => None,
             Err(error) => return Err(error),
         };
+        self.restore_from(now, state, written.as_ref())
+    }
+
+    /// As [`Self::restore`], where the file said `now` a moment ago.
+    fn restore_from(
+        &self,
+        now: Option<Vec<u8>>,
+        state: &StateDir,
+        written: Option<&Written>,
+    ) -> Result<(), HostError> {
         let backup = state.read_at_most(MAX_BYTES, BACKUP)?;
         let backup = backup.as_ref().map(crate::SecretBytes::expose);
-        let theirs = match (&now, backup, written) {
-            (Some(now), Some(backup), Some(written)) if has_header(now) => {
-                edited(now, &written.text, backup)
+        if backup.is_none() && now.as_deref().is_some_and(is_ours) {
+            return Err(HostError::ResolvConfOfAnother {
+                path: self.path.clone(),
+                state: state.path().to_owned(),
+            });
+        }
+        let steps = self.plan_restoring(now.as_deref(), backup, written);
+        let mut said = now;
+        for step in steps {
+            let mut replaced = self.take(&step, state)?;
+            if let Step::Exchange(mut content) = step {
+                for _ in 1..TAKES_MAX {
+                    // Another program may have written it in the meantime.
+                    let Some(newer) = replaced.filter(|it| said.as_ref() != Some(it)) else {
+                        break;
+                    };
+                    said = Some(content);
+                    content = match edited_since(&newer, backup, written) {
+                        Some(theirs) => theirs,
+                        None if is_ours(&newer) => backup.unwrap_or_default().to_vec(),
+                        None => newer,
+                    };
+                    replaced = self.take(&Step::Exchange(content.clone()), state)?;
+                }
             }
-            _ => None,
-        };
+        }
+        Ok(())
+    }
+
+    fn plan_restoring(
+        &self,
+        now: Option<&[u8]>,
+        backup: Option<&[u8]>,
+        written: Option<&Written>,
+    ) -> Vec<Step> {
+        let theirs = now.and_then(|now| edited_since(now, backup, written));
         let mut steps = match (now, backup) {
             // Another program has edited what was written.
             (Some(now), Some(_)) if theirs.is_some() => {
-                self.plan_writing(Some(&now), &theirs.unwrap_or_default())
+                self.plan_writing(Some(now), &theirs.unwrap_or_default())
             }
-            (Some(now), None) if is_ours(&now) => {
-                return Err(HostError::ResolvConfOfAnother {
-                    path: self.path.clone(),
-                    state: state.path().to_owned(),
-                });
-            }
-            (_, None) => return Ok(Vec::new()),
-            (Some(now), Some(_)) if had_none_before(&now) && !self.is_overwritten() => {
+            (_, None) => return Vec::new(),
+            (Some(now), Some(_)) if had_none_before(now) && !self.is_overwritten() => {
                 vec![Step::Remove]
             }
-            (Some(now), Some(backup)) if is_ours(&now) => self.plan_writing(Some(&now), backup),
-            (Some(now), Some(backup)) if is_uncut(&now, backup) => {
+            (Some(now), Some(backup)) if is_ours(now) => self.plan_writing(Some(now), backup),
+            (Some(now), Some(backup)) if is_uncut(now, backup) => {
                 vec![Step::Cut(backup.len() as u64)]
             }
             (_, Some(_)) => Vec::new(),
         };
         steps.push(Step::DropBackup);
-        Ok(steps)
+        steps
     }
 
     fn plan_taking(&self, before: Option<&[u8]>, text: &str) -> Vec<Step> {
@@ -366,6 +389,15 @@ fn plan_overwriting(before: &[u8], content: &[u8]) -> Vec<Step> {
     let mut padded = content.to_vec();
     padded.resize(content.len().max(before.len()), b'\n');
     vec![Step::Overwrite(padded), Step::Cut(content.len() as u64)]
+}
+
+/// The file as it is to be, if another program has edited what was `written`.
+fn edited_since(now: &[u8], backup: Option<&[u8]>, written: Option<&Written>) -> Option<Vec<u8>> {
+    let (backup, written) = (backup?, written?);
+    match has_header(now) {
+        true => edited(now, &written.text, backup),
+        false => None,
+    }
 }
 
 /// Whether this is the backup, written back but not yet cut.

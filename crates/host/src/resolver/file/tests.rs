@@ -273,6 +273,38 @@ fn a_server_that_another_program_writes_into_our_file_is_asked_and_stays() {
 }
 
 #[test]
+fn what_another_program_writes_while_the_file_is_put_back_stays() {
+    const LEASE: &str = "nameserver 203.0.113.9\n";
+    let written = |scene: &Scene| {
+        let mut control = scene.control();
+        scene.apply(&mut control).unwrap();
+        (scene.now().unwrap(), control)
+    };
+    for (newer, expected) in [
+        // By a line at the end of the client's file, by a file of its own, and by nothing.
+        (None, format!("{LEASE}{BEFORE}")),
+        (Some(LEASE), LEASE.to_owned()),
+        (Some(""), String::new()),
+    ] {
+        let scene = Scene::new(Some(BEFORE));
+        let (ours, control) = written(&scene);
+        let newer = newer.map_or_else(|| format!("{ours}{LEASE}"), str::to_owned);
+        fs::write(scene.path(), newer).unwrap();
+        let read = Some(ours.into_bytes());
+        let last = control.written.as_ref();
+        control.restore_from(read, &scene.state, last).unwrap();
+        assert_eq!(scene.now(), Some(expected));
+        assert!(
+            scene
+                .state
+                .read_at_most(MAX_BYTES, BACKUP)
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+#[test]
 fn the_mode_the_owner_and_the_group_of_the_file_stay() {
     for (mode, owner) in [
         (0o664, None),
