@@ -1,6 +1,7 @@
 //! The client runs one of some operating systems, of a least version. The client says so itself.
 
-use super::{Entries, Fact, Field, Input, Kind, Subject};
+use super::operating_system::{LINUX, is_word};
+use super::{Entries, Fact, Field, Input, Kind, OperatingSystem, Subject};
 use crate::prefix::quotable;
 use crate::{ConditionError, PolicyError};
 use serde::{Deserialize, Serialize};
@@ -9,68 +10,10 @@ use std::str::FromStr;
 
 /// Systems of one condition: a company keeps a few, and os-release knows about 200.
 pub const MAX_SYSTEMS: usize = 32;
-/// Characters of an id and of a version. The longest ids of distributions have about 20.
-const MAX_CHARS: usize = 64;
 /// Numbers of one version: `22.04` has two, `37.20230101.3.0` four.
 const MAX_NUMBERS: usize = 8;
 /// Digits of one number: a date has 8, and 18 fit into 64 bits.
 const MAX_DIGITS: usize = 18;
-
-/// The family of systems whose distributions `os-release` names.
-const LINUX: &str = "linux";
-
-/// The operating system that a client says it has. The portal can't prove it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OperatingSystem {
-    /// `linux`.
-    pub family: String,
-    /// The distribution: `ID` of os-release, such as `debian`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The version of the distribution: `VERSION_ID` of os-release, such as `12`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-impl OperatingSystem {
-    /// A Linux of which nothing more is known.
-    #[must_use]
-    pub fn linux() -> Self {
-        Self {
-            family: LINUX.to_owned(),
-            id: None,
-            version: None,
-        }
-    }
-
-    /// The same without words that os-release does not allow. None where the family is such a word.
-    #[must_use]
-    pub fn checked(self) -> Option<Self> {
-        let id = self.id.filter(|id| is_word(id));
-        Some(Self {
-            family: Some(self.family).filter(|family| is_word(family))?,
-            version: self.version.filter(|it| id.is_some() && is_word(it)),
-            id,
-        })
-    }
-}
-
-impl fmt::Display for OperatingSystem {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.id, &self.version) {
-            (None, _) => out.write_str(&self.family),
-            (Some(id), None) => write!(out, "{id} without a version"),
-            (Some(id), Some(version)) => write!(out, "{id} {version}"),
-        }
-    }
-}
-
-/// A word that os-release(5) allows as an id and as a version, and that fits into a sentence.
-fn is_word(text: &str) -> bool {
-    let is_plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
-    (1..=MAX_CHARS).contains(&text.len()) && text.bytes().all(is_plain)
-}
 
 /// Dotted numbers. Numbers that are missing are zero: 12 is 12.0, and less than 12.1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -296,6 +239,7 @@ impl fmt::Display for RunsNone {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operating_system::MAX_CHARS;
     use super::*;
     use crate::ClientFacts;
     use proptest::prelude::*;

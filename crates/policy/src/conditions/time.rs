@@ -11,7 +11,7 @@ pub const MAX_WINDOWS: usize = 28;
 
 /// Openings and closings that are looked through for the end of a stretch in which windows follow
 /// each other without a gap. Seven windows of a day each make seven a week; 64 are more than two
-/// months, far beyond the lifetime of any grant. What lasts longer is said to last until then.
+/// months, far beyond the lifetime of any grant. A longer stretch is said to last until then.
 const MAX_ADJACENT_WINDOWS: usize = 64;
 
 /// Now is in one of the windows.
