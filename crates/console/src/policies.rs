@@ -3,6 +3,7 @@
 use super::Console;
 use super::edit::{Edit, Now};
 use super::forms::{Asked, Fields, Posted, done, taken};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
@@ -77,23 +78,22 @@ async fn list_page(
     let service = &console.service;
     let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
-    let mut rows = Vec::new();
-    for policy in found.items {
-        let group = service.group(&person.caller, policy.group).await?;
-        let resource = service.resource(&person.caller, policy.resource).await?;
-        rows.push(vec![
+    let ends = |policy: &Policy| [policy.group.into(), policy.resource.into()];
+    let names = Names::of(console, person, found.items.iter().flat_map(ends)).await?;
+    let rows = found.items.iter().map(|policy| {
+        vec![
             Cell::link(format!("{AT}/{}", policy.id), &policy.name),
-            Cell::link(format!("/groups/{}", group.id), group.name),
-            Cell::link(format!("/resources/{}", resource.id), resource.name),
+            names.shown(policy.group),
+            names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
-            state(&policy),
-            person.buttons(actions(&policy)),
-        ]);
-    }
+            state(policy),
+            person.buttons(actions(policy)),
+        ]
+    });
     let list = Table {
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Do"],
-        rows,
+        rows: rows.collect(),
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
@@ -227,12 +227,12 @@ impl Joined {
     async fn read(console: &Console, person: &Person, id: PolicyId) -> Result<Self, Fault> {
         let service = &console.service;
         let policy = service.policy(&person.caller, id).await?;
-        let group = service.group(&person.caller, policy.group).await?;
-        let resource = service.resource(&person.caller, policy.resource).await?;
+        let ends = [policy.group.into(), policy.resource.into()];
+        let names = Names::of(console, person, ends).await?;
         Ok(Self {
+            group: names.text(policy.group),
+            resource: names.text(policy.resource),
             policy,
-            group: group.name,
-            resource: resource.name,
         })
     }
 

@@ -20,9 +20,8 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Actor>, Fault> {
-        let is_machine = |row: &store::Actor| row.kind == store::ActorKind::ServiceAccount;
-        self.list_kept(caller, request, is_machine, show::actor)
-            .await
+        let request = request.of_part(store::Part::ServiceAccounts);
+        self.list(caller, &request, show::actor).await
     }
 
     /// The actor with this id.

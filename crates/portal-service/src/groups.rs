@@ -85,20 +85,17 @@ impl Service {
             limit,
         );
         let page = self.ask("list", list).await?;
-        let mut items = Vec::new();
-        for row in page.items {
-            let Some(row) = store::Membership::from_entity(row) else {
-                continue;
-            };
-            // Whoever was deleted in between took the membership along.
-            match self.read::<store::Actor>(caller, row.actor).await {
-                Ok(actor) => items.push(show::member(&row, actor.name)),
-                Err(Fault::NotFound(_)) => {}
-                Err(fault) => return Err(fault),
-            }
-        }
+        let rows = page.items.into_iter();
+        let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
+        let actors = rows.iter().map(|row| row.actor.into());
+        let mut names = self.names_of(caller, actors).await?;
+        // Whoever was deleted in between took the membership along.
+        let members = rows.iter().filter_map(|row| {
+            let name = names.remove(&row.actor.into())?;
+            Some(show::member(row, name))
+        });
         Ok(Page {
-            items,
+            items: members.collect(),
             next_cursor: page.next.map(|next| next.to_string()),
         })
     }

@@ -24,10 +24,8 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Token>, Fault> {
-        let is_made = |row: &store::Token| {
-            !matches!(row.scope, TokenScope::Session { .. } | TokenScope::Setup)
-        };
-        self.list_kept(caller, request, is_made, show::token).await
+        let request = request.of_part(store::Part::MadeTokens);
+        self.list(caller, &request, show::token).await
     }
 
     /// The token with this id.

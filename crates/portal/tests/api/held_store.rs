@@ -1,4 +1,5 @@
-//! A store that holds a request back from the moment at which the portal knows who asks.
+//! A store that counts what it is asked, and holds a request back from the moment at which the portal knows who
+//! asks.
 
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -23,7 +24,12 @@ pub(crate) struct HeldStore {
     held: Mutex<HashMap<TokenId, Held>>,
     /// By the name of who signs in.
     sign_ins: Mutex<HashMap<String, Held>>,
+    /// Calls since they were last taken, by method.
+    calls: Mutex<Calls>,
 }
+
+/// How often each method of the store was called.
+pub(crate) type Calls = BTreeMap<&'static str, usize>;
 
 #[derive(Debug)]
 struct Held {
@@ -55,7 +61,17 @@ impl HeldStore {
             inner,
             held: Mutex::default(),
             sign_ins: Mutex::default(),
+            calls: Mutex::default(),
         }
+    }
+
+    /// The calls since the last time.
+    pub(crate) fn take_calls(&self) -> Calls {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+
+    fn count(&self, method: &'static str) {
+        *self.calls.lock().unwrap().entry(method).or_default() += 1;
     }
 
     /// Holds back the next request that comes with the token.
@@ -103,6 +119,7 @@ macro_rules! passed_on {
         #[async_trait]
         impl $trait for HeldStore {
             $(async fn $name(&self, $($argument: $type),*) -> $answer {
+                self.count(stringify!($name));
                 self.inner.$name($($argument),*).await
             })*
             $($other)*
@@ -119,6 +136,7 @@ passed_on! {
         async fn is_set_up(account: AccountId) -> Answer<bool>;
         async fn write(account: AccountId, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
         async fn get(account: AccountId, id: EntityId) -> Answer<Entity>;
+        async fn names(account: AccountId, ids: &[EntityId]) -> Answer<BTreeMap<EntityId, String>>;
         async fn list(account: AccountId, kind: EntityKind, filter: &ListFilter, after: Option<EntityId>, limit: PageLimit) -> Answer<Page<Entity, EntityId>>;
         async fn snapshot(account: AccountId) -> Answer<Snapshot>;
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
@@ -155,6 +173,7 @@ passed_on! {
         account: AccountId,
         name: &str,
     ) -> Answer<Option<(ActorId, SecretBytes)>> {
+        self.count("password");
         let answer = self.inner.password(account, name).await;
         let held = self.sign_ins.lock().unwrap().remove(name);
         wait(held).await;
@@ -168,6 +187,7 @@ passed_on! {
         kind: TokenKind,
         now: Timestamp,
     ) -> Answer<Principal> {
+        self.count("authenticate");
         let answer = self.inner.authenticate(token, digest, kind, now).await;
         let held = self.held.lock().unwrap().remove(&token);
         wait(held).await;
